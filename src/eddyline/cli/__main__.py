@@ -1,0 +1,39 @@
+"""`eddyline …`: one file per command.
+
+Answer   Exit code 0 for done, 2 for the user's mistakes (with message, detail, hint), 1 for ours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from eddyline.cli import check, demo, explain, generate, plan, run, version
+from eddyline.errors import EddylineError
+
+COMMANDS = (run, explain, check, generate, plan, demo, version)
+
+
+def parser() -> argparse.ArgumentParser:
+    root = argparse.ArgumentParser(prog="eddyline", description="Continuous queries over streams, embedded or on Spark.")
+    commands = root.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        command.add_parser(commands)
+    return root
+
+
+def main(arguments: list[str] | None = None) -> int:
+    args = parser().parse_args(arguments)
+    try:
+        return int(args.run(args))
+    except EddylineError as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        return problem.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

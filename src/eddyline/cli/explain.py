@@ -1,0 +1,31 @@
+"""`eddyline explain job.sql [--rules]`: how each query would be answered."""
+
+from __future__ import annotations
+
+import argparse
+
+from eddyline.cli.jobs import read_job
+from eddyline.language import bind_script
+from eddyline.plan.explain import explain
+from eddyline.plan.lower import lower
+from eddyline.plan.rewrite import rewrite
+from eddyline.plan.tree_choice import choose_tree
+
+
+def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]
+    parser = commands.add_parser("explain", help="show how each query of a job would be answered")
+    parser.add_argument("job", help="job file")
+    parser.add_argument("--rules", action="store_true", help="show what each rewrite rule changed")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    job = bind_script(read_job(args.job))
+    for query in job.queries:
+        rewritten, traces = rewrite(query)
+        if args.rules:
+            for trace in traces:
+                print(trace)
+        lowered = lower(rewritten)
+        print(explain(lowered, choose_tree(lowered)), end="\n\n")
+    return 0

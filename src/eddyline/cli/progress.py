@@ -1,0 +1,100 @@
+"""What a running job shows: a live table on a terminal, plain lines elsewhere.
+
+Answer   Rows per second, frontier, state, results per query; a summary at the end.
+Limits   Drawn at most a few times per second, whatever the epochs.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from eddyline.runtime.embedded.driver import EmbeddedDriver
+from eddyline.runtime.epoch import Outcome
+
+_SECONDS_BETWEEN = {True: 0.25, False: 2.0}
+
+
+class Progress:
+    def __init__(self, quiet: bool = False, console: Console | None = None) -> None:
+        self.quiet = quiet
+        self.console = console or Console()
+        self._live: Live | None = None
+        self._began = time.monotonic()
+        self._shown = self._began
+
+    def __enter__(self) -> Progress:
+        if not self.quiet and self.console.is_terminal:
+            self._live = Live(console=self.console, auto_refresh=False, transient=True)
+            self._live.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
+        if self._live is not None:
+            self._live.__exit__(kind, problem, trace)
+
+    def observe(self, driver: EmbeddedDriver, outcome: Outcome) -> None:
+        now = time.monotonic()
+        if self.quiet or now - self._shown < _SECONDS_BETWEEN[self._live is not None]:
+            return
+        self._shown = now
+        pipeline = driver.pipeline
+        rows = sum(intake.rows_in for intake in pipeline.intakes.values())
+        seconds = max(now - self._began, 1e-9)
+        stored = sum(stream.store.live for stream in pipeline.streams.values())
+        size = sum(stream.store.nbytes for stream in pipeline.streams.values())
+        results = {name: query.results for name, query in pipeline.queries.items()}
+        facts = {
+            "rows": f"{rows:,}",
+            "rows/s": f"{rows / seconds:,.0f}",
+            "frontier": moment(outcome.frontier),
+            "state rows": f"{stored:,}",
+            "state MB": f"{size / 1e6:,.1f}",
+        }
+        if self._live is not None:
+            self._live.update(_table(facts, results), refresh=True)
+        else:
+            answers = ", ".join(f"{name} {count:,}" for name, count in results.items())
+            self.console.print(" | ".join(f"{k} {v}" for k, v in facts.items()) + f" | {answers}", soft_wrap=True, highlight=False)
+
+    def summary(self, stats: dict[str, Any]) -> None:
+        if self.quiet:
+            return
+        rows = sum(stats["rows_in"].values())
+        rate = rows / stats["elapsed_s"] if stats["elapsed_s"] else 0.0
+        self.console.print(
+            f"{rows:,} rows in {stats['elapsed_s']:.2f} s ({rate:,.0f} rows/s), {stats['epochs']} epochs, "
+            f"at most {stats['peak_stored_rows']:,} rows stored",
+            highlight=False,
+            soft_wrap=True,
+        )
+        for name, count in stats["results"].items():
+            self.console.print(f"  {name}: {count:,} results", highlight=False)
+        for kind in ("late", "bad"):
+            for name, count in stats[kind].items():
+                if count:
+                    self.console.print(f"  {count:,} {kind} rows of {name} went to the dead-letter output", highlight=False)
+
+
+def moment(micros: int | None) -> str:
+    if micros is None:
+        return "-"
+    try:
+        return datetime.fromtimestamp(micros / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    except (OverflowError, ValueError, OSError):
+        return str(micros)
+
+
+def _table(facts: dict[str, str], results: dict[str, int]) -> Table:
+    table = Table(show_header=True, header_style="bold")
+    for name in facts:
+        table.add_column(name, justify="right")
+    table.add_column("results")
+    table.add_row(*facts.values(), "\n".join(f"{name} {count:,}" for name, count in list(results.items())[:20]))
+    return table

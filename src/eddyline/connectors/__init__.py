@@ -1,0 +1,1 @@
+"""Reading and writing: files, pushed rows, results, dead letters, synthetic streams."""

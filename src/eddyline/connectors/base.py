@@ -1,0 +1,71 @@
+"""What a source and a sink promise.
+
+Answer   A source hands out rows in source order with a position after each read; going back to a position repeats
+         exactly what came after it. A sink takes results per epoch and can forget those of epochs after a checkpoint.
+Limits   Neither knows event time beyond its validity: late, frontier and order are the pipeline's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+#: JSON-able: how far a source has been read.
+Position = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """What one read brings."""
+
+    #: In source order: the declared columns (or those asked for) with their declared Arrow types; the event time is never
+    #: null and lies within years 1 to 9999.
+    rows: pa.Table
+    #: Rows that cannot be read: every declared column as text, plus `_reason`; None when there are none.
+    bad: pa.Table | None = None
+
+    @property
+    def num_rows(self) -> int:
+        return self.rows.num_rows + (0 if self.bad is None else self.bad.num_rows)
+
+
+class Source(Protocol):
+    """Rows of one stream, in order."""
+
+    #: The source ends by itself: it is read once and has no tail to wait for.
+    bounded: bool
+
+    @property
+    def finished(self) -> bool:
+        """Bounded, and everything has been read."""
+
+    def read(self, max_rows: int) -> Chunk | None:
+        """The next rows, at most so many (bad ones included); None: nothing is there at the moment."""
+
+    def position(self) -> dict[str, Any]:
+        """Where the next read begins, as plain JSON."""
+
+    def seek(self, position: Position) -> None:
+        """Continue from a position that `position` gave, in this process or an earlier one."""
+
+    def close(self) -> None: ...
+
+
+class Sink(Protocol):
+    """Results of one query, in delivery order."""
+
+    def open(self, schema: pa.Schema) -> None:
+        """Called once before the first write; again where the schema has grown (`FOR ALL`)."""
+
+    def write(self, epoch: int, table: pa.Table) -> None: ...
+
+    def flush(self, epoch: int) -> None:
+        """A checkpoint of this epoch follows: what was written up to it must survive a crash when this returns."""
+
+    def truncate_after(self, epoch: int) -> None:
+        """Remove what was written for epochs after this one: a resumed run writes it again."""
+
+    def close(self) -> None: ...

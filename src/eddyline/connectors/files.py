@@ -1,0 +1,266 @@
+"""Streams and tables from files.
+
+Answer   `open_source` gives the rows of a stream's files in name order, then row order, in chunks of any size; the position
+         after each read is exact, so that a resumed run continues with the very next row. `read_table` reads a static table.
+State    The files read out, and the record that comes next in the current one.
+Limits   Every file is read once, also one that appears later with a name before those already read. While following, a
+         file that cannot be opened is tried again until it has not changed for a while; then it is one bad row.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from eddyline.connectors.base import Chunk, Position, Source
+from eddyline.connectors.blocks import Block, Reader
+from eddyline.connectors.conform import conform, find_column, target_of, wanted_columns
+from eddyline.connectors.listing import DataFile, check_path, list_files, required_path
+from eddyline.connectors.parquet import read_parquet
+from eddyline.connectors.text import read_csv, read_json
+from eddyline.errors import CheckpointProblem, SourceProblem
+from eddyline.model.schema import Schema, Stream, Table
+
+FORMATS = ("parquet", "csv", "jsonl", "json")
+
+#: Seconds between two looks for new files, and after which a broken file that no longer changes is given up.
+POLL_SECONDS = 0.2
+SETTLE_SECONDS = 2.0
+
+
+def open_source(stream: Stream, columns: Iterable[str] | None = None, follow: bool = False) -> Source:
+    """The source that a stream's options describe.
+
+    Args:
+        stream: options `format` (parquet, csv, jsonl, json) and `path`; for csv also `delimiter`, `header`, `multiline`.
+        columns: those that queries need; None: all. Time and sequence always come along.
+        follow: keep looking for new files; otherwise the files that are there now are read once.
+    """
+    what = f"stream {stream.name}"
+    path = required_path(stream.options, what)
+    reader = _reader(stream.options, what)
+    check_path(path, what, follow=follow)
+    return FileSource(stream, path, reader, wanted_columns(stream, columns), follow)
+
+
+def read_table(table: Table) -> pa.Table:
+    """A static table, whole. Rows that cannot be read stop the job: there is no later moment to notice them."""
+    what = f"table {table.name}"
+    path = required_path(table.options, what)
+    reader = _reader(table.options, what)
+    check_path(path, what)
+    pieces: list[pa.Table] = []
+    for file in list_files(path):
+        for block in reader(file, table.schema, 0, None):
+            chunk = _conformed(block, file, table, None)
+            if chunk.bad is not None and chunk.bad.num_rows:
+                reason = chunk.bad.column("_reason")[0].as_py().removeprefix("bad: ")
+                raise SourceProblem(f"{what} cannot be read", detail=reason, hint="correct the file or the declared types")
+            pieces.append(chunk.rows)
+    target = target_of(table.schema)
+    return pa.concat_tables(pieces).combine_chunks() if pieces else target.empty_table()
+
+
+def _reader(options: Any, what: str) -> Reader:
+    name = str(options.get("format", "parquet")).strip().lower()
+    if name == "parquet":
+        return read_parquet
+    if name == "csv":
+        delimiter = str(options.get("delimiter", ","))
+        delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
+        if len(delimiter) != 1:
+            raise SourceProblem(f"{what} has the delimiter {delimiter!r}", hint="a delimiter is one character, or 'tab'")
+        return partial(read_csv, delimiter=delimiter, header=_flag(options, "header", True), multiline=_flag(options, "multiline", False))
+    if name in ("jsonl", "json"):
+        return partial(read_json, document=name == "json")
+    raise SourceProblem(f"{what} has the unknown format {name!r}", hint=f"formats are {', '.join(FORMATS)}")
+
+
+def _flag(options: Any, name: str, default: bool) -> bool:
+    text = str(options.get(name, default)).strip().lower()
+    if text not in ("true", "false", "yes", "no", "on", "off", "1", "0"):
+        raise SourceProblem(f"option {name} does not take {text!r}", hint="'true' or 'false'")
+    return text in ("true", "yes", "on", "1")
+
+
+class FileSource:
+    """Rows of a stream's files. See the head of this file."""
+
+    def __init__(self, stream: Stream, path: str, reader: Reader, columns: frozenset[str] | None, follow: bool):
+        self.stream = stream
+        self.bounded = not follow
+        self._path = path
+        self._reader = reader
+        self._columns = columns
+        #: Names of files read out; never read again.
+        self._done: set[str] = set()
+        #: Known files not yet read out, in name order; the first one may be begun.
+        self._waiting: list[DataFile] = []
+        #: Records of the first waiting file that have been handed out.
+        self._row = 0
+        self._blocks: Iterator[Block] | None = None
+        #: What is left of the block read last.
+        self._rest: Block | None = None
+        self._looked = float("-inf")
+        self._empty = target_of(stream.schema, columns).empty_table()
+        self._look()
+
+    @property
+    def finished(self) -> bool:
+        if self.bounded and self._rest is None:
+            self._fill()
+        return self.bounded and self._rest is None
+
+    def read(self, max_rows: int) -> Chunk | None:
+        rows: list[pa.Table] = []
+        bad: list[pa.Table] = []
+        left = max_rows
+        while left > 0 and self._fill():
+            chunk = self._take(left)
+            left -= chunk.num_rows
+            if chunk.rows.num_rows:
+                rows.append(chunk.rows)
+            if chunk.bad is not None:
+                bad.append(chunk.bad)
+        if left == max_rows:
+            return None
+        whole = rows[0] if len(rows) == 1 else pa.concat_tables(rows) if rows else self._empty
+        return Chunk(whole, pa.concat_tables(bad) if bad else None)
+
+    def position(self) -> dict[str, Any]:
+        current = self._waiting[0].name if self._waiting and self._row else None
+        return {"done": sorted(self._done), "file": current, "row": self._row if current else 0}
+
+    def seek(self, position: Position) -> None:
+        self._drop()
+        self._done = set(position["done"])
+        self._waiting = []
+        self._look(force=True)
+        self._row = 0
+        if position["file"] is not None:
+            index = next((i for i, f in enumerate(self._waiting) if f.name == position["file"]), None)
+            if index is None:
+                raise CheckpointProblem(
+                    f"stream {self.stream.name} cannot continue: {position['file']} is gone",
+                    detail=f"{position['row']} of its rows were read before the checkpoint",
+                    hint=f"put the file back under {self._path}, or begin without the checkpoint",
+                )
+            # The begun file is finished first, whatever has appeared before it in name order.
+            self._waiting.insert(0, self._waiting.pop(index))
+            self._row = int(position["row"])
+
+    def close(self) -> None:
+        self._drop()
+        self._waiting = []
+
+    def _drop(self) -> None:
+        self._blocks = None
+        self._rest = None
+
+    def _look(self, force: bool = False) -> None:
+        """Look for files not yet known; while following, not more often than the poll interval."""
+        now = time.monotonic()
+        if not force and now - self._looked < POLL_SECONDS:
+            return
+        self._looked = now
+        known = self._done | {f.name for f in self._waiting}
+        fresh = [f for f in list_files(self._path) if f.name not in known]
+        begun = self._waiting[:1] if self._blocks is not None or self._row else []
+        self._waiting = begun + sorted(self._waiting[len(begun) :] + fresh, key=lambda f: f.name)
+
+    def _fill(self) -> bool:
+        """Have something in `_rest`; False: nothing is there at the moment."""
+        while self._rest is None:
+            if not self._waiting:
+                if not self.bounded:
+                    self._look()
+                if not self._waiting:
+                    return False
+            file = self._waiting[0]
+            if self._blocks is None:
+                self._blocks = self._reader(file, self.stream.schema, self._row, self._columns)
+            block = next(self._blocks, None)
+            if block is not None and not self.bounded and _is_unfinished(file, block):
+                self._blocks = None
+                return False
+            if block is None:
+                self._finish()
+            elif block.count:
+                self._rest = block
+        return True
+
+    def _finish(self) -> None:
+        self._done.add(self._waiting.pop(0).name)
+        self._row = 0
+        self._blocks = None
+
+    def _take(self, count: int) -> Chunk:
+        block = self._rest
+        assert block is not None
+        count = min(count, block.count)
+        self._rest = block.part(count, block.count - count) if count < block.count else None
+        self._row += count
+        file, part = self._waiting[0], block.part(0, count)
+        chunk = _conformed(part, file, self.stream, self._columns)
+        if chunk.bad is not None and part.projected:
+            # Nothing of a bad row may be lost: read it again with all its columns.
+            chunk = Chunk(chunk.rows, self._bad_in_full(file, part))
+        if block.last and self._rest is None:
+            self._finish()
+        return chunk
+
+    def _bad_in_full(self, file: DataFile, part: Block) -> pa.Table:
+        left, found = part.count, []
+        for block in self._reader(file, self.stream.schema, part.first, None):
+            again = block.part(0, min(left, block.count))
+            left -= again.count
+            bad = _conformed(again, file, self.stream, None).bad
+            if bad is not None:
+                found.append(bad)
+            if left == 0:
+                break
+        return pa.concat_tables(found)
+
+
+def _is_unfinished(file: DataFile, block: Block) -> bool:
+    """A file that is broken from its start and changed a moment ago may still be in the writing."""
+    if not block.last or block.first > 0:
+        return False
+    try:
+        return time.time() - os.stat(file.path).st_mtime < SETTLE_SECONDS
+    except OSError:
+        return False
+
+
+def _conformed(block: Block, file: DataFile, target: Stream | Table, columns: frozenset[str] | None) -> Chunk:
+    if block.rows is None:
+        return Chunk(target_of(target.schema, columns).empty_table(), block.bad)
+    rows = _with_partitions(block.rows, file, target.schema) if "=" in file.name else block.rows
+    read = columns if block.projected else None
+    chunk = conform(rows, target, file.name, block.first, columns=read, numbers=block.numbers, unit=block.unit)
+    if columns is not None and not block.projected:
+        chunk = Chunk(chunk.rows.select(target_of(target.schema, columns).names), chunk.bad)
+    if block.bad is None or block.bad.num_rows == 0:
+        return chunk
+    # Within a chunk, lines that are no rows come before rows that do not fit; the reasons say which line each is.
+    return Chunk(chunk.rows, block.bad if chunk.bad is None else pa.concat_tables([block.bad, chunk.bad]))
+
+
+def _with_partitions(rows: pa.Table, file: DataFile, schema: Schema) -> pa.Table:
+    """The rows with the declared columns that hive-style folders give; what the file itself has wins."""
+    for name, text in file.partitions.items():
+        column = schema.find(name)
+        if column is None or find_column(rows.column_names, column.name) >= 0:
+            continue
+        value = pa.scalar(text, pa.string())
+        try:
+            value = value.cast(column.type.arrow)
+        except pa.ArrowInvalid:
+            value = pa.scalar(text, pa.string())  # every row of the file is bad, with this text in its reason
+        rows = rows.append_column(column.name, pa.repeat(value, rows.num_rows))
+    return rows

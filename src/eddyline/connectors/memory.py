@@ -1,0 +1,143 @@
+"""Pushed rows as a source.
+
+Answer   What is pushed comes out in the order in which it was pushed; values that do not fit the declared types come out as
+         bad rows.
+State    Rows that were pushed and not yet read.
+Limits   The position counts rows. After a restart the rows before it are not there: whoever pushes continues after it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from eddyline.connectors.base import Chunk, Position
+from eddyline.connectors.conform import conform, target_of
+from eddyline.connectors.text import json_text
+from eddyline.errors import CheckpointProblem, DataProblem
+from eddyline.model.schema import Schema, Stream
+
+#: A pa.Table, a pa.RecordBatch, dictionaries, or sequences in the declared order.
+Rows = Any
+
+
+class MemorySource:
+    """Rows that the program pushes. Pushing and reading may happen in different threads."""
+
+    def __init__(self, stream: Stream, tables: Sequence[Rows] = ()):
+        self.stream = stream
+        self.bounded = False
+        self._lock = threading.Lock()
+        self._waiting: deque[pa.Table] = deque()
+        #: Rows read, over all runs.
+        self._row = 0
+        for rows in tables:
+            self.push(rows)
+        if tables:
+            self.end()
+
+    def push(self, rows: Rows) -> int:
+        """Add rows: an Arrow table or batch, dictionaries, or sequences in the declared order; how many there were."""
+        table = as_table(rows, self.stream.schema)
+        if table.num_rows:
+            with self._lock:
+                self._waiting.append(table)
+        return int(table.num_rows)
+
+    def end(self) -> None:
+        """No more rows will come: the source is bounded from here on."""
+        self.bounded = True
+
+    @property
+    def finished(self) -> bool:
+        return self.bounded and not self._waiting
+
+    @property
+    def waiting_rows(self) -> int:
+        with self._lock:
+            return sum(t.num_rows for t in self._waiting)
+
+    def read(self, max_rows: int) -> Chunk | None:
+        rows: list[pa.Table] = []
+        bad: list[pa.Table] = []
+        left = max_rows
+        while left > 0:
+            with self._lock:
+                if not self._waiting:
+                    break
+                table = self._waiting.popleft()
+                if table.num_rows > left:
+                    self._waiting.appendleft(table.slice(left))
+                    table = table.slice(0, left)
+            chunk = conform(table, self.stream, "pushed", self._row)
+            self._row += table.num_rows
+            left -= table.num_rows
+            rows.append(chunk.rows)
+            if chunk.bad is not None:
+                bad.append(chunk.bad)
+        if left == max_rows:
+            return None
+        whole = rows[0] if len(rows) == 1 else pa.concat_tables(rows)
+        return Chunk(whole, pa.concat_tables(bad) if bad else None)
+
+    def position(self) -> dict[str, Any]:
+        return {"row": self._row}
+
+    def seek(self, position: Position) -> None:
+        wanted = int(position["row"])
+        if wanted < self._row:
+            raise CheckpointProblem(
+                f"stream {self.stream.name} cannot go back to row {wanted}",
+                detail=f"{self._row} pushed rows were read and are not kept",
+                hint="seek before pushing",
+            )
+        with self._lock:
+            while self._waiting and self._row < wanted:
+                table = self._waiting.popleft()
+                skipped = min(table.num_rows, wanted - self._row)
+                self._row += skipped
+                if skipped < table.num_rows:
+                    self._waiting.appendleft(table.slice(skipped))
+            self._row = wanted
+
+    def close(self) -> None:
+        with self._lock:
+            self._waiting.clear()
+
+
+def as_table(rows: Rows, schema: Schema) -> pa.Table:
+    """Rows in any of the accepted forms as a table; types are `conform`'s business."""
+    if isinstance(rows, pa.Table):
+        return rows
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    listed: list[Any] = list(rows)
+    if not listed:
+        return target_of(schema).empty_table()
+    if not isinstance(listed[0], Mapping):
+        width = len(schema.names)
+        if any(len(row) != width for row in listed):
+            raise DataProblem("a pushed row has the wrong number of values", hint=f"columns are {', '.join(schema.names)}")
+        columns: list[Sequence[Any]] = list(zip(*listed, strict=True))
+    else:
+        unknown = {key for row in listed for key in row} - set(schema.names)
+        if unknown:
+            names = ", ".join(sorted(map(str, unknown)))
+            raise DataProblem(f"pushed rows have unknown columns: {names}", hint=f"columns are {', '.join(schema.names)}")
+        columns = [[row.get(name) for row in listed] for name in schema.names]
+    arrays = [_column(values, c.type.arrow) for values, c in zip(columns, schema.columns, strict=True)]
+    return pa.Table.from_arrays(arrays, names=schema.names)
+
+
+def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Python values in the declared type, or, where some do not fit, all as text."""
+    for wanted in (kind, None):
+        try:
+            return pa.array(values, wanted)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            continue
+    return pa.array([json_text(v) for v in values], pa.string())

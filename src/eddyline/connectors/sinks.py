@@ -1,0 +1,228 @@
+"""Where results go: files, Python, the terminal, nowhere.
+
+Answer   `open_sink` makes the sink that `CREATE SINK … WITH (…)` describes; the classes serve sessions and tests.
+Limits   Only file sinks can take results back (`truncate_after`); the others have shown them already, so that a resumed
+         run may show results of the last, not checkpointed moments twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table as RichTable
+
+from eddyline.connectors.base import Sink
+from eddyline.connectors.encoders import ENCODERS
+from eddyline.connectors.output import FileSink, Writer
+from eddyline.errors import BindingProblem, SourceProblem
+
+SINK_FORMATS = (*ENCODERS, "console", "drop")
+
+
+def open_sink(options: Mapping[str, str], name: str) -> Sink:
+    """The sink of a CREATE SINK statement: `format` and, for files, `path`."""
+    kind = options.get("format", "parquet").strip().lower()
+    if kind == "console":
+        return ConsoleSink(name)
+    if kind == "drop":
+        return DropSink()
+    if kind == "json":
+        kind = "jsonl"
+    if kind not in ENCODERS:
+        raise SourceProblem(f"sink {name} has the unknown format {kind!r}", hint=f"formats are {', '.join(SINK_FORMATS)}")
+    path = options.get("path", "").strip()
+    if not path:
+        raise SourceProblem(f"sink {name} has no path", hint="WITH (format = 'parquet', path = 'results/…') says where its files go")
+    return FileSink(path, ENCODERS[kind])
+
+
+def ParquetSink(folder: str, writer: Writer | None = None) -> FileSink:
+    return FileSink(folder, ENCODERS["parquet"], writer)
+
+
+def CsvSink(folder: str, writer: Writer | None = None) -> FileSink:
+    return FileSink(folder, ENCODERS["csv"], writer)
+
+
+def JsonlSink(folder: str, writer: Writer | None = None) -> FileSink:
+    return FileSink(folder, ENCODERS["jsonl"], writer)
+
+
+class _Passing:
+    """A sink that has nothing to keep or take back."""
+
+    def open(self, schema: pa.Schema) -> None:
+        self.schema = schema
+
+    def flush(self, epoch: int) -> None:
+        return None
+
+    def truncate_after(self, epoch: int) -> None:
+        return None
+
+    def close(self) -> None:
+        return None
+
+
+class CallbackSink(_Passing):
+    """Calls a function with each table of results."""
+
+    def __init__(self, function: Callable[[pa.Table], object]):
+        self._function = function
+
+    def write(self, epoch: int, table: pa.Table) -> None:
+        if table.num_rows:
+            self._function(table)
+
+
+class DropSink(_Passing):
+    """Counts results and forgets them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def write(self, epoch: int, table: pa.Table) -> None:
+        self.count += table.num_rows
+
+
+class MemorySink:
+    """Keeps results, by epoch."""
+
+    def __init__(self) -> None:
+        self.schema: pa.Schema | None = None
+        self._tables: list[tuple[int, pa.Table]] = []
+
+    def open(self, schema: pa.Schema) -> None:
+        self.schema = schema
+
+    def write(self, epoch: int, table: pa.Table) -> None:
+        if table.num_rows:
+            self._tables.append((epoch, table))
+
+    def flush(self, epoch: int) -> None:
+        return None
+
+    def truncate_after(self, epoch: int) -> None:
+        self._tables = [(e, t) for e, t in self._tables if e <= epoch]
+
+    def close(self) -> None:
+        return None
+
+    @property
+    def tables(self) -> list[pa.Table]:
+        return [table for _, table in self._tables]
+
+    def table(self) -> pa.Table:
+        """Everything so far."""
+        assert self.schema is not None, "open comes before table"
+        return pa.concat_tables([self.schema.empty_table(), *self.tables])
+
+
+class ConsoleSink(_Passing):
+    """Shows results as tables on the terminal, a bounded number of rows of each."""
+
+    def __init__(self, title: str, rows: int = 20, console: Console | None = None):
+        self._title = title
+        self._limit = rows
+        self._console = console or Console()
+
+    def write(self, epoch: int, table: pa.Table) -> None:
+        if table.num_rows:
+            self._console.print(as_rich(table, self._title, self._limit))
+
+
+def as_rich(table: pa.Table, title: str, limit: int) -> RichTable:
+    """The first rows of a table for the terminal."""
+    shown = RichTable(title=title, title_justify="left", caption=None if table.num_rows <= limit else f"{table.num_rows - limit} more rows")
+    for field in table.schema:
+        number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)
+        shown.add_column(field.name, justify="right" if number else "left")
+    for row in zip(*(column.to_pylist() for column in table.slice(0, limit).columns), strict=True):
+        shown.add_row(*("" if value is None else str(value) for value in row))
+    return shown
+
+
+def union_schema(schemas: Mapping[str, pa.Schema]) -> pa.Schema:
+    """The columns of `CREATE SINK … FOR ALL`: `_query`, every column by name, then `_op` and `_ts`."""
+    types: dict[str, tuple[pa.DataType, str]] = {}
+    for query, schema in schemas.items():
+        for field in schema:
+            known = types.setdefault(field.name, (field.type, query))
+            if known[0] != field.type:
+                raise BindingProblem(
+                    f"column {field.name} has two types in a sink FOR ALL",
+                    detail=f"{known[0]} in query {known[1]}, {field.type} in query {query}",
+                    hint="rename one of the columns with AS, CAST one of them, or give the queries sinks of their own",
+                )
+    last = [name for name in ("_op", "_ts") if name in types]
+    names = [name for name in types if name not in last] + last
+    return pa.schema([("_query", pa.string())] + [(name, types[name][0]) for name in names])
+
+
+class AllSink:
+    """One sink for all queries: each writes through its own port, and says which query it is."""
+
+    def __init__(self, inner: Sink):
+        self._inner = inner
+        self._schemas: dict[str, pa.Schema] = {}
+        self._union: pa.Schema | None = None
+        self._open = 0
+
+    def port(self, query: str) -> Sink:
+        """What the query with this name writes to."""
+        return _Port(self, query)
+
+    def add(self, query: str, schema: pa.Schema) -> None:
+        union = union_schema({**self._schemas, query: schema})
+        self._schemas[query] = schema
+        self._open += 1
+        if self._union is None or not union.equals(self._union):
+            self._union = union
+            self._inner.open(union)
+
+    def write(self, epoch: int, query: str, table: pa.Table) -> None:
+        assert self._union is not None
+        arrays = [
+            pa.repeat(pa.scalar(query), table.num_rows)
+            if field.name == "_query"
+            else table.column(field.name)
+            if field.name in table.column_names
+            else pa.nulls(table.num_rows, field.type)
+            for field in self._union
+        ]
+        self._inner.write(epoch, pa.Table.from_arrays(arrays, schema=self._union))
+
+    def flush(self, epoch: int) -> None:
+        self._inner.flush(epoch)
+
+    def truncate_after(self, epoch: int) -> None:
+        self._inner.truncate_after(epoch)
+
+    def leave(self) -> None:
+        self._open -= 1
+        if self._open == 0:
+            self._inner.close()
+
+
+class _Port:
+    def __init__(self, whole: AllSink, query: str):
+        self._whole = whole
+        self._query = query
+
+    def open(self, schema: pa.Schema) -> None:
+        self._whole.add(self._query, schema)
+
+    def write(self, epoch: int, table: pa.Table) -> None:
+        if table.num_rows:
+            self._whole.write(epoch, self._query, table)
+
+    def flush(self, epoch: int) -> None:
+        self._whole.flush(epoch)
+
+    def truncate_after(self, epoch: int) -> None:
+        self._whole.truncate_after(epoch)
+
+    def close(self) -> None:
+        self._whole.leave()

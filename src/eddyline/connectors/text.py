@@ -1,0 +1,268 @@
+"""CSV and JSON files as blocks of rows, and lines that are neither as bad rows.
+
+Answer   Whole stretches of lines are parsed by Arrow. Where a stretch is refused it is halved until the broken lines stand
+         alone; each becomes a bad row with its line number, its text kept in the first column.
+Limits   CSV values are text until `conform` gives them their types; an empty value is null, `""` is empty text. JSON keys match
+         exactly, a missing key is null; a value of another JSON type is taken as its text. A JSON document (an array, or
+         objects over several lines) is read whole, for small files.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+
+from eddyline.connectors.blocks import Block
+from eddyline.connectors.conform import bad_row, bad_schema, find_column
+from eddyline.connectors.lines import Lines, read_lines
+from eddyline.connectors.listing import DataFile
+from eddyline.connectors.parquet import first_line
+from eddyline.model.datatypes import DataType
+from eddyline.model.schema import Schema
+
+#: The rows of some records, and of those that are none their number within the lines and what is wrong.
+Parsed = tuple[pa.Table, list[tuple[int, str]]]
+#: Parses the records from one number to another; raises ValueError where rows cannot be told apart.
+Parse = Callable[[Lines, int, int], Parsed]
+
+
+@dataclass(frozen=True, slots=True)
+class Parser:
+    #: For whole stretches.
+    parse: Parse
+    #: For what `parse` refuses, at most `few` records at a time.
+    careful: Parse
+    few: int
+
+
+def read_csv(
+    file: DataFile,
+    schema: Schema,
+    first: int = 0,
+    columns: frozenset[str] | None = None,
+    *,
+    delimiter: str = ",",
+    header: bool = True,
+    multiline: bool = False,
+) -> Iterator[Block]:
+    """The records of a CSV file from record `first` on; the header is none."""
+
+    def stretches() -> Iterator[tuple[Lines, Parser]]:
+        parser = None if header else _csv_parser(list(schema.names), schema, delimiter, multiline)
+        for lines in read_lines(file.path, multiline):
+            if parser is None and len(lines):
+                names = next(csv.reader([lines.text(0)], delimiter=delimiter))
+                parser = _csv_parser([n.strip() for n in names], schema, delimiter, multiline)
+                lines = lines.after(1)
+            if parser is not None:
+                yield lines, parser
+        if parser is None:
+            raise ValueError("it is empty, where a header line was expected")
+
+    return _blocks(file, schema, first, stretches())
+
+
+def read_json(
+    file: DataFile, schema: Schema, first: int = 0, columns: frozenset[str] | None = None, *, document: bool = False
+) -> Iterator[Block]:
+    """The records of a file with one JSON object per line; with `document`, also of arrays and objects over several lines."""
+    if document and not _starts_with_a_line(file):
+        return _read_document(file, schema, first)
+    parser = _json_parser(schema)
+    return _blocks(file, schema, first, ((lines, parser) for lines in read_lines(file.path)))
+
+
+def _blocks(file: DataFile, schema: Schema, first: int, stretches: Iterator[tuple[Lines, Parser]]) -> Iterator[Block]:
+    """Records from number `first` on, as blocks; a rest that cannot be read is one bad row."""
+    record = 0
+    try:
+        for lines, parser in stretches:
+            if record + len(lines) <= first:
+                record += len(lines)
+                continue
+            if record < first:
+                lines, record = lines.after(first - record), first
+            for low, high, parsed in _parts(lines, parser):
+                yield _block(file, schema, lines, record + low, low, high, parsed)
+            record += len(lines)
+    except (OSError, ValueError, csv.Error) as problem:
+        start = max(record, first)
+        place = f" after record {start}" if start else ""
+        yield Block(start, 1, bad=bad_row(schema, f"{file.name} cannot be read{place}: {first_line(problem)}"), last=True)
+
+
+def _parts(lines: Lines, parser: Parser) -> Iterator[tuple[int, int, Parsed]]:
+    """The stretch, or its halves where it is refused, in order."""
+    pending = [(0, len(lines))] if len(lines) else []
+    while pending:
+        low, high = pending.pop()
+        few = high - low <= parser.few
+        try:
+            rows, refused = (parser.careful if few else parser.parse)(lines, low, high)
+            if rows.num_rows + len(refused) != high - low:
+                raise ValueError("the line is not one record")
+            yield low, high, (rows, refused)
+        except ValueError as problem:
+            if high - low > 1:
+                middle = (low + high) // 2
+                pending += [(middle, high), (low, middle)]
+            else:
+                yield low, high, (pa.table({}), [(low, first_line(problem))])
+
+
+def _block(file: DataFile, schema: Schema, lines: Lines, first: int, low: int, high: int, parsed: Parsed) -> Block:
+    rows, refused = parsed
+    if not refused:
+        return Block(first, high - low, rows, numbers=lines.numbers[low:high], unit="line")
+    wrong = np.array([record for record, _ in refused])
+    bad = _bad_rows(
+        schema,
+        [f"{file.name} line {lines.numbers[record]}: {problem}" for record, problem in refused],
+        [lines.text(record) for record, _ in refused],
+    )
+    if len(refused) == high - low:
+        return Block(first, high - low, bad=bad)
+    places = np.setdiff1d(np.arange(high - low), wrong - low)
+    return Block(first, high - low, rows, bad, lines.numbers[low + places], places, wrong - low, "line")
+
+
+def _bad_rows(schema: Schema, reasons: list[str], texts: list[str | None]) -> pa.Table:
+    others = [pa.nulls(len(texts), pa.string())] * (len(schema.names) - 1)
+    reason = pa.array([f"bad: {r}" for r in reasons], pa.string())
+    return pa.Table.from_arrays([pa.array(texts, pa.string()), *others, reason], schema=bad_schema(schema))
+
+
+def _csv_parser(names: list[str], schema: Schema, delimiter: str, multiline: bool) -> Parser:
+    found = [find_column(names, name) for name in schema.names]
+    kept = [names[i] for i in found if i >= 0] or names[:1]
+    converting = pyarrow.csv.ConvertOptions(
+        column_types={name: pa.string() for name in names},
+        include_columns=kept,
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+
+    def parse(lines: Lines, low: int, high: int) -> Parsed:
+        refused: list[tuple[int, str]] = []
+
+        def refuse(row: Any) -> str:
+            refused.append((low + row.number - 1, f"it has {row.actual_columns} values where {row.expected_columns} were expected"))
+            return "skip"
+
+        text = lines.buffer(low, high)
+        reading = pyarrow.csv.ReadOptions(column_names=names, use_threads=False, block_size=max(text.size + 1, 1024))
+        parsing = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=multiline, invalid_row_handler=refuse)
+        return pyarrow.csv.read_csv(pa.BufferReader(text), reading, parsing, converting), refused
+
+    return Parser(parse, parse, 1)
+
+
+#: How JSON shows the values of a type; times and dates are text.
+_JSON_FACES = {"BOOLEAN": pa.bool_(), "INT": pa.int64(), "BIGINT": pa.int64(), "DOUBLE": pa.float64()}
+
+
+def _json_face(kind: DataType) -> pa.DataType:
+    return kind.arrow if kind.name == "DECIMAL" else _JSON_FACES.get(kind.name, pa.string())
+
+
+def _json_parser(schema: Schema) -> Parser:
+    faces = pa.schema([(c.name, _json_face(c.type)) for c in schema.columns])
+    parsing = pyarrow.json.ParseOptions(explicit_schema=faces, unexpected_field_behavior="ignore")
+
+    def parse(lines: Lines, low: int, high: int) -> Parsed:
+        text = lines.buffer(low, high)
+        str(memoryview(text), "utf-8")  # the parser does not look whether text is UTF-8
+        reading = pyarrow.json.ReadOptions(use_threads=False, block_size=text.size + 1024)
+        return pyarrow.json.read_json(pa.BufferReader(text), reading, parsing), []
+
+    return Parser(parse, lambda lines, low, high: _json_records(lines, low, high, schema), 64)
+
+
+def _json_records(lines: Lines, low: int, high: int, schema: Schema) -> Parsed:
+    """A few lines one by one, with every value as text: what `conform` cannot read then makes its row bad."""
+    values: list[dict[str, Any]] = []
+    refused: list[tuple[int, str]] = []
+    for record in range(low, high):
+        text = lines.text(record)
+        try:
+            if "\ufffd" in text:
+                raise ValueError("the line is not UTF-8 text")
+            value = json.loads(text, parse_float=Decimal, parse_constant=str)
+            if not isinstance(value, dict):
+                raise ValueError("a JSON object was expected")
+            values.append(value)
+        except ValueError as problem:
+            refused.append((record, first_line(problem)))
+    return _json_rows(values, schema), refused
+
+
+def _json_rows(values: list[dict[str, Any]], schema: Schema) -> pa.Table:
+    return pa.table({name: pa.array([json_text(v.get(name)) for v in values], pa.string()) for name in schema.names})
+
+
+def json_text(value: Any) -> str | None:
+    """Any JSON value as text; text as it is."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()  # half of a surrogate pair is no text
+    if isinstance(value, Decimal):
+        return format(value, "f") if -40 < value.adjusted() < 40 else str(value)
+    return json.dumps(value, default=str)
+
+
+def _starts_with_a_line(file: DataFile) -> bool:
+    """Whether a file of format json holds one object per line."""
+    try:
+        lines = next(read_lines(file.path), None)
+        return lines is None or not len(lines) or isinstance(json.loads(lines.text(0)), dict)
+    except (OSError, ValueError):
+        return False
+
+
+def _read_document(file: DataFile, schema: Schema, first: int) -> Iterator[Block]:
+    record = 0
+    try:
+        with pa.input_stream(file.path) as stream:
+            text = stream.read().decode("utf-8-sig")
+        for value in _documents(text):
+            values = value if isinstance(value, list) else [value]
+            skipped = min(len(values), max(0, first - record))
+            record += skipped
+            if len(values) > skipped:
+                yield _document_block(file, schema, record, values[skipped:])
+                record += len(values) - skipped
+    except (OSError, ValueError) as problem:
+        yield Block(max(record, first), 1, bad=bad_row(schema, f"{file.name} cannot be read: {first_line(problem)}"), last=True)
+
+
+def _document_block(file: DataFile, schema: Schema, record: int, values: list[Any]) -> Block:
+    """Objects as rows, anything else as bad rows."""
+    objects = np.array([isinstance(v, dict) for v in values])
+    rows = _json_rows([v for v in values if isinstance(v, dict)], schema)
+    if objects.all():
+        return Block(record, len(values), rows)
+    wrong = np.flatnonzero(~objects)
+    reasons = [f"{file.name} row {record + i + 1}: a JSON object was expected" for i in wrong]
+    bad = _bad_rows(schema, reasons, [json_text(values[i]) for i in wrong])
+    places = np.flatnonzero(objects)
+    return Block(record, len(values), rows, bad, record + places + 1, places, wrong)
+
+
+def _documents(text: str) -> Iterator[Any]:
+    decoder = json.JSONDecoder(parse_float=Decimal, parse_constant=str)
+    place = 0
+    while text[place:].strip():
+        place += len(text[place:]) - len(text[place:].lstrip())
+        value, place = decoder.raw_decode(text, place)
+        yield value

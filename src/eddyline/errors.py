@@ -1,0 +1,92 @@
+"""Every error that eddyline raises on purpose.
+
+Answer   An error says what is wrong (message), what was found (detail) and what to do (hint); errors about SQL
+         also say where (line and column, from 1).
+Limits   Anything else that escapes is a fault of ours: the command line shows it with exit code 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in a SQL text; both count from 1."""
+
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"line {self.line}, column {self.column}"
+
+
+class EddylineError(Exception):
+    """The mother of all our errors; never raised itself."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, detail: str = "", hint: str = "", position: Position | None = None):
+        super().__init__(message)
+        self.message = message
+        self.detail = detail
+        self.hint = hint
+        self.position = position
+
+    def __str__(self) -> str:
+        lines = [self.message if self.position is None else f"{self.message} (at {self.position})"]
+        if self.detail:
+            lines.append(f"  detail: {self.detail}")
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Errors travel between processes (Spark workers to the driver), keyword arguments included.
+        return _rebuild, (type(self), self.message, self.detail, self.hint, self.position)
+
+
+def _rebuild(kind: type[EddylineError], message: str, detail: str, hint: str, position: Position | None) -> EddylineError:
+    return kind(message, detail=detail, hint=hint, position=position)
+
+
+class UserError(EddylineError):
+    """Something the user wrote, named or passed is wrong; nothing has been changed."""
+
+    exit_code = 2
+
+
+class SyntaxProblem(UserError):
+    """The text is not a statement of our language."""
+
+
+class Unsupported(UserError):
+    """A statement that SQL knows and we do not (yet)."""
+
+
+class BindingProblem(UserError):
+    """A name or a type does not fit: unknown column, ambiguous name, wrong argument."""
+
+
+class SettingProblem(UserError):
+    """An unknown SET name or a value it does not take."""
+
+
+class SourceProblem(UserError):
+    """A source cannot be opened, or not in the declared form."""
+
+
+class DataProblem(UserError):
+    """Rows that were told to stop the job: `SET on_late = 'error'`, `SET on_bad = 'error'`."""
+
+
+class PlanProblem(UserError):
+    """A plan that cannot be: an unknown alias in a tree, no plan within the budgets."""
+
+
+class CheckpointProblem(UserError):
+    """A checkpoint that does not fit the job, or cannot be read."""
+
+
+class Fault(EddylineError):
+    """A broken invariant of ours. The message says which."""

@@ -1,0 +1,1 @@
+"""Arrays in, arrays out. Numba lives here and nowhere else; no kernel knows what a schema is."""

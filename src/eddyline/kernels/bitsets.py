@@ -1,0 +1,102 @@
+"""Sets of queries as bits: and, or, test, count.
+
+Answer   A matrix of uint64 words holds one set per row: bit i is bit `i % 64` of word `i // 64`.
+State    None.
+Limits   Widths of two matrices must agree; bits beyond the last one in use are always zero.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+def words_for(bits: int) -> int:
+    """How many words hold so many bits; at least one.
+
+    >>> words_for(64), words_for(65)
+    (1, 2)
+    """
+    return max(1, (bits + 63) >> 6)
+
+
+@njit(cache=True)
+def set_pairs(words, pairs, bits, bit_of):
+    """Sets, for each pair `label << bits | row`, the bit `bit_of[label]` of the row; -1 there: no bit."""
+    mask = (np.int64(1) << np.int64(bits)) - 1
+    for pair in pairs:
+        bit = bit_of[pair >> np.int64(bits)]
+        if bit >= 0:
+            words[pair & mask, bit >> 6] |= np.uint64(1) << np.uint64(bit & 63)
+
+
+def full_set(bits: np.ndarray, width: int) -> np.ndarray:
+    """One line of words with these bits set."""
+    line = np.zeros(width, np.uint64)
+    np.bitwise_or.at(line, bits >> 6, np.uint64(1) << (bits & 63).astype(np.uint64))
+    return line
+
+
+def has_bit(words: np.ndarray, bit: int) -> np.ndarray:
+    """Per row, whether the bit is set."""
+    return (words[:, bit >> 6] >> np.uint64(bit & 63)) & np.uint64(1) != 0
+
+
+@njit(cache=True)
+def any_bits(words):
+    """Per row, whether any bit is set."""
+    some = np.zeros(words.shape[0], np.bool_)
+    for row in range(words.shape[0]):
+        for word in words[row]:
+            if word:
+                some[row] = True
+                break
+    return some
+
+
+def count_bits(words: np.ndarray) -> np.ndarray:
+    """Per row, how many bits are set."""
+    return np.bitwise_count(words).sum(axis=1, dtype=np.int64)
+
+
+@njit(cache=True)
+def and_rows(left, left_rows, right, right_rows):
+    """The intersections `left[left_rows[n]] & right[right_rows[n]]`: what a combination of two rows is still wanted for."""
+    out = np.empty((left_rows.size, left.shape[1]), np.uint64)
+    for n in range(left_rows.size):
+        for word in range(left.shape[1]):
+            out[n, word] = left[left_rows[n], word] & right[right_rows[n], word]
+    return out
+
+
+@njit(cache=True)
+def members(words):
+    """All (row, bit) pairs that are set, by row and then by bit."""
+    total = 0
+    for row in range(words.shape[0]):
+        for word in words[row]:
+            while word:
+                word &= word - np.uint64(1)
+                total += 1
+    rows = np.empty(total, np.int64)
+    bits = np.empty(total, np.int64)
+    used = 0
+    for row in range(words.shape[0]):
+        for place in range(words.shape[1]):
+            word = words[row, place]
+            bit = place << 6
+            while word:
+                if word & np.uint64(0xFFFFFFFF) == 0:
+                    word >>= np.uint64(32)
+                    bit += 32
+                if word & np.uint64(0xFF) == 0:
+                    word >>= np.uint64(8)
+                    bit += 8
+                    continue
+                if word & np.uint64(1):
+                    rows[used] = row
+                    bits[used] = bit
+                    used += 1
+                word >>= np.uint64(1)
+                bit += 1
+    return rows, bits

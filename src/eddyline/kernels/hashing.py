@@ -1,0 +1,63 @@
+"""Key columns to 64-bit hashes.
+
+Answer   `mix` scatters one 64-bit word; `combine` folds a further key column into hashes; `hash_strings` hashes the
+         values of an Arrow string array from its buffers.
+Limits   Hashes of strings and of several columns may collide: whoever joins on them verifies the values.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+_M1 = np.uint64(0xBF58476D1CE4E5B9)
+_M2 = np.uint64(0x94D049BB133111EB)
+_GOLD = np.uint64(0x9E3779B97F4A7C15)
+
+
+@njit(cache=True, inline="always")
+def mix(word):
+    """The finaliser of splitmix64: every input bit reaches every output bit."""
+    x = np.uint64(word)
+    x = (x ^ (x >> np.uint64(30))) * _M1
+    x = (x ^ (x >> np.uint64(27))) * _M2
+    return x ^ (x >> np.uint64(31))
+
+
+@njit(cache=True, nogil=True)
+def mix_all(words):
+    out = np.empty(len(words), np.int64)
+    for i in range(len(words)):
+        out[i] = np.int64(mix(words[i]))
+    return out
+
+
+@njit(cache=True, nogil=True)
+def combine(hashes, words):
+    """Hashes of (what `hashes` stand for, words): order matters."""
+    out = np.empty(len(words), np.int64)
+    for i in range(len(words)):
+        out[i] = np.int64(mix(np.uint64(hashes[i]) * _GOLD + mix(words[i])))
+    return out
+
+
+@njit(cache=True, nogil=True)
+def hash_strings(offsets, data):
+    """Hashes of the strings data[offsets[i]:offsets[i+1]], eight bytes at a time."""
+    n = len(offsets) - 1
+    out = np.empty(n, np.int64)
+    for i in range(n):
+        start, stop = np.int64(offsets[i]), np.int64(offsets[i + 1])
+        h = mix(np.uint64(stop - start) + _GOLD)
+        p = start
+        while p < stop:
+            word = np.uint64(0)
+            end = min(p + 8, stop)
+            shift = np.uint64(0)
+            for q in range(p, end):
+                word |= np.uint64(data[q]) << shift
+                shift += np.uint64(8)
+            h = mix(h * _GOLD + word)
+            p = end
+        out[i] = np.int64(h)
+    return out

@@ -1,0 +1,375 @@
+"""Which of many ranges contain each value.
+
+Answer   Ranges are closed intervals `low <= key <= high` of int64 keys; `low > high` stands for "the value is null". Ranges
+         make *terms* (one column: any of the term's ranges), terms make *boxes* (all of the box's terms). The kernels
+         find the (box, row) pairs of a batch, each as one number: the box's label above `bits` bits, the row below.
+State    None. Boxes, terms and ranges come as arrays: terms of box b are `box_term[b] .. box_term[b + 1]`, ranges of
+         term t are `term_interval[t] .. term_interval[t + 1]`, ascending, the null range last. Keys of a batch are a
+         matrix, one line per column.
+Limits   Two ways, and the caller chooses: sort the batch and look the ranges up in it (many rows), or look the rows up
+         in a tree over the ranges (few rows).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+def ordered_rows(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Row numbers in the order of their keys, and the keys in that order.
+
+    Key and row share one word, so that a plain sort does; it is more than twice as fast as an argsort. Where a key does
+    not fit beside its row, its low bits are dropped and neighbours put right afterwards.
+
+    >>> ordered_rows(np.array([30, 10, 20]))[0].tolist()
+    [1, 2, 0]
+    """
+    if keys.size < 2:
+        return np.arange(keys.size), keys
+    least = int(keys.min())
+    bits = (keys.size - 1).bit_length()
+    dropped = max(0, (int(keys.max()) - least).bit_length() + bits - 63)
+    packed = _packed_keys(keys, least, dropped, bits)
+    packed.sort()
+    rows = np.empty(keys.size, np.int64)
+    ordered = np.empty(keys.size, np.int64)
+    if not _unpacked_keys(packed, keys, bits, dropped > 0, rows, ordered):
+        rows = np.argsort(keys)
+        ordered = keys[rows]
+    return rows, ordered
+
+
+@njit(cache=True)
+def _packed_keys(keys, least, dropped, bits):
+    packed = np.empty(keys.size, np.int64)
+    for row in range(keys.size):
+        distance = np.uint64(keys[row]) - np.uint64(least)
+        packed[row] = np.int64(((distance >> np.uint64(dropped)) << np.uint64(bits)) | np.uint64(row))
+    return packed
+
+
+@njit(cache=True)
+def _unpacked_keys(packed, keys, bits, mend, rows, ordered):
+    """Fills rows and ordered; False where too many neighbours would have to be moved."""
+    mask = (np.int64(1) << np.int64(bits)) - 1
+    budget = 2 * packed.size
+    for at in range(packed.size):
+        row = packed[at] & mask
+        key = keys[row]
+        place = at
+        if mend:
+            while place > 0 and ordered[place - 1] > key:
+                ordered[place] = ordered[place - 1]
+                rows[place] = rows[place - 1]
+                place -= 1
+            budget -= at - place
+            if budget < 0:
+                return False
+        ordered[place] = key
+        rows[place] = row
+    return True
+
+
+@njit(cache=True)
+def double_keys(numbers, patterns, keys):
+    """Keys that ascend as doubles do, from numbers and their bit patterns: -0.0 is 0.0, NaN is one value above infinity."""
+    for row in range(numbers.size):
+        if numbers[row] != numbers[row]:
+            keys[row] = 0x7FF8000000000000
+        elif patterns[row] >= 0:
+            keys[row] = patterns[row]
+        else:
+            keys[row] = 0 if numbers[row] == 0.0 else patterns[row] ^ np.int64(0x7FFFFFFFFFFFFFFF)
+
+
+@njit(cache=True)
+def _first_at_least(ordered, key, at):
+    """The first place from `at` on whose key is >= key: doubling steps, then halving."""
+    step = 1
+    end = ordered.size
+    while at < end and ordered[at] < key:
+        reach = at + step
+        if reach < end and ordered[reach] < key:
+            at = reach
+            step *= 2
+            continue
+        # The answer lies in at+1 .. reach.
+        left, right = at + 1, min(reach, end)
+        while left < right:
+            middle = (left + right) >> 1
+            if ordered[middle] < key:
+                left = middle + 1
+            else:
+                right = middle
+        return left
+    return at
+
+
+@njit(cache=True)
+def cover_ranges(ordered, low, high, which, rows, start, stop):
+    """The sorted places `start[i] .. stop[i]` that each range i of `which` covers; null rows stand after the values.
+
+    Fastest when `which` is in the order of `low`: each search then begins where the last one ended.
+    """
+    valid = ordered.size
+    at = 0
+    last = np.int64(-(2**63))
+    for i in which:
+        if low[i] > high[i]:
+            start[i] = valid
+            stop[i] = rows
+            continue
+        if low[i] < last:
+            at = 0
+        last = low[i]
+        at = _first_at_least(ordered, low[i], at)
+        start[i] = at
+        stop[i] = valid if high[i] == 2**63 - 1 else _first_at_least(ordered, high[i] + 1, at)
+
+
+@njit(cache=True)
+def choose_leads(label, box_term, term_interval, low, high, start, stop, rows, lead, amount):
+    """Per box the term that covers the fewest rows (on a tie: the narrowest), and how many; -1: no term; -2: no label.
+
+    Returns the greatest number of terms that a box with a label has.
+    """
+    most = 0
+    for box in range(label.size):
+        if label[box] < 0:
+            lead[box] = -2
+            amount[box] = 0
+            continue
+        lead[box] = -1
+        amount[box] = rows
+        most = max(most, box_term[box + 1] - box_term[box])
+        narrowest = np.inf
+        for term in range(box_term[box], box_term[box + 1]):
+            count = 0
+            for i in range(term_interval[term], term_interval[term + 1]):
+                count += stop[i] - start[i]
+            if lead[box] >= 0 and count > amount[box]:
+                continue
+            if box_term[box + 1] - box_term[box] > 1:
+                width = 0.0
+                for i in range(term_interval[term], term_interval[term + 1]):
+                    if low[i] <= high[i]:
+                        width += 1.0 + np.float64(high[i]) - np.float64(low[i])
+                if lead[box] >= 0 and count == amount[box] and width >= narrowest:
+                    continue
+                narrowest = width
+            lead[box] = term
+            amount[box] = count
+    return most
+
+
+@njit(cache=True)
+def collect_pairs(name, lead, amount, term_column, term_interval, start, stop, order, bits, first, room):
+    """What the leads of the boxes from `first` on cover in a sorted batch, until more than `room` pairs are there.
+
+    `name[box]` is what stands for the box in a pair. `order` has the row numbers of each column in key order, null rows
+    last. Returns the pairs, box by box and rows in no order, and the box to go on from.
+    """
+    shift = np.int64(bits)
+    rows = order.shape[1]
+    total = 0
+    last = first
+    while last < name.size and total <= room:
+        total += amount[last]
+        last += 1
+    pairs = np.empty(total, np.int64)
+    used = 0
+    for box in range(first, last):
+        if amount[box] == 0:
+            continue
+        base = np.int64(name[box]) << shift
+        if lead[box] == -1:
+            for row in range(rows):
+                pairs[used + row] = base | row
+            used += rows
+            continue
+        column = term_column[lead[box]]
+        for i in range(term_interval[lead[box]], term_interval[lead[box] + 1]):
+            for place in range(start[i], stop[i]):
+                pairs[used] = base | order[column, place]
+                used += 1
+    return pairs, last
+
+
+@njit(cache=True)
+def confirm_pairs(pairs, label, lead, box_term, term_column, term_interval, low, high, keys, valid, bits):
+    """Of (box, row) pairs those that all terms but the lead let pass, with the box's label in the box's place.
+
+    `lead` may be shorter than the boxes: those beyond have none. Written in place. One loop without calls: handing the
+    arrays to a function per pair costs more than a hundred nanoseconds.
+    """
+    shift = np.int64(bits)
+    mask = (np.int64(1) << shift) - 1
+    used = 0
+    for pair in pairs:
+        box = pair >> shift
+        row = pair & mask
+        leading = lead[box] if box < lead.size else -1
+        inside = True
+        for term in range(box_term[box], box_term[box + 1]):
+            if term == leading:
+                continue
+            first, last = term_interval[term], term_interval[term + 1]
+            has_null = low[last - 1] > high[last - 1]
+            if not valid[term_column[term], row]:
+                inside = has_null
+            else:
+                key = keys[term_column[term], row]
+                if has_null:
+                    last -= 1
+                # The first range that does not end below the key is the only one that can contain it.
+                end = last
+                while first < end:
+                    middle = (first + end) >> 1
+                    if high[middle] < key:
+                        first = middle + 1
+                    else:
+                        end = middle
+                inside = first < last and low[first] <= key
+            if not inside:
+                break
+        if inside:
+            pairs[used] = (np.int64(label[box]) << shift) | row
+            used += 1
+    return pairs[:used]
+
+
+@njit(cache=True)
+def _grown(pairs, used, more):
+    if used + more <= pairs.size:
+        return pairs
+    larger = np.empty(max(2 * pairs.size, used + more), np.int64)
+    larger[:used] = pairs[:used]
+    return larger
+
+
+@njit(cache=True)
+def build_tree(high, tops):
+    """`tops[m]` becomes the highest `high` of the part of the array whose middle m is: a search tree without pointers."""
+    # Each entry is a part [a, b) and whether its two halves are done.
+    stack = np.empty((128, 3), np.int64)
+    depth = 0
+    if high.size:
+        stack[0, 0], stack[0, 1], stack[0, 2] = 0, high.size, 0
+        depth = 1
+    while depth:
+        depth -= 1
+        a, b, done = stack[depth, 0], stack[depth, 1], stack[depth, 2]
+        middle = (a + b) >> 1
+        if done:
+            top = high[middle]
+            if a < middle:
+                top = max(top, tops[(a + middle) >> 1])
+            if middle + 1 < b:
+                top = max(top, tops[(middle + 1 + b) >> 1])
+            tops[middle] = top
+            continue
+        stack[depth, 0], stack[depth, 1], stack[depth, 2] = a, b, 1
+        depth += 1
+        if a < middle:
+            stack[depth, 0], stack[depth, 1], stack[depth, 2] = a, middle, 0
+            depth += 1
+        if middle + 1 < b:
+            stack[depth, 0], stack[depth, 1], stack[depth, 2] = middle + 1, b, 0
+            depth += 1
+
+
+@njit(cache=True)
+def stab_pairs(label, tree_from, tree_low, tree_high, tree_top, tree_box, null_from, null_box, tail, keys, valid, bits):
+    """What the leads of the boxes cover in a small batch, as (box, row) pairs: each row is looked up in the tree of each
+    column; boxes from `tail` on, which are in no tree, are candidates for every row."""
+    shift = np.int64(bits)
+    columns, rows = keys.shape
+    stack = np.empty((128, 2), np.int64)
+    pairs = np.empty(64, np.int64)
+    used = 0
+    for row in range(rows):
+        for column in range(min(columns, tree_from.size - 1)):
+            if not valid[column, row]:
+                pairs = _grown(pairs, used, null_from[column + 1] - null_from[column])
+                for box in null_box[null_from[column] : null_from[column + 1]]:
+                    if label[box] >= 0:
+                        pairs[used] = (box << shift) | row
+                        used += 1
+                continue
+            key = keys[column, row]
+            offset = tree_from[column]
+            stack[0, 0], stack[0, 1] = 0, tree_from[column + 1] - offset
+            depth = 1
+            while depth:
+                depth -= 1
+                a, b = stack[depth, 0], stack[depth, 1]
+                middle = (a + b) >> 1
+                if a >= b or tree_top[offset + middle] < key:
+                    continue
+                stack[depth, 0], stack[depth, 1] = a, middle
+                depth += 1
+                if tree_low[offset + middle] > key:
+                    continue
+                stack[depth, 0], stack[depth, 1] = middle + 1, b
+                depth += 1
+                box = tree_box[offset + middle]
+                if tree_high[offset + middle] >= key and label[box] >= 0:
+                    if used == pairs.size:
+                        pairs = _grown(pairs, used, 1)
+                    pairs[used] = (box << shift) | row
+                    used += 1
+        if tail < label.size:
+            pairs = _grown(pairs, used, label.size - tail)
+            for box in range(tail, label.size):
+                if label[box] >= 0:
+                    pairs[used] = (box << shift) | row
+                    used += 1
+    return pairs[:used]
+
+
+@njit(cache=True)
+def text_prefix(data, start, length):
+    """The first eight bytes as one number that compares as they do; short texts are filled up with zeros."""
+    prefix = np.uint64(0)
+    for at in range(8):
+        byte = np.uint64(data[start + at]) if at < length else np.uint64(0)
+        prefix = (prefix << np.uint64(8)) | byte
+    return prefix
+
+
+@njit(cache=True)
+def _text_before(data, start, length, prefix, heap, other_start, other_length, other_prefix):
+    """-1, 0 or 1 as the first text is less than, equal to or greater than the second, byte by byte."""
+    if prefix != other_prefix:
+        return -1 if prefix < other_prefix else 1
+    shorter = min(length, other_length)
+    for at in range(min(8, shorter), shorter):
+        if data[start + at] != heap[other_start + at]:
+            return -1 if data[start + at] < heap[other_start + at] else 1
+    if length == other_length:
+        return 0
+    return -1 if length < other_length else 1
+
+
+@njit(cache=True)
+def locate_texts(offsets, data, heap, bound_start, bound_length, bound_prefix, place, equal):
+    """For each text: the first of the ascending bounds that is not less, and whether it is equal."""
+    for row in range(offsets.size - 1):
+        start = np.int64(offsets[row])
+        length = np.int64(offsets[row + 1]) - start
+        prefix = text_prefix(data, start, length)
+        left, right = 0, bound_start.size
+        same = False
+        while left < right:
+            middle = (left + right) >> 1
+            order = _text_before(data, start, length, prefix, heap, bound_start[middle], bound_length[middle], bound_prefix[middle])
+            if order == 0:
+                left, same = middle, True
+                break
+            if order > 0:
+                left = middle + 1
+            else:
+                right = middle
+        place[row] = left
+        equal[row] = same

@@ -1,0 +1,74 @@
+"""Orders of rows: is it sorted, merge by a small range of ranks, strings gathered by position.
+
+Answer   `ascends`: whether an int64 array never falls. `rank_order`: the stable permutation that sorts ranks drawn from a
+         dense range, in linear time. `gather_strings`: the chosen strings of one buffer, packed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def ascends(values):
+    for i in range(1, len(values)):
+        if values[i] < values[i - 1]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def rank_order(ranks, lowest, span):
+    """Positions in ascending order of rank; equal ranks keep their order. All ranks lie in [lowest, lowest + span)."""
+    counts = np.zeros(span + 1, np.int64)
+    for i in range(len(ranks)):
+        counts[ranks[i] - lowest + 1] += 1
+    for r in range(span):
+        counts[r + 1] += counts[r]
+    out = np.empty(len(ranks), np.int64)
+    for i in range(len(ranks)):
+        r = ranks[i] - lowest
+        out[counts[r]] = i
+        counts[r] += 1
+    return out
+
+
+@njit(cache=True, nogil=True)
+def string_lengths(offsets, positions):
+    """Offsets (int64, one more than positions) of the chosen strings when packed one after the other."""
+    out = np.empty(len(positions) + 1, np.int64)
+    out[0] = 0
+    for i in range(len(positions)):
+        p = positions[i]
+        out[i + 1] = out[i] + offsets[p + 1] - offsets[p]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def gather_strings(offsets, data, shift, positions, packed):
+    """The bytes of the chosen strings; `packed` are their offsets, `shift` is the offset at which `data` begins."""
+    out = np.empty(packed[-1], np.uint8)
+    for i in range(len(positions)):
+        at = offsets[positions[i]] - shift
+        for j in range(packed[i + 1] - packed[i]):
+            out[packed[i] + j] = data[at + j]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def equal_strings(offsets_a, data_a, shift_a, at_a, offsets_b, data_b, shift_b, at_b):
+    """Whether string at_a[i] of the one buffer equals string at_b[i] of the other."""
+    out = np.empty(len(at_a), np.bool_)
+    for i in range(len(at_a)):
+        a, b = at_a[i], at_b[i]
+        size = offsets_a[a + 1] - offsets_a[a]
+        same = size == offsets_b[b + 1] - offsets_b[b]
+        if same:
+            p, q = offsets_a[a] - shift_a, offsets_b[b] - shift_b
+            for j in range(size):
+                if data_a[p + j] != data_b[q + j]:
+                    same = False
+                    break
+        out[i] = same
+    return out

@@ -1,0 +1,120 @@
+"""Hash chains and scans to matching index pairs.
+
+Answer   For each probing row o: the stored rows c with an equal key, `order[c] < limit[o]` (older) and
+         `dead[c] >= floor[o]` (still in its window). Pairs come grouped by o, in the order of o.
+State    A chain links rows of one bucket from the newest to the oldest by distances: `heads[bucket]` is the id of the
+         newest, `back[position]` the distance to the one before (0: none). Row ids only grow; a row leaves by falling
+         below `first`, which ends every chain that reaches it, so forgetting costs nothing.
+
+              heads ─► 97 ──2──► 95 ──5──► 90 ──8──► 82   first = 85: the walk ends here
+
+Limits   Keys are compared as 64-bit words: exact for single integer-like columns, to be verified for others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from eddyline.kernels.hashing import mix
+
+#: Chains do not reach further back than a 32-bit distance; rows that far apart are never in one memory.
+_FAR = 2**31 - 1
+
+
+@njit(cache=True, nogil=True)
+def link(heads, back, keys, base, start, stop):
+    """Put the rows with ids start … stop-1 at the head of their chains."""
+    mask = np.uint64(len(heads) - 1)
+    for row in range(start, stop):
+        bucket = mix(keys[row - base]) & mask
+        head = heads[bucket]
+        back[row - base] = row - head if head >= 0 and row - head < _FAR else 0
+        heads[bucket] = row
+
+
+@njit(cache=True, nogil=True)
+def _grown(array):
+    wide = np.empty(2 * len(array), array.dtype)
+    wide[: len(array)] = array
+    return wide
+
+
+@njit(cache=True, nogil=True)
+def probe_chains(hashes, limit, floor, begin, most, heads, back, keys, order, dead, base, first, in_time_order):
+    """Pairs (o, id) for probing rows from `begin` on, until about `most` pairs.
+
+    Args:
+        in_time_order: `dead` falls along a chain, so that the first dead row ends the walk.
+
+    Returns:
+        probing positions, stored ids, the first probing row not done, rows visited.
+    """
+    mask = np.uint64(len(heads) - 1)
+    left = np.empty(1024 + 2 * (len(hashes) - begin), np.int64)
+    right = np.empty(len(left), np.int64)
+    n = 0
+    visited = 0
+    o = begin
+    while o < len(hashes) and n < most:
+        key = hashes[o]
+        row = heads[mix(key) & mask]
+        while row >= first:
+            p = row - base
+            visited += 1
+            if in_time_order and dead[p] < floor[o]:
+                break
+            if keys[p] == key and order[p] < limit[o] and dead[p] >= floor[o]:
+                if n == len(left):
+                    left = _grown(left)
+                    right = _grown(right)
+                left[n] = o
+                right[n] = row
+                n += 1
+            step = back[p]
+            if step == 0:
+                break
+            row -= step
+        o += 1
+    return left[:n], right[:n], o, visited
+
+
+@njit(cache=True, nogil=True)
+def probe_scan(hashes, limit, floor, begin, most, keyed, keys, order, dead, base, first, end):
+    """The same answer by looking at every stored row; with `keyed` false every row matches (a cross product)."""
+    left = np.empty(1024 + 2 * (len(limit) - begin), np.int64)
+    right = np.empty(len(left), np.int64)
+    n = 0
+    visited = 0
+    o = begin
+    while o < len(limit) and n < most:
+        for p in range(first - base, end - base):
+            if (not keyed or keys[p] == hashes[o]) and order[p] < limit[o] and dead[p] >= floor[o]:
+                if n == len(left):
+                    left = _grown(left)
+                    right = _grown(right)
+                left[n] = o
+                right[n] = p + base
+                n += 1
+        visited += end - first
+        o += 1
+    return left[:n], right[:n], o, visited
+
+
+@njit(cache=True, nogil=True)
+def exists(hashes, limit, floor, heads, back, keys, order, dead, base, first):
+    """Whether each probing row has a partner: an existence probe, stops at the first."""
+    mask = np.uint64(len(heads) - 1)
+    found = np.zeros(len(hashes), np.bool_)
+    for o in range(len(hashes)):
+        row = heads[mix(hashes[o]) & mask]
+        while row >= first:
+            p = row - base
+            if keys[p] == hashes[o] and order[p] < limit[o] and dead[p] >= floor[o]:
+                found[o] = True
+                break
+            step = back[p]
+            if step == 0:
+                break
+            row -= step
+    return found

@@ -1,0 +1,28 @@
+"""Text to a bound query: parse, look up, type."""
+
+from eddyline.language.bind import bind_query, bind_settings, bind_sink, bind_stream, bind_table
+from eddyline.language.catalog import Catalog, Sink
+from eddyline.language.job import Dropped, ExplainRequest, Job, bind_script
+from eddyline.language.parse import parse_expression, parse_script, parse_select
+from eddyline.language.render import render, render_expression
+from eddyline.language.windows import parse_span
+
+__all__ = [
+    "Catalog",
+    "Dropped",
+    "ExplainRequest",
+    "Job",
+    "Sink",
+    "bind_query",
+    "bind_script",
+    "bind_settings",
+    "bind_sink",
+    "bind_stream",
+    "bind_table",
+    "parse_expression",
+    "parse_script",
+    "parse_select",
+    "parse_span",
+    "render",
+    "render_expression",
+]

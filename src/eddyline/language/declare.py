@@ -1,0 +1,127 @@
+"""CREATE STREAM, CREATE TABLE and CREATE SINK, checked.
+
+Answer   `bind_stream`, `bind_table` and `bind_sink` turn a statement into the model's `Stream`, `Table` and the catalog's
+         `Sink`; what WITH says is checked by name, and by value where the meaning is the language's.
+Limits   Options of a format (path, header …) are kept as text for `connectors`, which know their values.
+"""
+
+from __future__ import annotations
+
+from eddyline.errors import BindingProblem, EddylineError, Position
+from eddyline.language.catalog import Catalog, Sink
+from eddyline.language.syntax import ColumnDefinition, CreateSink, CreateStream, CreateTable, Option
+from eddyline.language.windows import parse_span
+from eddyline.model.schema import Column, Schema, Stream, Table
+
+#: What the readers of files understand; an option that nothing reads is refused, so that no wish is passed over.
+_READING = ("format", "path", "delimiter", "header", "multiline")
+STREAM_OPTIONS = ("time", "lateness", "idle", "sequence", *_READING, "files_per_batch", "rate", "distinct_<column>")
+TABLE_OPTIONS = (*_READING, "distinct_<column>")
+SINK_OPTIONS = ("format", "path")
+
+
+def bind_stream(statement: CreateStream, catalog: Catalog) -> Stream:
+    """The stream that a statement declares; it is not yet in the catalog."""
+    catalog.check_free("stream", statement.name, statement.position)
+    schema = _schema(statement.columns)
+    given = _given(statement.options, STREAM_OPTIONS, "stream", schema)
+    places = {o.name: o.position for o in statement.options}
+    time = given.pop("time", None)
+    if time is None:
+        raise BindingProblem(
+            f"stream {statement.name} has no event time", hint="WITH (time = '…') names its TIMESTAMP column", position=statement.position
+        )
+    lateness, idle, sequence = given.pop("lateness", None), given.pop("idle", None), given.pop("sequence", None)
+    if sequence is not None and schema.find(sequence) is None:
+        raise BindingProblem(
+            f"stream {statement.name} has no column {sequence}",
+            detail=f"columns are {', '.join(schema.names)}",
+            hint="sequence = '…' names one of its columns",
+            position=places["sequence"],
+        )
+    try:
+        return Stream(
+            name=statement.name,
+            schema=schema,
+            time=_spelling(schema, time),
+            lateness=0 if lateness is None else parse_span(lateness, places["lateness"]),
+            idle=None if idle is None else parse_span(idle, places["idle"]),
+            sequence=None if sequence is None else _spelling(schema, sequence),
+            position=catalog.next_position,
+            options=given,
+        )
+    except EddylineError as problem:
+        problem.position = problem.position or places["time"]
+        raise
+
+
+def bind_table(statement: CreateTable, catalog: Catalog) -> Table:
+    """The static table that a statement declares; it is not yet in the catalog."""
+    catalog.check_free("table", statement.name, statement.position)
+    schema = _schema(statement.columns)
+    for option in statement.options:
+        if option.name in ("time", "lateness", "idle", "sequence"):
+            raise BindingProblem(
+                f"a table has no {option.name}",
+                hint="a static table is read once; rows that come in time are a STREAM",
+                position=option.position,
+            )
+    return Table(statement.name, schema, _given(statement.options, TABLE_OPTIONS, "table", schema))
+
+
+def bind_sink(statement: CreateSink, catalog: Catalog) -> Sink:
+    """The sink that a statement declares; it is not yet in the catalog."""
+    catalog.check_free("sink", statement.name, statement.position)
+    query = None if statement.query is None else catalog.query(statement.query, statement.position).name
+    return Sink(statement.name, query, _given(statement.options, SINK_OPTIONS, "sink", None))
+
+
+def _schema(columns: tuple[ColumnDefinition, ...]) -> Schema:
+    seen: dict[str, Position | None] = {}
+    for column in columns:
+        if column.name.lower() in seen:
+            raise BindingProblem(
+                f"column {column.name} is declared twice", hint="give each column a name of its own", position=column.position
+            )
+        if column.name.startswith("_"):
+            raise BindingProblem(
+                f"column name {column.name} is reserved",
+                hint="names that begin with _ are the engine's own (_ts, _op, _reason)",
+                position=column.position,
+            )
+        seen[column.name.lower()] = column.position
+    return Schema(tuple(Column(c.name, c.type) for c in columns))
+
+
+def _given(options: tuple[Option, ...], known: tuple[str, ...], kind: str, schema: Schema | None) -> dict[str, str]:
+    given = {}
+    for option in options:
+        name = option.name
+        if name.startswith("distinct_") and schema is not None and "distinct_<column>" in known:
+            column = schema.find(name.removeprefix("distinct_"))
+            if column is None:
+                raise BindingProblem(
+                    f"option {name} names no column", detail=f"columns are {', '.join(schema.names)}", position=option.position
+                )
+            name = f"distinct_{column.name}"
+        elif name not in known:
+            raise BindingProblem(f"a {kind} has no option {name}", hint=f"options are {', '.join(known)}", position=option.position)
+        if name in ("rate", "files_per_batch") or name.startswith("distinct_"):
+            _check_number(option)
+        given[name] = str(option.value)
+    return given
+
+
+def _spelling(schema: Schema, name: str) -> str:
+    """The name as the column was declared; `Stream` itself refuses one that is not there."""
+    column = schema.find(name)
+    return name if column is None else column.name
+
+
+def _check_number(option: Option) -> None:
+    try:
+        good = float(option.value) > 0
+    except ValueError:
+        good = False
+    if not good:
+        raise BindingProblem(f"{option.name} does not take {option.value!r}", hint="a number greater than zero", position=option.position)

@@ -1,0 +1,131 @@
+"""Expressions: names resolved, types found.
+
+Answer   `bind_expression` turns a syntax node into a typed expression over the references in a scope; `bind_condition` insists
+         that it is BOOLEAN.
+Limits   Which functions exist and how they are typed is said in `model/functions.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from eddyline.errors import BindingProblem, EddylineError, Unsupported
+from eddyline.language.scope import Scope
+from eddyline.language.syntax import Apply, Cast, Constant, Name, Node
+from eddyline.language.windows import parse_span
+from eddyline.model.coercion import read_text
+from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INT, INTERVAL, NULL, STRING, TIMESTAMP
+from eddyline.model.expression import Expression, Literal
+from eddyline.model.functions import AGGREGATES, resolve, resolve_aggregate, resolve_cast
+
+_AGGREGATE_NAMES = frozenset(AGGREGATES) | {"mean", "stddev_samp"}
+
+
+@dataclass
+class Clause:
+    """Where an expression stands, which decides what it may hold."""
+
+    #: SELECT, WHERE, ON, GROUP BY or HAVING, as messages show it.
+    name: str
+    scope: Scope
+    aggregates: bool = False
+    #: Names of SELECT that may be used where no column has that name.
+    outputs: dict[str, Expression] = field(default_factory=dict)
+    #: Inside the argument of an aggregate.
+    inside: str = ""
+
+
+def bind_expression(node: Node, clause: Clause) -> Expression:
+    """The typed expression that a node means."""
+    match node:
+        case Name():
+            if node.table is None and node.name.lower() in clause.outputs and not clause.scope.has(node):
+                return clause.outputs[node.name.lower()]
+            return clause.scope.column(node)
+        case Constant():
+            return bind_constant(node)
+        case Cast(operand, kind, position):
+            return resolve_cast(bind_expression(operand, clause), kind, position)
+        case Apply():
+            if is_aggregate(node):
+                return _aggregate(node, clause)
+            if node.distinct or node.star:
+                inside = "*" if node.star else "DISTINCT"
+                raise BindingProblem(
+                    f"{node.function} does not take {inside}", hint=f"aggregates are {', '.join(AGGREGATES)}", position=node.position
+                )
+            return resolve(node.function, tuple(bind_expression(a, clause) for a in node.args), node.position)
+
+
+def bind_condition(node: Node, clause: Clause) -> Expression:
+    """The expression, which must be BOOLEAN."""
+    found = bind_expression(node, clause)
+    if found.type == NULL:
+        return resolve_cast(found, BOOLEAN, node.position)
+    if found.type != BOOLEAN:
+        raise BindingProblem(f"{clause.name} needs a condition, not {found.type}", hint="compare it with something", position=node.position)
+    return found
+
+
+def is_aggregate(node: Node) -> bool:
+    return isinstance(node, Apply) and node.function in _AGGREGATE_NAMES
+
+
+def holds_aggregate(node: Node) -> bool:
+    if isinstance(node, Cast):
+        return holds_aggregate(node.operand)
+    return isinstance(node, Apply) and (is_aggregate(node) or any(holds_aggregate(a) for a in node.args))
+
+
+def _aggregate(node: Apply, clause: Clause) -> Expression:
+    if clause.inside:
+        raise BindingProblem(f"{node.function} stands inside {clause.inside}", hint="aggregates do not nest", position=node.position)
+    if not clause.aggregates:
+        hint = "conditions on groups stand in HAVING" if clause.name in ("WHERE", "ON") else "aggregates stand in SELECT and HAVING"
+        raise BindingProblem(f"aggregate {node.function} is not allowed in {clause.name}", hint=hint, position=node.position)
+    if node.star:
+        return resolve_aggregate(node.function, None, False, node.position)
+    if len(node.args) != 1:
+        hint = "COUNT(*) counts rows" if node.function == "count" else f"write {node.function}(x)"
+        raise BindingProblem(f"{node.function} takes one argument, not {len(node.args)}", hint=hint, position=node.position)
+    inner = Clause(clause.name, clause.scope, outputs={}, inside=node.function)
+    arg = bind_expression(node.args[0], inner)
+    # The smallest of the distinct values is the smallest value.
+    distinct = node.distinct and node.function not in ("min", "max")
+    if distinct and node.function != "count":
+        raise Unsupported(f"{node.function}(DISTINCT …) is not supported", hint="COUNT(DISTINCT x) is", position=node.position)
+    return resolve_aggregate(node.function, arg, distinct, node.position)
+
+
+def bind_constant(node: Constant) -> Literal:
+    """A literal in the engine's own form."""
+    value = node.value
+    match node.kind:
+        case "null":
+            return Literal(None, NULL)
+        case "boolean":
+            return Literal(value, BOOLEAN)
+        case "double":
+            return Literal(value, DOUBLE)
+        case "string":
+            return Literal(value, STRING)
+        case "interval":
+            return Literal(parse_span(str(value), node.position), INTERVAL)
+        case "integer":
+            return _integer(node)
+    target = TIMESTAMP if node.kind == "timestamp" else DATE
+    try:
+        return Literal(read_text(str(value), target, node.position), target)
+    except EddylineError as problem:
+        problem.position = problem.position or node.position
+        raise
+
+
+def _integer(node: Constant) -> Literal:
+    value = node.value
+    assert isinstance(value, int)
+    if -(2**31) <= value < 2**31:
+        return Literal(value, INT)
+    if -(2**63) <= value < 2**63:
+        return Literal(value, BIGINT)
+    raise BindingProblem(f"{value} does not fit into BIGINT", hint="with a point it is a DOUBLE", position=node.position)

@@ -1,0 +1,302 @@
+"""The grammar of statements: which clauses there are, and in which order.
+
+Answer   `read_statement` turns the tokens of one statement into its syntax tree. Clauses that SQL knows and we do not
+         have are named when they are met, with what to write instead.
+Limits   Expressions are read by `parse.py`, windows by `windows.py`; no name is looked up here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
+
+from eddyline.errors import Position, SyntaxProblem, Unsupported
+from eddyline.language.datatypes import data_type
+from eddyline.language.reader import Reader
+from eddyline.language.syntax import (
+    ColumnDefinition,
+    CreateQuery,
+    CreateSink,
+    CreateStream,
+    CreateTable,
+    Drop,
+    Explain,
+    Item,
+    Node,
+    Option,
+    Select,
+    Set,
+    Source,
+    Star,
+    Statement,
+)
+from eddyline.language.windows import read_span, read_window
+from eddyline.model.query import Emit
+
+T = TypeVar("T")
+
+_STATEMENTS = "statements begin with CREATE, DROP, SET, EXPLAIN or SELECT"
+_TWO_TABLES = "write the condition with JOIN … ON, or in WHERE"
+#: What may be met where a clause could begin, and what to do instead.
+_FOREIGN_CLAUSES = {
+    "ORDER": ("ORDER BY", "results are delivered in the order of their time, _ts"),
+    "LIMIT": ("LIMIT", "a continuous query has no end; bound its windows instead"),
+    "OFFSET": ("OFFSET", "a continuous query has no first row to count from"),
+    "FETCH": ("FETCH", "a continuous query has no end; bound its windows instead"),
+    "UNION": ("UNION", "create one query per part, and one sink FOR ALL if they belong together"),
+    "INTERSECT": ("INTERSECT", "write it as a join"),
+    "EXCEPT": ("EXCEPT", "there is no difference of streams"),
+    "WINDOW": ("WINDOW", "windows stand in FROM: bids [RANGE 10 MINUTES]"),
+    "QUALIFY": ("QUALIFY", "window functions are not supported"),
+    "LEFT": ("LEFT JOIN", "inner joins only: JOIN … ON"),
+    "RIGHT": ("RIGHT JOIN", "inner joins only: JOIN … ON"),
+    "FULL": ("FULL JOIN", "inner joins only: JOIN … ON"),
+    "OUTER": ("OUTER JOIN", "inner joins only: JOIN … ON"),
+    "NATURAL": ("NATURAL JOIN", _TWO_TABLES),
+    "SEMI": ("SEMI JOIN", "inner joins only: JOIN … ON"),
+    "ANTI": ("ANTI JOIN", "inner joins only: JOIN … ON"),
+    "ASOF": ("ASOF JOIN", "inner joins only: JOIN … ON"),
+    "USING": ("USING", _TWO_TABLES),
+    "TABLESAMPLE": ("TABLESAMPLE", "there is no sampling"),
+    "INTO": ("INTO", "CREATE QUERY names a query, CREATE SINK says where its results go"),
+    "FOR": ("FOR", "windows stand in FROM: bids [RANGE 10 MINUTES]"),
+}
+
+
+def read_statement(reader: Reader) -> Statement:
+    start = reader.position
+    statement = _statement(reader, start)
+    if reader.next.kind != "end":
+        _refuse_foreign_clause(reader)
+        reader.fail("expected ; or the end")
+    return statement
+
+
+def _statement(reader: Reader, start: Position) -> Statement:
+    if reader.take("CREATE"):
+        return _create(reader, start)
+    if reader.take("DROP"):
+        kind = _kind(reader, "DROP")
+        if reader.at("IF"):
+            raise Unsupported("IF EXISTS is not supported", hint="drop what exists", position=reader.position)
+        return Drop(kind, reader.name(f"the name of a {kind}"), start)
+    if reader.take("SET"):
+        name = reader.word("the name of a setting")
+        reader.expect("=", hint="SET name = value;")
+        value = reader.value()
+        if reader.at("-"):
+            reader.fail("expected ; or the end", hint="a value of several words is written as 'text'")
+        return Set(name, value, start)
+    if reader.take("EXPLAIN"):
+        analyze = reader.take("ANALYZE")
+        if reader.at("WITH"):
+            _refuse_cte(reader)
+        return Explain(_select(reader) if reader.at("SELECT") else reader.name("the name of a query, or SELECT"), analyze, start)
+    if reader.at("SELECT"):
+        return _select(reader)
+    if reader.at("WITH"):
+        _refuse_cte(reader)
+    if word := reader.at_any("INSERT", "UPDATE", "DELETE", "MERGE", "ALTER", "TRUNCATE"):
+        raise Unsupported(f"{word} is not supported", hint="rows come from sources, and results go to sinks", position=start)
+    reader.fail("expected a statement", hint=_STATEMENTS)
+
+
+def _refuse_cte(reader: Reader) -> NoReturn:
+    raise Unsupported("WITH before SELECT is not supported", hint="write one SELECT over streams and tables", position=reader.position)
+
+
+def _kind(reader: Reader, verb: str) -> str:
+    if kind := reader.at_any("STREAM", "TABLE", "QUERY", "SINK"):
+        reader.take(kind)
+        return kind.lower()
+    position = reader.position
+    if reader.at("OR", "REPLACE"):
+        raise Unsupported("OR REPLACE is not supported", hint="DROP first, then CREATE", position=position)
+    if word := reader.at_any("TEMPLATE", "PATTERN", "PUNCTUATION", "HERALD", "CONSTRAINT"):
+        raise Unsupported(f"{verb} {word} is not supported", hint="one can create streams, tables, queries and sinks", position=position)
+    if reader.at_any("VIEW", "MATERIALIZED"):
+        raise Unsupported(
+            f"{verb} VIEW is not supported", hint="a standing SELECT is a query: CREATE QUERY name AS SELECT …", position=position
+        )
+    reader.fail("expected STREAM, TABLE, QUERY or SINK")
+
+
+def _create(reader: Reader, start: Position) -> Statement:
+    kind = _kind(reader, "CREATE")
+    if reader.at("IF", "NOT", "EXISTS"):
+        raise Unsupported("IF NOT EXISTS is not supported", hint="DROP first, then CREATE", position=reader.position)
+    name = reader.name(f"the name of a {kind}")
+    if kind == "query":
+        options = _options(reader)
+        reader.expect("AS", hint="CREATE QUERY name [WITH (…)] AS SELECT …")
+        if reader.at("WITH"):
+            _refuse_cte(reader)
+        return CreateQuery(name, _select(reader), options, start)
+    if kind == "sink":
+        reader.expect("FOR", hint="CREATE SINK name FOR query | ALL WITH (…)")
+        query = None if reader.take("ALL") else reader.name("the name of a query, or ALL")
+        return CreateSink(name, query, _options(reader), start)
+    if reader.at("AS"):
+        raise Unsupported(f"CREATE {kind.upper()} … AS is not supported", hint="CREATE QUERY name AS SELECT …", position=reader.position)
+    reader.expect("(", hint=f"CREATE {kind.upper()} {name} (column TYPE, …) WITH (…)")
+    columns = _list(reader, _column)
+    reader.expect(")")
+    made = CreateStream if kind == "stream" else CreateTable
+    return made(name, columns, _options(reader), start)
+
+
+def _list(reader: Reader, read: Callable[[Reader], T]) -> tuple[T, ...]:
+    found = [read(reader)]
+    while reader.take(","):
+        found.append(read(reader))
+    return tuple(found)
+
+
+def _column(reader: Reader) -> ColumnDefinition:
+    start = reader.position
+    name = reader.name("the name of a column")
+    position = reader.position
+    word = reader.word("the type of the column")
+    sizes: tuple[int, ...] = ()
+    if reader.take("("):
+        sizes = tuple(int(s) if s.isdigit() else -1 for s in _list(reader, lambda r: r.number("a number")))
+        reader.expect(")")
+    if reader.at_any("NOT", "NULL", "PRIMARY", "UNIQUE", "DEFAULT", "REFERENCES", "CHECK"):
+        raise Unsupported(
+            f"{reader.next.upper} after a column is not supported", hint="a column has a name and a type", position=reader.position
+        )
+    return ColumnDefinition(name, data_type(word, sizes, position), start)
+
+
+def _options(reader: Reader) -> tuple[Option, ...]:
+    if not reader.take("WITH"):
+        return ()
+    reader.expect("(", hint="WITH (name = value, …)")
+    options = _list(reader, _option)
+    reader.expect(")")
+    seen: set[str] = set()
+    for option in options:
+        if option.name in seen:
+            raise SyntaxProblem(f"option {option.name} is given twice", hint="keep one", position=option.position)
+        seen.add(option.name)
+    return options
+
+
+def _option(reader: Reader) -> Option:
+    start = reader.position
+    name = reader.word("the name of an option").lower()
+    reader.expect("=", hint="WITH (name = value, …)")
+    return Option(name, reader.value(), start)
+
+
+def _select(reader: Reader) -> Select:
+    first, start = reader.index, reader.position
+    reader.expect("SELECT")
+    distinct = reader.take("DISTINCT")
+    if reader.at("ON") and distinct:
+        raise Unsupported("DISTINCT ON is not supported", hint="SELECT DISTINCT compares all columns", position=reader.position)
+    if not distinct:
+        reader.take("ALL")
+    items = _list(reader, _item)
+    _refuse_foreign_clause(reader)
+    reader.expect("FROM", hint="a query reads at least one stream")
+    sources = _sources(reader)
+    where = reader.expression() if reader.take("WHERE") else None
+    _refuse_foreign_clause(reader)
+    group_by: tuple[Node, ...] = ()
+    if reader.take("GROUP"):
+        reader.expect("BY")
+        if word := reader.at_any("ALL", "ROLLUP", "CUBE", "GROUPING"):
+            raise Unsupported(f"GROUP BY {word} is not supported", hint="name the grouping expressions", position=reader.position)
+        group_by = _list(reader, Reader.expression)
+    having = reader.expression() if reader.take("HAVING") else None
+    _refuse_foreign_clause(reader)
+    emit_position = reader.position
+    emit = _emit(reader)
+    return Select(items, sources, where, group_by, having, distinct, emit, reader.text_since(first), start, emit_position)
+
+
+def _item(reader: Reader) -> Item:
+    start = reader.position
+    if reader.take("*"):
+        return _bare_star(reader, Star(None, start), start)
+    if reader.at_name() and reader.tokens[reader.index + 1].text == "." and reader.tokens[reader.index + 2].text == "*":
+        table = reader.name("an alias")
+        reader.expect(".", "*")
+        return _bare_star(reader, Star(table, start), start)
+    value = reader.expression()
+    if reader.take("AS"):
+        return Item(value, reader.name("a name after AS"), start)
+    return Item(value, reader.name("a name") if reader.at_name() else None, start)
+
+
+def _bare_star(reader: Reader, star: Star, start: Position) -> Item:
+    if word := reader.at_any("EXCEPT", "EXCLUDE", "REPLACE", "RENAME"):
+        raise Unsupported(f"* {word} is not supported", hint="name the columns", position=reader.position)
+    if reader.at("AS"):
+        reader.fail("expected , or FROM", hint="* takes no name")
+    return Item(star, None, start)
+
+
+def _sources(reader: Reader) -> tuple[Source, ...]:
+    sources = [_source(reader, ",")]
+    while True:
+        if reader.take(","):
+            sources.append(_source(reader, ","))
+        elif reader.take("JOIN") or reader.take("INNER", "JOIN"):
+            sources.append(_source(reader, "INNER"))
+        elif reader.take("CROSS", "JOIN"):
+            sources.append(_source(reader, "CROSS"))
+        else:
+            _refuse_foreign_clause(reader)
+            return tuple(sources)
+
+
+def _source(reader: Reader, join: str) -> Source:
+    start = reader.position
+    if reader.at("("):
+        raise Unsupported("subqueries are not supported", hint="write one SELECT over streams and tables", position=start)
+    if word := reader.at_any("LATERAL", "UNNEST", "VALUES"):
+        raise Unsupported(f"{word} in FROM is not supported", hint="FROM takes streams and tables", position=start)
+    name = reader.name("a stream or a table")
+    if reader.at("."):
+        raise Unsupported("names with a point are not supported in FROM", hint="streams and tables have simple names", position=start)
+    if reader.at("("):
+        raise Unsupported(f"the table function {name} is not supported", hint="FROM takes streams and tables", position=start)
+    window = read_window(reader)
+    alias = reader.name("an alias") if reader.take("AS") or reader.at_name() else None
+    position = reader.position
+    second = read_window(reader)
+    if window is not None and second is not None:
+        raise SyntaxProblem(f"{alias or name} has two windows", hint="keep one: after the name or after the alias", position=position)
+    if alias is None and reader.at_name():
+        alias = reader.name("an alias")
+    on = None
+    if join == "INNER":
+        _refuse_foreign_clause(reader)
+        reader.expect("ON", hint="JOIN … ON condition; without a condition it is CROSS JOIN or a comma")
+        on = reader.expression()
+    return Source(name, alias, window if second is None else second, join, on, start)
+
+
+def _emit(reader: Reader) -> Emit | None:
+    if not reader.take("EMIT"):
+        return None
+    if reader.take("EVERY"):
+        position = reader.position
+        period = read_span(reader)
+        if period < 1:
+            raise SyntaxProblem("EMIT EVERY takes a span longer than zero", position=position)
+        return Emit("every", period)
+    if reader.take("ON", "CHANGE"):
+        return Emit("change")
+    if reader.take("ON", "CLOSE"):
+        return Emit("close")
+    reader.fail("expected ON CHANGE, EVERY or ON CLOSE", hint="EMIT ON CHANGE | EVERY 10 SECONDS | ON CLOSE")
+
+
+def _refuse_foreign_clause(reader: Reader) -> None:
+    word = reader.next.upper if reader.next.kind == "word" else ""
+    if word in _FOREIGN_CLAUSES:
+        clause, hint = _FOREIGN_CLAUSES[word]
+        raise Unsupported(f"{clause} is not supported", hint=hint, position=reader.position)

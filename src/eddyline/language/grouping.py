@@ -1,0 +1,73 @@
+"""What an aggregate query must keep to.
+
+Answer   Outputs and HAVING are made of grouping expressions, aggregates and constants; every grouping expression is selected, so
+         that a changelog row names its group; EMIT ON CLOSE has a time bucket to close.
+Limits   Two expressions are the same when they are written the same after binding; no algebra is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from eddyline.errors import BindingProblem, Position
+from eddyline.language.scope import Scope
+from eddyline.language.syntax import Item, Select
+from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, has_aggregate
+from eddyline.model.query import BoundQuery
+
+
+def check_groups(query: BoundQuery, select: Select, items: Sequence[Item], places: Mapping[Expression, Position | None]) -> None:
+    for group in query.group_by:
+        if has_aggregate(group):
+            raise BindingProblem(f"GROUP BY {group} is an aggregate", hint="group by columns and expressions", position=places[group])
+    for output, item in zip(query.outputs, items, strict=True):
+        _check_grouped(output.expression, query.group_by, item.position)
+    if select.having is not None and query.having is not None:
+        _check_grouped(query.having, query.group_by, select.having.position)
+    selected = {o.expression for o in query.outputs}
+    for group in query.group_by:
+        if group not in selected:
+            raise BindingProblem(
+                f"grouping expression {group} is not selected",
+                detail="a row of the changelog has to say which group it is about",
+                hint=f"add {group} to SELECT",
+                position=places[group],
+            )
+
+
+def _check_grouped(e: Expression, groups: tuple[Expression, ...], position: Position | None) -> None:
+    if e in groups or isinstance(e, Aggregate):
+        return
+    if isinstance(e, ColumnRef):
+        raise BindingProblem(
+            f"column {e} is neither grouped nor aggregated",
+            detail=f"grouped by {', '.join(map(str, groups))}" if groups else "there is no GROUP BY",
+            hint=f"add {e} to GROUP BY, or aggregate it: max({e})",
+            position=position,
+        )
+    for arg in e.args if isinstance(e, Call) else ():
+        _check_grouped(arg, groups, position)
+
+
+def check_close(query: BoundQuery, scope: Scope, select: Select) -> None:
+    """EMIT ON CLOSE needs a grouping expression that is a bucket of some stream's event time."""
+    keys = query.group_by if query.group_by else tuple(o.expression for o in query.outputs) if query.distinct else ()
+    if not any(is_time_bucket(key, scope) for key in keys):
+        times = [f"{e.alias}.{e.relation.time}" for e in scope.entries if not e.reference.is_table]  # type: ignore[union-attr]
+        raise BindingProblem(
+            "EMIT ON CLOSE needs a time bucket among the grouping expressions",
+            detail="a group is complete when its bucket of the event time has passed",
+            hint=f"for example GROUP BY date_trunc('minute', {times[0]})",
+            position=select.emit_position,
+        )
+
+
+def is_time_bucket(e: Expression, scope: Scope) -> bool:
+    """Whether it is date_trunc of an event time."""
+    return (
+        isinstance(e, Call)
+        and e.function == "date_trunc"
+        and len(e.args) == 2
+        and isinstance(e.args[1], ColumnRef)
+        and scope.is_event_time(e.args[1])
+    )

@@ -1,0 +1,172 @@
+"""Syntax tree back to text.
+
+Answer   `render(statement)` is a text that parses to the same statement; one form for each thing one can say.
+Limits   Comments, spaces and the spelling of words are not kept.
+"""
+
+from __future__ import annotations
+
+from eddyline.language.reader import RESERVED
+from eddyline.language.syntax import (
+    Apply,
+    Cast,
+    Constant,
+    CreateQuery,
+    CreateSink,
+    CreateStream,
+    CreateTable,
+    Drop,
+    Explain,
+    Item,
+    Name,
+    Node,
+    Option,
+    Select,
+    Set,
+    Source,
+    Star,
+    Statement,
+)
+from eddyline.settings import Value
+
+_INFIX = {name: name for name in ("+", "-", "*", "/", "//", "%", "=", "<>", "<", "<=", ">", ">=", "||")} | {
+    "and": "AND",
+    "or": "OR",
+    "like": "LIKE",
+    "ilike": "ILIKE",
+    "is_not_distinct": "IS NOT DISTINCT FROM",
+}
+
+
+def render(statement: Statement) -> str:
+    """The statement as text, without a semicolon.
+
+    >>> from eddyline.language.parse import parse_script
+    >>> render(parse_script("select x from s[rows 3] t")[0])
+    'SELECT x FROM s [ROWS 3] AS t'
+    """
+    match statement:
+        case Select():
+            return _select(statement)
+        case CreateStream(name, columns, options) | CreateTable(name, columns, options):
+            kind = "STREAM" if isinstance(statement, CreateStream) else "TABLE"
+            listed = ", ".join(f"{_name(c.name)} {c.type}" for c in columns)
+            return f"CREATE {kind} {_name(name)} ({listed}){_options(options)}"
+        case CreateQuery(name, select, options):
+            return f"CREATE QUERY {_name(name)}{_options(options)} AS {_select(select)}"
+        case CreateSink(name, query, options):
+            return f"CREATE SINK {_name(name)} FOR {'ALL' if query is None else _name(query)}{_options(options)}"
+        case Drop(kind, name):
+            return f"DROP {kind.upper()} {_name(name)}"
+        case Set(name, value):
+            return f"SET {_name(name)} = {_value(value)}"
+        case Explain(target, analyze):
+            shown = _name(target) if isinstance(target, str) else _select(target)
+            return f"EXPLAIN {'ANALYZE ' if analyze else ''}{shown}"
+
+
+def render_expression(node: Node) -> str:
+    """The expression as text.
+
+    >>> from eddyline.language.parse import parse_expression
+    >>> render_expression(parse_expression("x between 1 and 2"))
+    '(x >= 1) AND (x <= 2)'
+    """
+    match node:
+        case Name(name, table):
+            return _name(name) if table is None else f"{_name(table)}.{_name(name)}"
+        case Constant():
+            return _constant(node)
+        case Cast(operand, kind):
+            return f"CAST({render_expression(operand)} AS {kind})"
+        case Apply():
+            return _apply(node)
+
+
+def _apply(node: Apply) -> str:
+    function, args = node.function, node.args
+    if function in _INFIX and len(args) == 2:
+        # A chain of ANDs is read from the left, so its left part needs no parentheses, however long it is.
+        chained = function in ("and", "or") and isinstance(args[0], Apply) and args[0].function == function
+        left = render_expression(args[0]) if chained else _operand(args[0])
+        return f"{left} {_INFIX[function]} {_operand(args[1])}"
+    if function == "not":
+        return f"NOT {_operand(args[0])}"
+    if function == "neg":
+        return f"-{_operand(args[0])}"
+    if function in ("is_null", "is_not_null"):
+        return f"{_operand(args[0])} IS {'NOT ' if function == 'is_not_null' else ''}NULL"
+    if function == "in":
+        return f"{_operand(args[0])} IN ({', '.join(render_expression(a) for a in args[1:])})"
+    if function == "case":
+        branches = [f"WHEN {render_expression(c)} THEN {render_expression(v)}" for c, v in zip(args[0:-1:2], args[1:-1:2], strict=True)]
+        return f"CASE {' '.join(branches)} ELSE {render_expression(args[-1])} END"
+    inside = "*" if node.star else ("DISTINCT " if node.distinct else "") + ", ".join(render_expression(a) for a in args)
+    return f"{function}({inside})"
+
+
+def _operand(node: Node) -> str:
+    """An operand, in parentheses unless nothing could tear it apart."""
+    text = render_expression(node)
+    if isinstance(node, Name | Cast):
+        return text
+    if isinstance(node, Constant):
+        return f"({text})" if text.startswith("-") else text
+    plain = node.function not in _INFIX and node.function not in ("not", "neg", "is_null", "is_not_null", "in", "case")
+    return text if plain else f"({text})"
+
+
+def _constant(node: Constant) -> str:
+    if node.kind == "null":
+        return "NULL"
+    if node.kind == "boolean":
+        return "TRUE" if node.value else "FALSE"
+    if node.kind in ("integer", "double"):
+        return repr(node.value)
+    return ("" if node.kind == "string" else f"{node.kind.upper()} ") + _quoted(str(node.value))
+
+
+def _select(select: Select) -> str:
+    parts = ["SELECT DISTINCT" if select.distinct else "SELECT", ", ".join(_item(i) for i in select.items), "FROM"]
+    sources = _source(select.sources[0])
+    for source in select.sources[1:]:
+        sources += {",": ", ", "INNER": " JOIN ", "CROSS": " CROSS JOIN "}[source.join] + _source(source)
+    parts.append(sources)
+    if select.where is not None:
+        parts.append(f"WHERE {render_expression(select.where)}")
+    if select.group_by:
+        parts.append(f"GROUP BY {', '.join(render_expression(g) for g in select.group_by)}")
+    if select.having is not None:
+        parts.append(f"HAVING {render_expression(select.having)}")
+    if select.emit is not None:
+        parts.append(f"EMIT {select.emit}")
+    return " ".join(parts)
+
+
+def _item(item: Item) -> str:
+    if isinstance(item.value, Star):
+        return "*" if item.value.table is None else f"{_name(item.value.table)}.*"
+    return render_expression(item.value) + ("" if item.alias is None else f" AS {_name(item.alias)}")
+
+
+def _source(source: Source) -> str:
+    text = _name(source.name) + ("" if source.window is None else f" [{source.window}]")
+    text += "" if source.alias is None else f" AS {_name(source.alias)}"
+    return text + ("" if source.on is None else f" ON {render_expression(source.on)}")
+
+
+def _options(options: tuple[Option, ...]) -> str:
+    return f" WITH ({', '.join(f'{_name(o.name)} = {_value(o.value)}' for o in options)})" if options else ""
+
+
+def _value(value: Value) -> str:
+    return _quoted(value) if isinstance(value, str) else repr(value)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _name(name: str) -> str:
+    plain = name.isidentifier() and name.isascii() and name.upper() not in RESERVED
+    return name if plain else '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,90 @@
+"""Which columns can be meant where.
+
+Answer   `Scope` holds the references of one FROM and finds the column that a name means, or says why there is none or more
+         than one.
+Limits   Columns only; expressions are bound in `expressions.py`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from eddyline.errors import BindingProblem, Position
+from eddyline.language.syntax import Name
+from eddyline.model.expression import ColumnRef
+from eddyline.model.query import Reference
+from eddyline.model.schema import Stream, Table
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One reference with the stream or table that it refers to."""
+
+    reference: Reference
+    relation: Stream | Table
+
+    @property
+    def alias(self) -> str:
+        return self.reference.alias
+
+    def columns(self) -> tuple[ColumnRef, ...]:
+        return tuple(ColumnRef(self.alias, c.name, c.type) for c in self.relation.schema.columns)
+
+    def is_event_time(self, column: ColumnRef) -> bool:
+        return isinstance(self.relation, Stream) and column.ref == self.alias and column.column == self.relation.time
+
+
+class Scope:
+    def __init__(self, entries: tuple[Entry, ...]) -> None:
+        self.entries = entries
+
+    def entry(self, alias: str, position: Position | None) -> Entry:
+        found = next((e for e in self.entries if e.alias.lower() == alias.lower()), None)
+        if found is None:
+            aliases = [e.alias for e in self.entries]
+            named = next((e for e in self.entries if e.relation.name.lower() == alias.lower()), None)
+            hint = f"{named.relation.name} goes by its alias {named.alias} here" if named else ""
+            raise BindingProblem(f"there is no {alias} in FROM", detail=f"FROM has {', '.join(aliases)}", hint=hint, position=position)
+        return found
+
+    def has(self, name: Name) -> bool:
+        """Whether some reference has a column of that name."""
+        return any(e.relation.schema.find(name.name) for e in self.entries if name.table is None or e.alias.lower() == name.table.lower())
+
+    def column(self, name: Name) -> ColumnRef:
+        """The one column that a name means."""
+        if name.table is not None:
+            entry = self.entry(name.table, name.position)
+            column = entry.relation.schema.find(name.name)
+            if column is None:
+                raise self._unknown(f"{entry.alias} has no column {name.name}", name, (entry,))
+            return ColumnRef(entry.alias, column.name, column.type)
+        found = [(e, c) for e in self.entries if (c := e.relation.schema.find(name.name))]
+        if not found:
+            raise self._unknown(f"there is no column {name.name}", name, self.entries)
+        if len(found) > 1:
+            candidates = [f"{e.alias}.{c.name}" for e, c in found]
+            raise BindingProblem(
+                f"column {name.name} is ambiguous",
+                detail=f"it could be {' or '.join(candidates)}",
+                hint=f"say which: {candidates[0]}",
+                position=name.position,
+            )
+        entry, column = found[0]
+        return ColumnRef(entry.alias, column.name, column.type)
+
+    def is_event_time(self, column: ColumnRef) -> bool:
+        return any(e.is_event_time(column) for e in self.entries)
+
+    def _unknown(self, message: str, name: Name, entries: tuple[Entry, ...]) -> BindingProblem:
+        one = len(self.entries) == 1
+        known = {(c.column if one else f"{e.alias}.{c.column}"): c.column.lower() for e in entries for c in e.columns()}
+        close = difflib.get_close_matches(name.name.lower(), list(known.values()), 3, 0.6)
+        meant = [shown for shown, plain in known.items() if plain in close][:3]
+        return BindingProblem(
+            message,
+            detail=f"columns are {', '.join(known)}",
+            hint=f"did you mean {' or '.join(meant)}?" if meant else "",
+            position=name.position,
+        )

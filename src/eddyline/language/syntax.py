@@ -1,0 +1,182 @@
+"""The syntax tree: frozen nodes, one per thing one can say.
+
+Answer   Statements and, inside them, expressions whose names are not resolved yet. Nodes compare by what they say:
+         positions and the original text take no part in `==`, so a rendered statement equals the one it came from.
+Limits   Nothing here is checked against a catalog; `bind.py` does that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from eddyline.errors import Position
+from eddyline.model.datatypes import DataType
+from eddyline.model.query import Emit
+from eddyline.model.window import Window
+from eddyline.settings import Value
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A column, perhaps with the alias it belongs to."""
+
+    name: str
+    table: str | None = None
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A literal. `kind` is null, boolean, integer, double, string, timestamp, date or interval; the last three hold
+    their text."""
+
+    kind: str
+    value: object
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """An operator or a function, by canonical lower-case name; `star` is the argument of COUNT(*)."""
+
+    function: str
+    args: tuple[Node, ...]
+    distinct: bool = False
+    star: bool = False
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    operand: Node
+    type: DataType
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+Node = Name | Constant | Apply | Cast
+
+
+@dataclass(frozen=True, slots=True)
+class Star:
+    """`*` or `alias.*` in SELECT."""
+
+    table: str | None = None
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One entry of SELECT; `alias` is None where no name was given."""
+
+    value: Node | Star
+    alias: str | None = None
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One entry of FROM. `join` says how it is tied to what stands before it: "," or INNER or CROSS; `on` goes with INNER."""
+
+    name: str
+    alias: str | None = None
+    window: Window | None = None
+    join: str = ","
+    on: Node | None = None
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    items: tuple[Item, ...]
+    sources: tuple[Source, ...]
+    where: Node | None = None
+    group_by: tuple[Node, ...] = ()
+    having: Node | None = None
+    distinct: bool = False
+    emit: Emit | None = None
+    #: The SELECT as written.
+    text: str = field(default="", compare=False, repr=False)
+    position: Position | None = field(default=None, compare=False, repr=False)
+    emit_position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """`name = value` in WITH."""
+
+    name: str
+    value: Value
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDefinition:
+    name: str
+    type: DataType
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateStream:
+    name: str
+    columns: tuple[ColumnDefinition, ...]
+    options: tuple[Option, ...] = ()
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    name: str
+    columns: tuple[ColumnDefinition, ...]
+    options: tuple[Option, ...] = ()
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateQuery:
+    name: str
+    select: Select
+    options: tuple[Option, ...] = ()
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def text(self) -> str:
+        return self.select.text
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSink:
+    """`query` is None for `FOR ALL`."""
+
+    name: str
+    query: str | None
+    options: tuple[Option, ...] = ()
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """`kind` is stream, table, query or sink."""
+
+    kind: str
+    name: str
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    name: str
+    value: Value
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """EXPLAIN of a query by name, or of a SELECT on the spot."""
+
+    target: str | Select
+    analyze: bool = False
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+Statement = CreateStream | CreateTable | CreateQuery | CreateSink | Drop | Set | Explain | Select

@@ -1,0 +1,1 @@
+"""The words of the engine: frozen values without state, input or output."""

@@ -1,0 +1,112 @@
+"""Column types, with their Arrow and NumPy faces.
+
+Answer   Seven scalar types and DECIMAL(p, s); NULL is the type of the bare literal NULL until something gives it one.
+Limits   TIMESTAMP is int64 microseconds without a zone; no nested types.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class DataType:
+    """One column type; compare with `==`.
+
+    >>> decimal(10, 2).arrow
+    Decimal128Type(decimal128(10, 2))
+    """
+
+    name: str
+    precision: int = 0
+    scale: int = 0
+
+    def __str__(self) -> str:
+        return f"DECIMAL({self.precision}, {self.scale})" if self.name == "DECIMAL" else self.name
+
+    @property
+    def arrow(self) -> pa.DataType:
+        return pa.decimal128(self.precision, self.scale) if self.name == "DECIMAL" else _ARROW[self.name]
+
+    @property
+    def numpy(self) -> np.dtype[np.generic] | None:
+        """The dtype of its plain array form; None for STRING and DECIMAL, which have none."""
+        return _NUMPY.get(self.name)
+
+    @property
+    def is_number(self) -> bool:
+        return self.name in ("INT", "BIGINT", "DOUBLE", "DECIMAL")
+
+    @property
+    def is_integer(self) -> bool:
+        return self.name in ("INT", "BIGINT")
+
+    @property
+    def is_temporal(self) -> bool:
+        return self.name in ("DATE", "TIMESTAMP")
+
+
+BOOLEAN = DataType("BOOLEAN")
+INT = DataType("INT")
+BIGINT = DataType("BIGINT")
+DOUBLE = DataType("DOUBLE")
+STRING = DataType("STRING")
+DATE = DataType("DATE")
+TIMESTAMP = DataType("TIMESTAMP")
+NULL = DataType("NULL")
+#: An INTERVAL literal such as INTERVAL '5 minutes': int64 microseconds. It exists in expressions only, never as a column.
+INTERVAL = DataType("INTERVAL")
+
+_ARROW = {
+    "BOOLEAN": pa.bool_(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "DOUBLE": pa.float64(),
+    "STRING": pa.string(),
+    "DATE": pa.date32(),
+    "TIMESTAMP": pa.timestamp("us"),
+    "NULL": pa.null(),
+    "INTERVAL": pa.int64(),
+}
+_NUMPY: dict[str, np.dtype[np.generic]] = {
+    "BOOLEAN": np.dtype(np.bool_),
+    "INT": np.dtype(np.int32),
+    "BIGINT": np.dtype(np.int64),
+    "DOUBLE": np.dtype(np.float64),
+    "DATE": np.dtype(np.int32),
+    "TIMESTAMP": np.dtype(np.int64),
+    "INTERVAL": np.dtype(np.int64),
+}
+
+
+def decimal(precision: int, scale: int) -> DataType:
+    return DataType("DECIMAL", precision, scale)
+
+
+def from_arrow(kind: pa.DataType) -> DataType | None:
+    """The type of ours that holds every value of an Arrow type without loss, or None.
+
+    >>> from_arrow(pa.int16())
+    DataType(name='INT', precision=0, scale=0)
+    """
+    if pa.types.is_boolean(kind):
+        return BOOLEAN
+    if pa.types.is_integer(kind):
+        small = kind.bit_width < 32 or kind == pa.int32()
+        return INT if small else (None if kind == pa.uint64() else BIGINT)
+    if pa.types.is_floating(kind):
+        return DOUBLE
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return STRING
+    if pa.types.is_date(kind):
+        return DATE
+    if pa.types.is_timestamp(kind):
+        return TIMESTAMP
+    if pa.types.is_decimal(kind) and kind.precision <= 38:
+        return decimal(kind.precision, kind.scale)
+    if pa.types.is_dictionary(kind):
+        return from_arrow(kind.value_type)
+    return NULL if pa.types.is_null(kind) else None

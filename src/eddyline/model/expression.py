@@ -1,0 +1,149 @@
+"""Bound, typed expressions as data.
+
+Answer   Four kinds of node: a column of a reference, a literal, a call, and (above joins only) an aggregate. Everything
+         with an operator or a name is a `Call` with a canonical lower-case function name and casts made explicit, so
+         that both arguments of `=` have one type and nobody after the binder asks about coercion.
+Limits   What a function computes is said in `operators/evaluate.py`, how it is typed in `model/functions.py`.
+
+Canonical operator names: `+ - * / // %`, `neg`, `= <> < <= > >=`, `and or not`, `is_null`, `is_not_null`,
+`is_not_distinct`, `in` (needle, literal, …), `like`, `case` (c1, v1, …, else), `coalesce`, `cast` (target is the call's
+type), `||`; functions by their DuckDB name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from eddyline.model.datatypes import BOOLEAN, DataType
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRef:
+    """Column `column` of the reference with alias `ref`."""
+
+    ref: str
+    column: str
+    type: DataType
+
+    def __str__(self) -> str:
+        return f"{self.ref}.{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant in the engine's own form: TIMESTAMP int microseconds, DATE int days, INTERVAL int microseconds,
+    DECIMAL a decimal.Decimal, otherwise bool, int, float, str or None."""
+
+    value: object
+    type: DataType
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return "NULL"
+        if self.type.name == "STRING":
+            return "'" + str(self.value).replace("'", "''") + "'"
+        return f"{self.type.name} {self.value}" if self.type.name in ("DATE", "TIMESTAMP", "INTERVAL") else str(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    function: str
+    args: tuple[Expression, ...]
+    type: DataType
+
+    def __str__(self) -> str:
+        a = [_nested(x) for x in self.args]
+        if self.function in _INFIX and len(a) == 2:
+            return f"{a[0]} {_INFIX[self.function]} {a[1]}"
+        if self.function == "cast":
+            return f"CAST({self.args[0]} AS {self.type})"
+        if self.function == "in":
+            return f"{a[0]} IN ({', '.join(str(x) for x in self.args[1:])})"
+        if self.function in ("is_null", "is_not_null"):
+            return f"{a[0]} IS {'NOT ' if 'not' in self.function else ''}NULL"
+        if self.function == "not":
+            return f"NOT {a[0]}"
+        return f"{self.function}({', '.join(str(x) for x in self.args)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """COUNT, SUM, AVG, MIN, MAX, STDDEV; `arg` is None for COUNT(*)."""
+
+    function: str
+    arg: Expression | None
+    distinct: bool
+    type: DataType
+
+    def __str__(self) -> str:
+        return f"{self.function}({'DISTINCT ' if self.distinct else ''}{'*' if self.arg is None else self.arg})"
+
+
+Expression = ColumnRef | Literal | Call | Aggregate
+
+_INFIX = {name: name for name in ("+", "-", "*", "/", "//", "%", "=", "<>", "<", "<=", ">", ">=", "||")} | {
+    "and": "AND",
+    "or": "OR",
+    "like": "LIKE",
+    "is_not_distinct": "IS NOT DISTINCT FROM",
+}
+
+
+def _nested(e: Expression) -> str:
+    return f"({e})" if isinstance(e, Call) and (e.function in _INFIX or e.function in ("not", "in")) else str(e)
+
+
+def walk(e: Expression) -> Iterator[Expression]:
+    """The expression and everything in it, outermost first."""
+    yield e
+    children = e.args if isinstance(e, Call) else (e.arg,) if isinstance(e, Aggregate) and e.arg is not None else ()
+    for child in children:
+        yield from walk(child)
+
+
+def refs_of(e: Expression) -> frozenset[str]:
+    """The aliases that an expression reads."""
+    return frozenset(x.ref for x in walk(e) if isinstance(x, ColumnRef))
+
+
+def columns_of(e: Expression) -> frozenset[tuple[str, str]]:
+    """The (alias, column) pairs that an expression reads."""
+    return frozenset((x.ref, x.column) for x in walk(e) if isinstance(x, ColumnRef))
+
+
+def has_aggregate(e: Expression) -> bool:
+    return any(isinstance(x, Aggregate) for x in walk(e))
+
+
+def conjuncts(e: Expression) -> tuple[Expression, ...]:
+    """The parts of a conjunction, in order.
+
+    >>> yes = Literal(True, BOOLEAN)
+    >>> len(conjuncts(Call("and", (yes, Call("and", (yes, yes), BOOLEAN)), BOOLEAN)))
+    3
+    """
+    if isinstance(e, Call) and e.function == "and":
+        return tuple(part for arg in e.args for part in conjuncts(arg))
+    return (e,)
+
+
+def conjunction(parts: tuple[Expression, ...]) -> Expression:
+    """The AND of the parts; TRUE of none."""
+    if not parts:
+        return Literal(True, BOOLEAN)
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = Call("and", (whole, part), BOOLEAN)
+    return whole
+
+
+def rename_refs(e: Expression, names: dict[str, str]) -> Expression:
+    """The same expression with aliases replaced: how queries with other aliases are seen to say the same."""
+    if isinstance(e, ColumnRef):
+        return replace(e, ref=names.get(e.ref, e.ref))
+    if isinstance(e, Call):
+        return replace(e, args=tuple(rename_refs(a, names) for a in e.args))
+    if isinstance(e, Aggregate) and e.arg is not None:
+        return replace(e, arg=rename_refs(e.arg, names))
+    return e

@@ -1,0 +1,77 @@
+"""A bound query: every name resolved, every expression typed.
+
+Answer   What `language/bind.py` hands to `plan`: references with windows, WHERE as conjuncts, outputs, grouping.
+Limits   No plan, no cost, no operator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from eddyline.model.datatypes import DataType
+from eddyline.model.expression import Expression, has_aggregate
+from eddyline.model.window import Window
+from eddyline.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One entry of FROM. `window` is None exactly for static tables."""
+
+    alias: str
+    source: str
+    window: Window | None
+
+    @property
+    def is_table(self) -> bool:
+        return self.window is None
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    name: str
+    expression: Expression
+
+    @property
+    def type(self) -> DataType:
+        return self.expression.type
+
+
+@dataclass(frozen=True, slots=True)
+class Emit:
+    """EMIT ON CHANGE | EVERY d | ON CLOSE."""
+
+    kind: str = "change"
+    period: int = 0
+
+    def __str__(self) -> str:
+        from eddyline.model.window import span_text
+
+        return {"change": "ON CHANGE", "every": f"EVERY {span_text(self.period)}", "close": "ON CLOSE"}[self.kind]
+
+
+@dataclass(frozen=True)
+class BoundQuery:
+    name: str
+    references: tuple[Reference, ...]
+    #: WHERE and all ON conditions, split at AND.
+    where: tuple[Expression, ...]
+    outputs: tuple[Output, ...]
+    group_by: tuple[Expression, ...] = ()
+    having: Expression | None = None
+    distinct: bool = False
+    emit: Emit = field(default_factory=Emit)
+    settings: Settings = field(default_factory=Settings)
+    #: The SELECT as written, for messages and for telling whether a query has changed.
+    text: str = ""
+
+    @property
+    def is_aggregate(self) -> bool:
+        return bool(self.group_by) or self.distinct or self.having is not None or any(has_aggregate(o.expression) for o in self.outputs)
+
+    @property
+    def streams(self) -> tuple[Reference, ...]:
+        return tuple(r for r in self.references if not r.is_table)
+
+    def reference(self, alias: str) -> Reference:
+        return next(r for r in self.references if r.alias == alias)

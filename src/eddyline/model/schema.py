@@ -1,0 +1,93 @@
+"""Streams and tables as declared: columns, time, order, and how to read them.
+
+Answer   `Stream` and `Table` hold what a CREATE statement (or `Session.stream`) says, checked when made.
+Limits   Nothing here opens a file; `options` are for `connectors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from eddyline.errors import BindingProblem
+from eddyline.model.datatypes import TIMESTAMP, DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    columns: tuple[Column, ...]
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        for column in self.columns:
+            if column.name in seen:
+                raise BindingProblem(f"column {column.name} is declared twice", hint="give each column a name of its own")
+            if column.name.startswith("_"):
+                raise BindingProblem(
+                    f"column name {column.name} is reserved", hint="names that begin with _ are the engine's own (_ts, _op, _reason)"
+                )
+            seen.add(column.name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(c.name for c in self.columns)
+
+    @property
+    def arrow(self) -> pa.Schema:
+        return pa.schema([(c.name, c.type.arrow) for c in self.columns])
+
+    def find(self, name: str) -> Column | None:
+        """The column of that name; as in SQL, the case of letters does not matter."""
+        wanted = name.lower()
+        return next((c for c in self.columns if c.name.lower() == wanted), None)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A named, typed, unending sequence of rows with a time column."""
+
+    name: str
+    schema: Schema
+    time: str
+    #: How far, in microseconds of event time, rows may come behind the newest one without being late.
+    lateness: int = 0
+    #: After so many microseconds of processing time without rows the stream stops holding the frontier back.
+    idle: int | None = None
+    #: The column that orders rows of equal time; None: the position in the source does.
+    sequence: str | None = None
+    #: Place in the catalog; orders rows of equal time of different streams.
+    position: int = 0
+    #: format, path, rate, distinct_x, files_per_batch …: everything else in WITH, as text.
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        column = self.schema.find(self.time)
+        if column is None:
+            raise BindingProblem(
+                f"stream {self.name} has no column {self.time}",
+                detail=f"columns are {', '.join(self.schema.names)}",
+                hint="time = '…' names the event-time column",
+            )
+        if column.type != TIMESTAMP:
+            raise BindingProblem(
+                f"the event-time column {self.time} of stream {self.name} is {column.type}", hint="declare it as TIMESTAMP"
+            )
+        if self.sequence is not None and self.schema.find(self.sequence) is None:
+            raise BindingProblem(f"stream {self.name} has no column {self.sequence}", hint="sequence = '…' names one of its columns")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A static table: read once, no time, no window."""
+
+    name: str
+    schema: Schema
+    options: Mapping[str, str] = field(default_factory=dict)

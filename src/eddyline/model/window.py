@@ -1,0 +1,57 @@
+"""Window values: which rows of one reference count as present.
+
+Answer   `Range(w)`: rows not older than w microseconds (inclusive); `Rows(k)`: the last k rows of the stream;
+         `UNBOUNDED`: all rows. SEMANTICS ("Windows, per reference in FROM") has the definitions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: Longer than any difference of two valid timestamps, short enough that `ts + FOREVER` cannot overflow an int64.
+FOREVER = 4 * 10**18
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    micros: int
+
+    def __str__(self) -> str:
+        return f"RANGE {span_text(self.micros)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    count: int
+
+    def __str__(self) -> str:
+        return f"ROWS {self.count}"
+
+
+@dataclass(frozen=True, slots=True)
+class Unbounded:
+    def __str__(self) -> str:
+        return "UNBOUNDED"
+
+
+UNBOUNDED = Unbounded()
+Window = Range | Rows | Unbounded
+
+_UNITS = (("DAYS", 86_400_000_000), ("HOURS", 3_600_000_000), ("MINUTES", 60_000_000), ("SECONDS", 1_000_000), ("MILLISECONDS", 1_000))
+
+
+def span_text(micros: int) -> str:
+    """A span in its largest whole unit.
+
+    >>> span_text(600_000_000)
+    '10 MINUTES'
+    """
+    for name, size in _UNITS:
+        if micros and micros % size == 0:
+            return f"{micros // size} {name if micros != size else name[:-1]}"
+    return f"{micros} MICROSECONDS"
+
+
+def range_of(window: Window) -> int:
+    """How long a row may stay in the window by time alone; FOREVER where time does not end it."""
+    return window.micros if isinstance(window, Range) else FOREVER

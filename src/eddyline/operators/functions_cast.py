@@ -1,0 +1,222 @@
+"""CAST: values of one type as values of another.
+
+Answer   A kernel for every pair of types that `model/coercion.py` allows. A value that the target cannot hold, or a text that
+         is not one of its values, is NULL and counted.
+Limits   Texts of numbers may have spaces around them, a sign, a fraction and an exponent, but no `_` between digits; times
+         are `YYYY-MM-DD[ HH:MM[:SS[.ffffff]]]` (also with `/` and `T`), a zone is read and left out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.model.datatypes import BOOLEAN, DATE, DOUBLE, NULL, STRING, TIMESTAMP, DataType
+from eddyline.model.expression import Call
+from eddyline.operators import functions_decimal as exact
+from eddyline.operators.functions_number import half_away
+from eddyline.operators.functions_time import DAY
+from eddyline.operators.vectors import (
+    Array,
+    Frame,
+    Kernel,
+    Mask,
+    Vector,
+    bitmap,
+    constant,
+    from_arrow,
+    mask,
+    spread,
+    to_arrow,
+    validity,
+)
+
+_FAILED = "failed cast"
+_LIMITS = {"INT": (-(2**31), 2**31), "BIGINT": (-(2**63), 2**63)}
+_BLANKS = " \t\n\v\f\r"
+_PLAIN = r"^[+-]?([0-9]{1,40}\.?[0-9]{0,30}|\.[0-9]{1,30})$"
+_FLOAT = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_SPECIAL = r"^(?i)[+-]?(nan|inf|infinity)$"
+_MOMENT = (
+    r"^(?P<year>[0-9]{4})[-/](?P<month>[0-9]{1,2})[-/](?P<day>[0-9]{1,2})"
+    r"([ T](?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{1,2})(:(?P<second>[0-9]{1,2})(\.(?P<fraction>[0-9]{1,9}))?)?"
+    r"( ?(?i:Z|UTC)|[+-][0-9]{2}(:?[0-9]{2})?)?)?$"
+)
+
+
+def make_cast(call: Call) -> Kernel:
+    source, target = call.args[0].type, call.type
+    if source == NULL:
+        empty = constant(None, target)
+        return lambda frame, a: empty
+    if source == STRING:
+        return lambda frame, a: _from_text(frame, spread(a.values, frame.rows), target)
+    if source.name == "DECIMAL":
+        return lambda frame, a: _from_decimal(frame, spread(a.values, frame.rows), source, target)
+    if target == STRING:
+        return lambda frame, a: Vector(_to_text(to_arrow(a, source, frame.rows), source))
+    if target.name == "DECIMAL":
+        return lambda frame, a: _to_decimal(frame, a, source, target)
+    return _between_plain(source, target)
+
+
+def _between_plain(source: DataType, target: DataType) -> Kernel:
+    dtype = target.numpy
+    if target == BOOLEAN:
+        return lambda frame, a: Vector(a.values != 0, a.valid)
+    if target == TIMESTAMP:
+        return _date_to_timestamp
+    if target == DATE:
+        return lambda frame, a: Vector((a.values // DAY).astype(np.int32), a.valid)
+    if target == DOUBLE or source == BOOLEAN or (source.name == "INT" and target.name == "BIGINT"):
+        return lambda frame, a: Vector(a.values.astype(dtype), a.valid)
+    return lambda frame, a: to_integers(frame, np.rint(a.values) if source == DOUBLE else a.values, a.valid, target)
+
+
+def to_integers(frame: Frame, whole: Array, valid: Mask | None, target: DataType) -> Vector:
+    """Whole numbers (doubles or wider integers) as the integer type."""
+    low, high = _LIMITS[target.name]
+    bad = ~((whole >= low) & (whole < high)) if whole.dtype == np.float64 else (whole < low) | (whole > high - 1)
+    valid = frame.spoil(_FAILED, bad, valid)
+    return Vector(np.where(bad, 0, whole).astype(target.numpy), valid)
+
+
+def _date_to_timestamp(frame: Frame, a: Vector) -> Vector:
+    days = a.values.astype(np.int64)
+    return Vector(days * DAY, frame.spoil(_FAILED, np.abs(days) > 106_751_990, a.valid))
+
+
+def _to_text(array: pa.Array, source: DataType) -> pa.Array:
+    if source == DOUBLE:
+        plain = from_arrow(array, source)
+        return pa.array(plain.values.astype("U32"), pa.string(), mask=None if plain.valid is None else ~plain.valid)
+    text = array.cast(pa.string())
+    return pc.utf8_rtrim(pc.utf8_rtrim(text, characters="0"), characters=".") if source == TIMESTAMP else text
+
+
+def _to_decimal(frame: Frame, a: Vector, source: DataType, target: DataType) -> Vector:
+    if source == DOUBLE:
+        values = np.broadcast_to(a.values, frame.rows)
+        return exact.from_doubles(frame, values, a.valid, target)
+    array = to_arrow(Vector(a.values.astype(np.int64), a.valid), DataType("BIGINT"), frame.rows)
+    return exact.fit(frame, array.cast(pa.decimal256(19, 0)), target, _FAILED)
+
+
+def _from_decimal(frame: Frame, values: pa.Array, source: DataType, target: DataType) -> Vector:
+    if target == STRING:
+        return Vector(exact.to_text(values, source))
+    if target.name == "DECIMAL":
+        return exact.fit(frame, values, target, _FAILED)
+    valid = validity(Vector(values))
+    if target == DOUBLE:
+        return Vector(exact.to_doubles(values, source), valid)
+    if target == BOOLEAN:
+        low, high = exact.words(values)
+        return Vector((low | high) != 0, valid)
+    return _whole_decimals(frame, values, target)
+
+
+def _whole_decimals(frame: Frame, values: pa.Array, target: DataType) -> Vector:
+    """Decimals rounded to an integer type."""
+    nineteen = exact.fit(frame, values, DataType("DECIMAL", 38, 0), _FAILED).values
+    low, high = exact.words(nineteen)
+    valid = frame.spoil(_FAILED, high != low >> 63, validity(Vector(nineteen)))
+    return to_integers(frame, low, valid, target)
+
+
+def _from_text(frame: Frame, texts: pa.Array, target: DataType) -> Vector:
+    if target == BOOLEAN:
+        return _text_to_boolean(frame, texts)
+    if target.is_temporal:
+        return _text_to_time(frame, texts, target)
+    texts = pc.utf8_trim(texts, characters=_BLANKS)
+    if target == DOUBLE:
+        return _text_to_double(frame, texts)
+    return _text_to_exact(frame, texts, target)
+
+
+def _holds(condition: pa.Array) -> Mask:
+    return mask(pc.fill_null(condition, False))
+
+
+def _has(texts: pa.Array) -> Mask:
+    valid = validity(Vector(texts))
+    return np.ones(len(texts), np.bool_) if valid is None else valid
+
+
+def _text_to_boolean(frame: Frame, texts: pa.Array) -> Vector:
+    lowered = pc.utf8_lower(texts)
+    yes = _holds(pc.is_in(lowered, value_set=pa.array(["true", "t", "1", "yes", "y"])))
+    no = _holds(pc.is_in(lowered, value_set=pa.array(["false", "f", "0", "no", "n"])))
+    return Vector(yes, frame.spoil(_FAILED, ~(yes | no), _has(texts)))
+
+
+def _text_to_double(frame: Frame, texts: pa.Array) -> Vector:
+    try:
+        found = texts.cast(pa.float64())
+    except pa.ArrowInvalid:
+        good = pc.or_(pc.match_substring_regex(texts, _FLOAT), pc.match_substring_regex(texts, _SPECIAL))
+        frame.spoil(_FAILED, ~_holds(good), _has(texts))
+        found = pc.if_else(good, texts, pa.scalar(None, pa.string())).cast(pa.float64())
+    return from_arrow(found, DOUBLE)
+
+
+def _text_to_exact(frame: Frame, texts: pa.Array, target: DataType) -> Vector:
+    """Integers and decimals: plain numerals exactly, numerals with an exponent or very many digits by way of DOUBLE."""
+    if target.is_integer:
+        try:
+            return to_integers(frame, *from_arrow(texts.cast(pa.int64()), DataType("BIGINT")), target)
+        except pa.ArrowInvalid:
+            # Not all are plain integers within 64 bits; the careful way below finds out which.
+            texts = pc.replace_substring_regex(texts, r"^\+", "")
+    plain = pc.match_substring_regex(texts, _PLAIN)
+    numerals = pc.if_else(plain, texts, pa.scalar(None, pa.string())).cast(pa.decimal256(76, 30))
+    has, is_plain = _has(texts), _holds(plain)
+    is_float = _holds(pc.match_substring_regex(texts, _FLOAT)) & ~is_plain
+    frame.spoil(_FAILED, has & ~is_plain & ~is_float, None)
+    result = _whole_decimals(frame, numerals, target) if target.is_integer else exact.fit(frame, numerals, target, _FAILED)
+    if not is_float.any():
+        return result
+    doubles = pc.if_else(bitmap(is_float, len(texts)), texts, pa.scalar(None, pa.string())).cast(pa.float64())
+    values = from_arrow(pc.fill_null(doubles, 0.0), DOUBLE).values
+    if target.is_integer:
+        rough = to_integers(frame, half_away(values), is_float, target)
+        valid = np.where(is_float, _valid(rough, len(texts)), _valid(result, len(texts)))
+        return Vector(np.where(is_float, rough.values, result.values), valid)
+    other = exact.from_doubles(frame, values, is_float, target)
+    return Vector(pc.if_else(bitmap(is_float, len(texts)), other.values, result.values))
+
+
+def _valid(vector: Vector, rows: int) -> Mask:
+    return np.ones(rows, np.bool_) if vector.valid is None else vector.valid
+
+
+def _text_to_time(frame: Frame, texts: pa.Array, target: DataType) -> Vector:
+    fields = pc.extract_regex(texts, _MOMENT)
+    found = _has(fields)
+
+    def number(name: str) -> Array:
+        digits: Any = fields.field(name)
+        filled = pc.if_else(pc.equal(digits, ""), "0", digits)
+        return pc.fill_null(filled.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+
+    year, month, day = number("year"), number("month"), number("day")
+    hour, minute, second = number("hour"), number("minute"), number("second")
+    fraction = fields.field("fraction")
+    micros = (
+        pc.utf8_slice_codeunits(pc.utf8_rpad(pc.fill_null(fraction, "0"), 6, "0"), 0, 6).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    )
+    months = ((year - 1970) * 12 + month - 1).view("M8[M]")
+    days = months.astype("M8[D]").view(np.int64)
+    length = (months + 1).astype("M8[D]").view(np.int64) - days
+    midnight = (hour == 24) & (minute == 0) & (second == 0) & (micros == 0)
+    good = (month >= 1) & (month <= 12) & (day >= 1) & (day <= length)
+    good &= ((hour < 24) | midnight) & (minute < 60) & (second < 60)
+    valid = frame.spoil(_FAILED, ~(found & good), _has(texts))
+    days = days + day - 1
+    if target == DATE:
+        return Vector(days.astype(np.int32), valid)
+    return Vector(days * DAY + ((hour * 60 + minute) * 60 + second) * 1_000_000 + micros, valid)

@@ -1,0 +1,64 @@
+"""Combinations of rows, many at a time, as columns of row ids.
+
+Answer   `ids[r][i]` is the row of reference r in combination i. `stamp` orders combinations by their newest row:
+         its place in the total order times 64 plus the position of its reference, so that a row under two references of a
+         self-join is older under the earlier one. `clock` is the newest row's event time, `dead` the last instant at
+         which every component is still in its window, `words` the queries that still want the combination, as bits.
+Limits   At most 64 references in one join. Payload is not here: it is gathered by id, once, for results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from eddyline.state.columns import Ints
+
+#: Bits of a stamp that hold the position of the reference.
+POSITION_BITS = 6
+MOST_REFERENCES = 1 << POSITION_BITS
+
+Words = npt.NDArray[np.uint64]
+
+
+@dataclass(slots=True)
+class Combinations:
+    ids: dict[int, Ints]
+    stamp: Ints
+    clock: Ints
+    dead: Ints
+    words: Words | None
+
+    def __len__(self) -> int:
+        return len(self.stamp)
+
+    @property
+    def rank(self) -> Ints:
+        """Place of the newest row in the total order."""
+        return self.stamp >> POSITION_BITS
+
+    def take(self, chosen: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Combinations:
+        return Combinations(
+            {r: ids[chosen] for r, ids in self.ids.items()},
+            self.stamp[chosen],
+            self.clock[chosen],
+            self.dead[chosen],
+            None if self.words is None else self.words[chosen],
+        )
+
+
+def concatenate(parts: Sequence[Combinations]) -> Combinations:
+    """One after the other; the parts have the same references. There is at least one."""
+    if len(parts) == 1:
+        return parts[0]
+    words = [p.words for p in parts if p.words is not None]
+    return Combinations(
+        {r: np.concatenate([p.ids[r] for p in parts]) for r in parts[0].ids},
+        np.concatenate([p.stamp for p in parts]),
+        np.concatenate([p.clock for p in parts]),
+        np.concatenate([p.dead for p in parts]),
+        np.concatenate(words) if words else None,
+    )

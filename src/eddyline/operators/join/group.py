@@ -1,0 +1,230 @@
+"""A join group: one join tree that serves every query with the same join signature.
+
+Answer   `step` gives all complete combinations whose newest row is among an epoch's new rows, with one bit per member query.
+State    Ports into the streams' stores, a tree of nodes, and a store for every inner node: those are derived, and `plant`
+         rebuilds them from the streams' stores whenever the tree changes or a snapshot is opened.
+Limits   A tree is a reference position or a tuple of trees; tuples of three and more are mjoin nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+from eddyline.errors import Fault
+from eddyline.model.expression import Expression, columns_of
+from eddyline.operators.evaluate import Issues
+from eddyline.operators.join.combination import MOST_REFERENCES, Combinations, concatenate
+from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
+from eddyline.operators.join.node import Counters, Equality, JoinNode, RowsSeen
+from eddyline.operators.join.policy import JoinPolicy
+from eddyline.operators.join.port import Membership, Port
+from eddyline.operators.stream import KeyColumn, StreamState
+
+Tree = int | tuple["Tree", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """One reference of the group: alias, source, the keys it is joined on, the columns that conditions read."""
+
+    alias: str
+    source: str
+    is_table: bool
+    keys: tuple[KeyColumn, ...]
+    route: int | None = None
+
+
+@dataclass(frozen=True)
+class JoinConfig:
+    """What the planner writes down for a group: printable, comparable, without state."""
+
+    name: str
+    seats: tuple[Seat, ...]
+    equalities: tuple[Equality, ...]
+    residuals: tuple[Expression, ...]
+    tree: Tree
+    loop: bool = False
+    #: Probe orders by node (its references) and origin input; what is missing is found by following equalities.
+    orders: tuple[tuple[tuple[int, ...], tuple[tuple[int, ...], ...]], ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.seats) > MOST_REFERENCES:
+            raise Fault(f"a join of {len(self.seats)} references", detail=f"at most {MOST_REFERENCES} fit a stamp")
+        if sorted(leaves(self.tree)) != list(range(len(self.seats))):
+            raise Fault(f"the tree {self.tree} does not hold every reference once")
+
+    def build(self, streams: Mapping[str, StreamState], issues: Issues) -> JoinGroup:
+        return JoinGroup(self, streams, issues)
+
+
+class JoinGroup:
+    def __init__(self, config: JoinConfig, streams: Mapping[str, StreamState], issues: Issues, policy: JoinPolicy | None = None) -> None:
+        self.config = config
+        self.issues = issues
+        self.policy = policy or JoinPolicy()
+        self.counters: dict[str, Counters] = {}
+        self.bases: dict[int, StreamInput] = {}
+        moving = sum(not seat.is_table for seat in config.seats)
+        for position, seat in enumerate(config.seats):
+            stream = streams[seat.source]
+            # With one stream only (and tables) nobody ever comes back for its rows.
+            port = Port(config.name, position, seat.alias, seat.source, probed=moving > 1 or seat.is_table, route=seat.route)
+            port.required = tuple(key.mark for key in seat.keys)
+            for key in seat.keys:
+                for _, column in columns_of(key.expression):
+                    stream.need_column(column)
+                stream.need_key(key)
+            stream.ports.append(port)
+            self.bases[position] = StreamInput(stream, port)
+        by_alias = {seat.alias: seat.source for seat in config.seats}
+        for condition in (*config.residuals, *(e.condition for e in config.equalities if not e.exact)):
+            for alias, column in columns_of(condition):
+                streams[by_alias[alias]].need_column(column)
+        self.nodes: list[tuple[JoinNode, NodeInput | None]] = []
+        self.plant(config.tree)
+
+    # -- members
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        return tuple(self.bases[0].port.members)
+
+    def free_slot(self) -> int:
+        taken = set(self.members)
+        return next(slot for slot in range(len(taken) + 1) if slot not in taken)
+
+    def join(self, memberships: Sequence[Membership]) -> None:
+        """A query joins, with one membership per position; rows that are here already do not exist for it."""
+        for position, member in enumerate(memberships):
+            base = self.bases[position]
+            base.port.join(member, base.store)
+        if any(base.store.live for base in self.bases.values()):
+            self.plant(self.tree)
+            self.rebuild()
+
+    def leave(self, slot: int) -> None:
+        """A query leaves; its bit is cleared everywhere, so that the slot can be given to another."""
+        for base in self.bases.values():
+            base.port.leave(slot, base.store)
+        for kept in self.intermediates():
+            kept.clear_bit(slot)
+
+    def close(self) -> None:
+        """The last member has gone: the ports leave their streams."""
+        for base in self.bases.values():
+            base.stream.ports.remove(base.port)
+
+    # -- the tree
+
+    def plant(self, tree: Tree) -> None:
+        """Make this the tree; intermediate stores are filled from the streams' stores."""
+        self.tree = tree
+        self.nodes = []
+        if isinstance(tree, int):
+            self.root: JoinNode | StreamInput = self.bases[tree]
+            return
+        root = self._grow(tree, is_root=True)
+        assert isinstance(root, JoinNode)
+        self.root = root
+
+    def _grow(self, tree: Tree, is_root: bool) -> Input | JoinNode:
+        if isinstance(tree, int):
+            return self.bases[tree]
+        inputs: list[Input] = []
+        for branch in tree:
+            grown = self._grow(branch, is_root=False)
+            assert not isinstance(grown, JoinNode)
+            inputs.append(grown)
+        references = tuple(sorted(r for i in inputs for r in i.references))
+        name = self.name_of(references)
+        orders = dict(self.config.orders).get(references) or tuple(_follow(n, inputs, self.config.equalities) for n in range(len(inputs)))
+        counters = self.counters.setdefault(name, Counters())
+        node = JoinNode(
+            name, inputs, self.config.equalities, self.config.residuals, self.bases, orders, self.config.loop, len(self.config.seats),
+            counters, self.policy, self.issues,
+        )  # fmt: skip
+        if is_root:
+            self.nodes.append((node, None))
+            return node
+        kept = NodeInput(name, references, self.bases)
+        self.nodes.append((node, kept))
+        return kept
+
+    def name_of(self, references: tuple[int, ...]) -> str:
+        return self.config.name + ":" + "".join(f"{self.config.seats[r].alias} " for r in references).strip().replace(" ", "⋈")
+
+    def rebuild(self) -> None:
+        """Fill the intermediate stores from the rows that are live now."""
+        partials = {name: counters.partials for name, counters in self.counters.items()}
+        for node, kept in self.nodes:
+            if kept is not None:
+                for made in node.everything():
+                    kept.add(made)
+        for name, before in partials.items():
+            # Work done again is not work of the query.
+            self.counters[name].partials = before
+
+    # -- an epoch
+
+    def step(self, fresh: Mapping[str, tuple[int, int]], rows_seen: RowsSeen) -> list[Combinations]:
+        """Complete combinations of this epoch, in pieces, each in the order of its origins."""
+        if isinstance(self.root, StreamInput):
+            start, stop = fresh.get(self.root.port.source, (0, 0))
+            rows = self.root.fresh(start, stop)
+            return [rows] if len(rows) else []
+        made: dict[int, Combinations | None] = {}
+        results: list[Combinations] = []
+        for node, kept in self.nodes:
+            began = perf_counter()
+            new = [self._fresh(one, fresh, made) for one in node.inputs]
+            pieces = list(node.produce(new, rows_seen))
+            if kept is None:
+                results = pieces
+            elif pieces:
+                whole = concatenate(pieces)
+                kept.add(whole)
+                made[id(kept)] = whole
+            node.counters.seconds += perf_counter() - began
+        return results
+
+    def _fresh(self, one: Input, fresh: Mapping[str, tuple[int, int]], made: Mapping[int, Combinations | None]) -> Combinations | None:
+        if isinstance(one, NodeInput):
+            return made.get(id(one))
+        assert isinstance(one, StreamInput)
+        if one.stream.is_table or one.port.source not in fresh:
+            return None
+        return one.fresh(*fresh[one.port.source])
+
+    def purge(self, frontier: int) -> None:
+        for _, kept in self.nodes:
+            if kept is not None:
+                kept.purge(frontier)
+
+    def intermediates(self) -> Iterator[NodeInput]:
+        for _, kept in self.nodes:
+            if kept is not None:
+                yield kept
+
+
+def leaves(tree: Tree) -> Iterator[int]:
+    if isinstance(tree, int):
+        yield tree
+    else:
+        for branch in tree:
+            yield from leaves(branch)
+
+
+def _follow(origin: int, inputs: list[Input], equalities: tuple[Equality, ...]) -> tuple[int, ...]:
+    """Probe what is joined by the most equalities first; cross products come last."""
+    covered = frozenset(inputs[origin].references)
+    rest = [n for n in range(len(inputs)) if n != origin]
+    order = []
+    while rest:
+        links = [sum(e.sides(covered, frozenset(inputs[n].references)) is not None for e in equalities) for n in rest]
+        best = rest[links.index(max(links))]
+        order.append(best)
+        rest.remove(best)
+        covered |= frozenset(inputs[best].references)
+    return tuple(order)

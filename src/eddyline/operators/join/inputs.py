@@ -1,0 +1,176 @@
+"""The inputs of a join node: a stream's store through a port, or the output of another node with a store of its own.
+
+Answer   Both look alike to the node: rows with an order, a death and key hashes; ids that expand to the row ids of the
+         references below. What differs is written here once: how "older" and "still in its window" are said.
+
+             stream    older:  seq < limit      alive:  ts >= clock - window     (both rise along the store)
+             node      older:  stamp < limit    alive:  dead >= clock            (dead does not rise)
+
+State    A node input's store holds one id per reference, stamp, clock, dead and lineage of each combination.
+Limits   A combination dies with its first component to leave; its stamp alone does not say when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+
+from eddyline.operators.join.combination import POSITION_BITS, Combinations, Words
+from eddyline.operators.join.port import Port, clear_bit
+from eddyline.operators.keys import combined
+from eddyline.operators.stream import ALWAYS, StreamState
+from eddyline.state.columns import Ints
+from eddyline.state.store import Store
+
+_POSITION = (1 << POSITION_BITS) - 1
+
+
+class Input(Protocol):
+    store: Store
+    references: tuple[int, ...]
+    #: Marks of the store that say the order and the death of a row.
+    order: str
+    death: str
+    in_time_order: bool
+
+    def limits(self, stamps: Ints) -> Ints: ...
+
+    def floors(self, clocks: Ints) -> Ints: ...
+
+    def need_index(self, keys: tuple[tuple[int, str], ...]) -> str: ...
+
+    def expand(self, ids: Ints) -> dict[int, Ints]: ...
+
+    def deaths(self, ids: Ints) -> Ints: ...
+
+    def words(self, ids: Ints) -> Words | None: ...
+
+
+class StreamInput:
+    """New rows and old rows of a stream or table, as one reference of the join reads them."""
+
+    order = "seq"
+    death = "ts"
+    in_time_order = True
+
+    def __init__(self, stream: StreamState, port: Port) -> None:
+        self.stream = stream
+        self.port = port
+        self.store = stream.store
+        self.references = (port.position,)
+
+    def limits(self, stamps: Ints) -> Ints:
+        return (stamps >> POSITION_BITS) + (self.port.position < (stamps & _POSITION))
+
+    def floors(self, clocks: Ints) -> Ints:
+        return clocks - self.port.span
+
+    def need_index(self, keys: tuple[tuple[int, str], ...]) -> str:
+        return self.stream.need_index(tuple(mark for _, mark in keys))
+
+    def expand(self, ids: Ints) -> dict[int, Ints]:
+        return {self.port.position: ids}
+
+    def deaths(self, ids: Ints) -> Ints:
+        if self.stream.is_table:
+            return np.full(len(ids), ALWAYS)
+        deaths: Ints = np.minimum(self.store.at("ts", ids), ALWAYS - self.port.span) + self.port.span
+        return deaths
+
+    def words(self, ids: Ints) -> Words | None:
+        return self.port.words_at(self.store, ids)
+
+    def fresh(self, start: int, stop: int) -> Combinations:
+        """The rows start … stop-1 as combinations of one reference, without those that no member wants."""
+        ids = np.arange(start, stop)
+        words = self.words(ids)
+        if words is not None and not (wanted := words.any(axis=1)).all():
+            ids, words = ids[wanted], words[wanted]
+        ts = self.store.at("ts", ids)
+        return Combinations({self.port.position: ids}, self.port.stamps(self.store.at("seq", ids)), ts, self.deaths(ids), words)
+
+
+class NodeInput:
+    """Combinations made by another node, kept while they live."""
+
+    order = "stamp"
+    death = "dead"
+    in_time_order = False
+
+    def __init__(self, name: str, references: tuple[int, ...], bases: Mapping[int, StreamInput]) -> None:
+        self.references = references
+        self.bases = bases
+        self.store = Store(name)
+        for reference in references:
+            self.store.add_mark(f"id:{reference}", np.int64)
+        for mark in ("stamp", "clock", "dead"):
+            self.store.add_mark(mark, np.int64)
+        self.indexed: dict[str, tuple[tuple[int, str], ...]] = {}
+        self.width = 0
+        self.peak = 0
+        self._since_purge = 0
+
+    def limits(self, stamps: Ints) -> Ints:
+        return stamps
+
+    def floors(self, clocks: Ints) -> Ints:
+        return clocks
+
+    def need_index(self, keys: tuple[tuple[int, str], ...]) -> str:
+        mark = "hash:" + "+".join(f"{reference}.{key}" for reference, key in keys)
+        if mark not in self.indexed:
+            self.indexed[mark] = keys
+            self.store.add_mark(mark, np.int64)
+            self.store.add_index(mark)
+        return mark
+
+    def expand(self, ids: Ints) -> dict[int, Ints]:
+        return {reference: self.store.at(f"id:{reference}", ids) for reference in self.references}
+
+    def deaths(self, ids: Ints) -> Ints:
+        deaths: Ints = self.store.at("dead", ids)
+        return deaths
+
+    def words(self, ids: Ints) -> Words | None:
+        if not self.width:
+            return None
+        found: Words = self.store.at("words", ids)
+        return found.reshape(len(ids), self.width)
+
+    def add(self, made: Combinations) -> None:
+        """Keep new combinations, with the hashes that probes will ask for."""
+        if made.words is not None and self.width != made.words.shape[1]:
+            assert self.width == 0 or self.store.live == 0, "lineage words of a live intermediate store change width"
+            self.width = made.words.shape[1]
+            self.store.add_mark("words", np.uint64, self.width)
+            self.store.mark("words")[:] = ~np.uint64(0)
+        marks = {f"id:{r}": ids for r, ids in made.ids.items()}
+        marks |= {"stamp": made.stamp, "clock": made.clock, "dead": made.dead}
+        for mark, keys in self.indexed.items():
+            marks[mark] = combined([self.bases[r].store.at(key, made.ids[r]) for r, key in keys])
+        if self.width:
+            words = made.words if made.words is not None else np.full((len(made), self.width), ~np.uint64(0))
+            self.store.append(len(made), {}, {**marks, "words": words[:, 0] if self.width == 1 else words})
+        else:
+            self.store.append(len(made), {}, marks)
+        self._since_purge += len(made)
+        self.peak = max(self.peak, self.store.live)
+
+    def clear_bit(self, slot: int) -> None:
+        if self.width:
+            clear_bit(self.store.marks["words"], slot)
+
+    def purge(self, frontier: int) -> None:
+        """Drop the dead once they are worth the sweep: its cost is paid for by what came in since the last one."""
+        self._since_purge += 1
+        if 4 * self._since_purge < self.store.live:
+            return
+        self._since_purge = 0
+        alive = self.store.mark("dead") >= frontier
+        for reference in self.references:
+            # A row that its own store has forgotten is out of every window, counted ones included.
+            alive &= self.store.mark(f"id:{reference}") >= self.bases[reference].store.first
+        if not alive.all():
+            self.store.keep(alive)

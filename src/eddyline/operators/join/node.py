@@ -1,0 +1,317 @@
+"""The one join: k inputs, new rows meet older rows.
+
+Answer   Every combination of one row per input that satisfies the equalities and the residual conditions, whose rows are in
+         their windows with respect to its newest row; once, produced by that newest row.
+
+             new rows of input i ──probe──► input j ──probe──► input k ──► combinations
+                                   each meets only older rows, checked against row i's time
+
+State    None of its own: streams' rows lie in the shared stores, combinations of a child node in the input made for it.
+Limits   The epoch's rows are in the stores before anyone probes; "older" is a comparison, not a matter of who came first.
+Reading  docs/operators/join.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from eddyline.kernels import order as order_kernels
+from eddyline.kernels import probe as probe_kernels
+from eddyline.model.expression import Expression, refs_of
+from eddyline.model.window import FOREVER
+from eddyline.operators.evaluate import Predicate, compile_predicate
+from eddyline.operators.join.combination import Combinations
+from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
+from eddyline.operators.join.policy import JoinPolicy
+from eddyline.operators.keys import combined
+from eddyline.operators.vectors import Issues
+from eddyline.state.columns import Ints, StringColumn
+
+#: About so many pairs are made before they are carried further: bounds the memory of a step.
+_PAIRS_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Equality:
+    """`left` of one reference equals `right` of another; keys are marks of the streams' stores."""
+
+    left: int
+    left_key: str
+    right: int
+    right_key: str
+    #: Equal words mean equal values. Otherwise `text_columns` or `condition` decides.
+    exact: bool
+    condition: Expression
+    text_columns: tuple[str, str] | None = None
+
+    def sides(self, covered: frozenset[int], added: frozenset[int]) -> tuple[int, str, int, str] | None:
+        """(reference, key) among the covered, (reference, key) among the added; None if it does not join them."""
+        if self.left in covered and self.right in added:
+            return self.left, self.left_key, self.right, self.right_key
+        if self.right in covered and self.left in added:
+            return self.right, self.right_key, self.left, self.left_key
+        return None
+
+
+@dataclass(slots=True)
+class Counters:
+    """Exact counts of what joins did."""
+
+    probes: int = 0
+    visited: int = 0
+    partials: int = 0
+    seconds: float = 0.0
+    rows_in: int = 0
+    rows_out: int = 0
+
+
+@dataclass(slots=True)
+class Step:
+    """One probe: which input, by which index, and what else must hold."""
+
+    input: int
+    index: str | None
+    probe_keys: tuple[tuple[int, str], ...]
+    verify: tuple[Equality, ...]
+    conditions: tuple[Predicate, ...] = field(default=())
+
+
+RowsSeen = Callable[[int, Ints], Ints]
+
+
+class JoinNode:
+    """A node of a join tree. `aliases[r]` is the name under which residual conditions know reference r."""
+
+    def __init__(
+        self,
+        name: str,
+        inputs: list[Input],
+        equalities: tuple[Equality, ...],
+        residuals: tuple[Expression, ...],
+        bases: Mapping[int, StreamInput],
+        orders: tuple[tuple[int, ...], ...],
+        loop: bool,
+        total: int,
+        counters: Counters,
+        policy: JoinPolicy,
+        issues: Issues | None = None,
+    ) -> None:
+        self.name = name
+        self.inputs = inputs
+        self.references = tuple(sorted(r for i in inputs for r in i.references))
+        self.equalities = equalities
+        self.bases = bases
+        self.orders = orders
+        self.loop = loop
+        self.total = total
+        self.counters = counters
+        self.policy = policy
+        self.issues = issues
+        self._predicates: dict[Expression, Predicate] = {}
+        self._by_alias = {bases[r].port.alias: r for r in self.references}
+        mine = frozenset(self._by_alias)
+        inner = [frozenset(bases[r].port.alias for r in i.references) for i in inputs]
+        #: Conditions that need more than one of the inputs; a child has checked those of its own.
+        self.residuals = tuple(e for e in residuals if refs_of(e) <= mine and not any(refs_of(e) <= one for one in inner))
+        self._steps: dict[tuple[int, tuple[int, ...]], list[Step]] = {}
+        for origin in range(len(inputs)):
+            if not self._is_static(origin):
+                self.steps(origin, orders[origin])
+
+    def _is_static(self, number: int) -> bool:
+        one = self.inputs[number]
+        return isinstance(one, StreamInput) and one.stream.is_table
+
+    # -- what to do for new rows of one input
+
+    def steps(self, origin: int, order: tuple[int, ...]) -> list[Step]:
+        """The probe steps for one origin and order, worked out once."""
+        key = (origin, order)
+        if key not in self._steps:
+            covered = frozenset(self.inputs[origin].references)
+            steps = []
+            for number in order:
+                added = frozenset(self.inputs[number].references)
+                steps.append(self._step(number, covered, added))
+                covered |= added
+            self._steps[key] = steps
+        return self._steps[key]
+
+    def _step(self, number: int, covered: frozenset[int], added: frozenset[int]) -> Step:
+        joining = [(e, s) for e in self.equalities if (s := e.sides(covered, added)) is not None]
+        indexed = joining
+        if len(self.inputs) > 2 and joining:
+            # In an mjoin the covered references differ from origin to origin: one index per partner serves them all.
+            partners = [s[0] for _, s in joining]
+            best = max(sorted(set(partners)), key=partners.count)
+            indexed = [(e, s) for e, s in joining if s[0] == best]
+        index = None
+        if indexed:
+            index = self.inputs[number].need_index(tuple((s[2], s[3]) for _, s in indexed))
+        sole = len(indexed) == 1
+        verify = tuple(e for e, _ in joining if not (sole and e.exact and any(e is i for i, _ in indexed)))
+        now = frozenset(self.bases[r].port.alias for r in covered | added)
+        before = frozenset(self.bases[r].port.alias for r in covered)
+        late = tuple(e for e in self.residuals if refs_of(e) <= now and not refs_of(e) <= before)
+        probe_keys = tuple((s[0], s[1]) for _, s in indexed)
+        return Step(number, index, probe_keys, verify, tuple(self._predicate(e) for e in late))
+
+    def _predicate(self, condition: Expression) -> Predicate:
+        if condition not in self._predicates:
+            self._predicates[condition] = compile_predicate(condition)
+        return self._predicates[condition]
+
+    # -- an epoch
+
+    def produce(self, fresh: list[Combinations | None], rows_seen: RowsSeen) -> Iterator[Combinations]:
+        """All combinations whose newest row is among the fresh ones. `fresh[i]`: what is new in input i, or None."""
+        for origin, rows in enumerate(fresh):
+            if rows is None or not len(rows):
+                continue
+            self.counters.rows_in += len(rows)
+            rows = self.policy.admit(self, origin, rows)
+            steps = self.steps(origin, self.policy.route(self, origin))
+            yield from self._extend(rows, origin, steps, 0, rows_seen)
+
+    def everything(self) -> Iterator[Combinations]:
+        """All combinations of rows that are live now, whatever their age: how intermediate stores are rebuilt.
+
+        Rows that are all live now were in each other's windows when the newest of them came, so no window is looked at.
+        """
+        origin = next(n for n in range(len(self.inputs)) if not self._is_static(n))
+        one = self.inputs[origin]
+        ids = np.arange(one.store.first, one.store.end)
+        words = one.words(ids)
+        rows = Combinations(one.expand(ids), np.full(len(ids), np.iinfo(np.int64).max), np.full(len(ids), 0), one.deaths(ids), words)
+        for made in self._extend(rows, origin, self.steps(origin, self.orders[origin]), 0, None):
+            made.stamp = np.max([self.bases[r].port.stamps(self.bases[r].store.at("seq", made.ids[r])) for r in made.ids], axis=0)
+            newest = [np.where(self.bases[r].stream.is_table, -FOREVER, self.bases[r].store.at("ts", made.ids[r])) for r in made.ids]
+            made.clock = np.max(newest, axis=0)
+            yield made
+
+    def _extend(self, rows: Combinations, origin: int, steps: list[Step], at: int, rows_seen: RowsSeen | None) -> Iterator[Combinations]:
+        if at == len(steps):
+            self.counters.rows_out += len(rows)
+            yield rows
+            return
+        step = steps[at]
+        begin = 0
+        self.counters.probes += len(rows)
+        limits, floors = self._bounds(step, rows, rows_seen)
+        hashes = combined([self.bases[r].store.at(key, rows.ids[r]) for r, key in step.probe_keys]) if step.probe_keys else limits
+        while begin < len(rows):
+            probed = begin
+            left, right, begin, visited = self._probe(step, hashes, limits, floors, begin)
+            self.counters.visited += visited
+            made = self._join(rows, left, right, step, rows_seen)
+            self.policy.observed(self, origin, step.input, begin - probed, len(made))
+            if not len(made):
+                continue
+            if len(made.ids) < self.total:
+                self.counters.partials += len(made)
+            yield from self._extend(made, origin, steps, at + 1, rows_seen)
+
+    def _bounds(self, step: Step, rows: Combinations, rows_seen: RowsSeen | None) -> tuple[Ints, Ints]:
+        if rows_seen is None:
+            return np.full(len(rows), np.iinfo(np.int64).max), np.full(len(rows), np.iinfo(np.int64).min)
+        one = self.inputs[step.input]
+        return one.limits(rows.stamp), one.floors(rows.clock)
+
+    def _probe(self, step: Step, hashes: Ints, limits: Ints, floors: Ints, begin: int) -> tuple[Ints, Ints, int, int]:
+        one = self.inputs[step.input]
+        store = one.store
+        order, dead = store.marks[one.order], store.marks[one.death]
+        if step.index is None or self.loop:
+            keys = store.marks[step.index] if step.index is not None else order
+            return probe_kernels.probe_scan(  # type: ignore[no-any-return]
+                hashes, limits, floors, begin, _PAIRS_AT_ONCE, step.index is not None, keys, order, dead, store.base, store.first, store.end
+            )
+        index = store.indexes[step.index]
+        return probe_kernels.probe_chains(  # type: ignore[no-any-return]
+            hashes, limits, floors, begin, _PAIRS_AT_ONCE, index.heads, index.back, index.keys, order, dead, store.base, store.first,
+            one.in_time_order,
+        )  # fmt: skip
+
+    def _join(self, rows: Combinations, left: Ints, right: Ints, step: Step, rows_seen: RowsSeen | None) -> Combinations:
+        """The pairs that stand up to everything else: counted windows, lineage, verification, residual conditions."""
+        one = self.inputs[step.input]
+        added = one.expand(right)
+        made = Combinations(
+            {**{r: ids[left] for r, ids in rows.ids.items()}, **added},
+            rows.stamp[left],
+            rows.clock[left],
+            np.minimum(rows.dead[left], one.deaths(right)),
+            _both(None if rows.words is None else rows.words[left], one.words(right)),
+        )
+        if rows_seen is not None:
+            made = self._in_windows(made, tuple(added), rows_seen)
+        if made.words is not None:
+            wanted = made.words.any(axis=1)
+            if not wanted.all():
+                made = made.take(wanted)
+        for equality in step.verify:
+            same = self._same(equality, made)
+            if not same.all():
+                made = made.take(same)
+        for condition in step.conditions:
+            if len(made):
+                made = made.take(self._holds(condition, made))
+        return made
+
+    def _in_windows(self, made: Combinations, added: tuple[int, ...], rows_seen: RowsSeen) -> Combinations:
+        for reference in added:
+            base = self.bases[reference]
+            port = base.port
+            if base.stream.is_table or not port.tells_windows_apart or not len(made):
+                continue
+            if port.most_rows:
+                # An id that the store has forgotten is out of every counted window, and can no longer be looked up.
+                held = made.ids[reference] >= base.store.first
+                if not held.all():
+                    made = made.take(held)
+            ids = made.ids[reference]
+            counts = None
+            if port.most_rows:
+                counts = rows_seen(reference, made.rank) - base.store.at("num", ids)
+            inside = port.inside(made.clock - base.store.at("ts", ids), counts)
+            words = inside if made.words is None else made.words & inside
+            alive = words.any(axis=1)
+            made.words = words if len(port.members) > 1 or made.words is not None else None
+            if not alive.all():
+                made = made.take(alive)
+        return made
+
+    def _same(self, equality: Equality, made: Combinations) -> npt.NDArray[np.bool_]:
+        a, b = self.bases[equality.left], self.bases[equality.right]
+        at_a, at_b = made.ids[equality.left], made.ids[equality.right]
+        same: npt.NDArray[np.bool_] = a.store.at(equality.left_key, at_a) == b.store.at(equality.right_key, at_b)
+        if equality.exact or not len(made):
+            return same
+        if equality.text_columns is not None:
+            one, other = a.store.columns[equality.text_columns[0]], b.store.columns[equality.text_columns[1]]
+            assert isinstance(one, StringColumn) and isinstance(other, StringColumn)
+            texts: npt.NDArray[np.bool_] = order_kernels.equal_strings(
+                one.offsets, one.data, one.shift, at_a - a.store.base, other.offsets, other.data, other.shift, at_b - b.store.base
+            )
+            return same & texts
+        return same & self._holds(self._predicate(equality.condition), made)
+
+    def _holds(self, condition: Predicate, made: Combinations) -> npt.NDArray[np.bool_]:
+        columns = {}
+        for alias, column in condition.columns:
+            reference = self._by_alias[alias]
+            columns[alias, column] = self.bases[reference].store.gather(column, made.ids[reference])
+        return condition(columns, len(made), self.issues)
+
+
+def _both(a: npt.NDArray[np.uint64] | None, b: npt.NDArray[np.uint64] | None) -> npt.NDArray[np.uint64] | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return a & b
+
+
+__all__ = ["Counters", "Equality", "JoinNode", "NodeInput", "Step", "StreamInput"]

@@ -1,0 +1,36 @@
+"""What a policy may decide about a join, and when it is asked.
+
+Answer   A node asks its policies at fixed points of an epoch. Every point has a default that decides nothing, so a policy
+         is a small class that overrides the points it cares for. A policy never changes an answer.
+
+             epoch ─► admit ─► route ─► (probe, verify)* ─► store or hand on ─► tell ─► purge
+
+Limits   `admit` and `tell` see whole batches; nobody is asked per row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from eddyline.operators.join.combination import Combinations
+
+if TYPE_CHECKING:
+    from eddyline.operators.join.node import JoinNode
+
+
+class JoinPolicy:
+    """Decides nothing: the reference for all policies."""
+
+    def admit(self, node: JoinNode, origin: int, rows: Combinations) -> Combinations:
+        """Which new rows of input `origin` are worth probing now."""
+        return rows
+
+    def route(self, node: JoinNode, origin: int) -> tuple[int, ...]:
+        """In which order the other inputs are probed for new rows of input `origin`."""
+        return node.orders[origin]
+
+    def observed(self, node: JoinNode, origin: int, step: int, probed: int, produced: int) -> None:
+        """What one probe step did; for policies that learn."""
+
+    def purge(self, node: JoinNode, frontier: int) -> None:
+        """The frontier has moved: what may be forgotten."""

@@ -1,0 +1,227 @@
+"""A port: one reference of one join group, as a reader of a stream's store.
+
+Answer   `lineage` says, for new rows, which queries of the group want them under this reference, as bits; `inside` which
+         queries still have a stored row in their window; `first_needed` how far back the group reaches.
+State    The queries' filters, windows and starts, in slots. Lineage words are stored only where they say something: a
+         store that one query reads alone holds exactly the rows that this query wants.
+Limits   Bits of slots above the highest query are zero. A table's port has no window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.model.expression import Expression
+from eddyline.model.window import FOREVER, Range, Rows, Window
+from eddyline.operators.evaluate import compile_predicate
+from eddyline.operators.join.combination import POSITION_BITS, Words
+from eddyline.state.columns import Ints
+from eddyline.state.store import Store
+
+if TYPE_CHECKING:
+    from eddyline.operators.stream import StreamState
+
+#: What is the floor of everything: no row is older.
+LONG_AGO = -FOREVER
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """What one query asks of one reference."""
+
+    slot: int
+    predicate: Expression | None
+    window: Window | None
+    #: Rows at or before this instant do not exist for the query.
+    start: int = LONG_AGO
+
+
+class Port:
+    """A reader of one store. `probed`: rows are kept because later rows may meet them."""
+
+    def __init__(self, group: str, position: int, alias: str, source: str, probed: bool, route: int | None = None) -> None:
+        self.position = position
+        self.alias = alias
+        self.source = source
+        self.probed = probed
+        #: Which bit of `Arrival.routes` says that the row was sent here for this reference; None: all rows are.
+        self.route = route
+        self.words_mark = f"words:{group}:{position}"
+        #: Keys that must not be null: every query of the group joins on them.
+        self.required: tuple[str, ...] = ()
+        self.members: dict[int, Membership] = {}
+        self.width = 1
+        self.stores_words = False
+        self._filters: dict[int, object] = {}
+        self._time = _Ages((), 1)
+        self._count = _Ages((), 1)
+        self.longest = LONG_AGO
+        self.most_rows = 0
+
+    # -- members
+
+    def join(self, member: Membership, store: Store) -> None:
+        if store.live and not self.stores_words:
+            self.start_words(store)
+        before = self.width
+        self.members[member.slot] = member
+        self._settle()
+        if self.stores_words and before < self.width:
+            narrow = store.marks[self.words_mark].reshape(store.capacity, before)
+            store.add_mark(self.words_mark, np.uint64, self.width)
+            store.marks[self.words_mark][:, :before] = narrow
+
+    def leave(self, slot: int, store: Store) -> None:
+        self.members.pop(slot, None)
+        if self.stores_words:
+            clear_bit(store.marks[self.words_mark], slot)
+        self._settle()
+
+    def _settle(self) -> None:
+        members = tuple(self.members.values())
+        # Stored words are never narrowed: a slot that was given once may be given again.
+        self.width = max(self.width, max((m.slot for m in members), default=0) // 64 + 1)
+        self._filters = {m.slot: compile_predicate(m.predicate) for m in members if m.predicate is not None}
+        timed = [m for m in members if not isinstance(m.window, Rows)]
+        counted = [m for m in members if isinstance(m.window, Rows)]
+        self._time = _Ages(tuple((m.slot, _span(m.window)) for m in timed), self.width, [m.slot for m in counted])
+        self._count = _Ages(tuple((m.slot, _rows(m.window)) for m in counted), self.width, [m.slot for m in timed])
+        self.most_rows = max((_rows(m.window) for m in counted), default=0)
+        self.longest = max((_span(m.window) for m in timed), default=LONG_AGO)
+
+    @property
+    def span(self) -> int:
+        """How long a row may stay by time alone."""
+        return FOREVER if self.most_rows else max(self.longest, 0)
+
+    @property
+    def tells_windows_apart(self) -> bool:
+        """Whether being in the largest window is not yet being in every query's."""
+        return self._time.several or self._count.several or bool(self.most_rows)
+
+    def full(self) -> Words:
+        """The word row with a bit for every member."""
+        return bits_of(tuple(self.members), self.width)
+
+    # -- new rows
+
+    def lineage(
+        self,
+        columns: Mapping[str, pa.Array],
+        ts: Ints,
+        rows: int,
+        routes: npt.NDArray[np.uint64] | None,
+        missing: Mapping[str, npt.NDArray[np.bool_]],
+    ) -> Words | None:
+        """Which members want each row; None: all members want all rows."""
+        gone = [missing[m] for m in self.required if m in missing]
+        started = any(m.start > LONG_AGO for m in self.members.values())
+        routed = routes is not None and self.route is not None
+        if not self._filters and not gone and not started and not routed:
+            return None
+        words = np.zeros((rows, self.width), np.uint64)
+        here = {(self.alias, name): values for name, values in columns.items()}
+        for slot, member in self.members.items():
+            bit = np.uint64(1) << np.uint64(slot % 64)
+            predicate = self._filters.get(slot)
+            wanted = predicate(here, rows) if predicate is not None else np.ones(rows, np.bool_)  # type: ignore[operator]
+            if member.start > LONG_AGO:
+                wanted = wanted & (ts > member.start)
+            words[wanted, slot // 64] |= bit
+        for mask in gone:
+            words[mask] = 0
+        if routed:
+            assert routes is not None and self.route is not None
+            words[(routes >> np.uint64(self.route)) & np.uint64(1) == 0] = 0
+        return words
+
+    def words_to_store(self, stream: StreamState, lineage: Words | None, rows: int) -> Words | None:
+        """The words to keep with new rows, or None while they would say nothing."""
+        alone = len(stream.ports) == 1 and len(self.members) == 1
+        if not self.stores_words:
+            if alone or (lineage is None and len(self.members) == 1):
+                return None
+            self.start_words(stream.store)
+        return self.flat(np.broadcast_to(self.full(), (rows, self.width)) if lineage is None else lineage)
+
+    def start_words(self, store: Store) -> None:
+        """From here on words are stored; rows that are here already are wanted by all who were members until now."""
+        self.stores_words = True
+        store.add_mark(self.words_mark, np.uint64, self.width)
+        store.mark(self.words_mark)[:] = self.flat(np.broadcast_to(self.full(), (store.live, self.width)))
+
+    def flat(self, words: Words) -> Words:
+        """Stored form: one word is a plain column."""
+        return words[:, 0] if self.width == 1 else words
+
+    def words_at(self, store: Store, ids: Ints) -> Words | None:
+        """Stored lineage at row ids, always two-dimensional; None: all members want all rows."""
+        if not self.stores_words:
+            return None
+        found: Words = store.at(self.words_mark, ids)
+        return found.reshape(len(ids), self.width)
+
+    # -- windows
+
+    def inside(self, ages: Ints, counts: Ints | None) -> Words:
+        """Which members have rows of these ages (microseconds, and rows where asked for) in their windows."""
+        words = self._time.words(ages)
+        if counts is not None and self.most_rows:
+            words = words & self._count.words(counts)
+        return words
+
+    def first_needed(self, store: Store, frontier: int, seen: int) -> int:
+        """The first id that a row at or after the frontier may still meet under this port."""
+        if not self.probed or not self.members:
+            return store.end
+        cut = store.end
+        if self.longest > LONG_AGO:
+            cut = store.first + int(np.searchsorted(store.mark("ts"), frontier - self.longest))
+        if self.most_rows:
+            cut = min(cut, store.first + int(np.searchsorted(store.mark("num"), seen - self.most_rows)))
+        return cut
+
+    def stamps(self, seq: Ints) -> Ints:
+        return (seq << POSITION_BITS) | self.position
+
+
+class _Ages:
+    """From an age to the members whose windows reach that far: one search in the sorted window sizes."""
+
+    def __init__(self, sizes: tuple[tuple[int, int], ...], width: int, always: list[int] | None = None) -> None:
+        self.sizes = np.array(sorted({size for _, size in sizes}), np.int64)
+        self.several = len(self.sizes) > 1
+        rest = tuple(always or ())
+        #: Row i: the members whose window is at least sizes[i]; the last row: those whom this measure does not concern.
+        self.table = np.stack(
+            [bits_of(tuple(s for s, size in sizes if size >= least) + rest, width) for least in self.sizes] + [bits_of(rest, width)]
+        )
+
+    def words(self, ages: Ints) -> Words:
+        return self.table[np.searchsorted(self.sizes, ages)]
+
+
+def bits_of(slots: tuple[int, ...], width: int) -> Words:
+    words = np.zeros(width, np.uint64)
+    for slot in slots:
+        words[slot // 64] |= np.uint64(1) << np.uint64(slot % 64)
+    return words
+
+
+def clear_bit(words: Words, slot: int) -> None:
+    column = words if words.ndim == 1 else words[:, slot // 64]
+    column &= ~(np.uint64(1) << np.uint64(slot % 64))
+
+
+def _span(window: Window | None) -> int:
+    return window.micros if isinstance(window, Range) else FOREVER
+
+
+def _rows(window: Window | None) -> int:
+    return window.count if isinstance(window, Rows) else 0

@@ -1,0 +1,60 @@
+"""Late projection: payload is gathered once, by row number, only for results.
+
+Answer   The selected columns and `_ts` for complete combinations, in the order in which they are given.
+State    None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from eddyline.model.datatypes import TIMESTAMP
+from eddyline.model.expression import ColumnRef, Expression, columns_of
+from eddyline.model.query import Output
+from eddyline.operators.evaluate import Issues, compile_expression, compile_predicate
+from eddyline.operators.join.combination import Combinations
+from eddyline.operators.join.inputs import StreamInput
+
+
+def gather(columns: frozenset[tuple[str, str]], rows: Combinations, bases: Mapping[str, StreamInput]) -> dict[tuple[str, str], pa.Array]:
+    """The named columns of the combinations' rows, by (alias, column)."""
+    return {(alias, name): bases[alias].store.gather(name, rows.ids[bases[alias].port.position]) for alias, name in columns}
+
+
+class Projection:
+    """The SELECT list of one query over the references of its group."""
+
+    def __init__(self, outputs: tuple[Output, ...], residuals: tuple[Expression, ...], bases: Mapping[str, StreamInput]) -> None:
+        self.outputs = outputs
+        self.bases = bases
+        self.schema = result_schema(outputs)
+        self._compiled = [None if isinstance(o.expression, ColumnRef) else compile_expression(o.expression) for o in outputs]
+        self._columns = frozenset().union(*(columns_of(o.expression) for o in outputs)) if outputs else frozenset()
+        self._conditions = [(compile_predicate(e), columns_of(e)) for e in residuals]
+        for alias, name in self._columns.union(*(c for _, c in self._conditions)):
+            bases[alias].stream.need_column(name)
+
+    def select(self, rows: Combinations, issues: Issues) -> Combinations:
+        """The combinations that satisfy the query's own conditions beyond those of its group."""
+        for condition, columns in self._conditions:
+            if len(rows):
+                rows = rows.take(condition(gather(columns, rows, self.bases), len(rows), issues))
+        return rows
+
+    def table(self, rows: Combinations, issues: Issues) -> pa.Table:
+        values = gather(self._columns, rows, self.bases)
+        arrays = []
+        for output, compiled in zip(self.outputs, self._compiled, strict=True):
+            if compiled is None:
+                assert isinstance(output.expression, ColumnRef)
+                arrays.append(values[output.expression.ref, output.expression.column])
+            else:
+                arrays.append(compiled(values, len(rows), issues))
+        arrays.append(pa.Array.from_buffers(pa.timestamp("us"), len(rows), [None, pa.py_buffer(rows.clock)]))
+        return pa.Table.from_arrays(arrays, schema=self.schema)
+
+
+def result_schema(outputs: tuple[Output, ...]) -> pa.Schema:
+    return pa.schema([(o.name, o.type.arrow) for o in outputs] + [("_ts", TIMESTAMP.arrow)])

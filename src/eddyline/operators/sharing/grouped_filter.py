@@ -1,0 +1,237 @@
+"""Which rows of a batch each standing query wants: all predicates on one stream, tested together.
+
+Answer   For every slot (one per query and reference) the rows for which its predicate is true, as (slot, row) pairs or as
+         bits per row. A row that is in no pair is wanted by nobody.
+State    The boxes of all predicates (`boxes`) and their ranges in search order (`interval_index`). Adding or removing a slot
+         touches its own boxes only.
+         A large batch is sorted once per column and all ranges are looked up in it; a small one is looked up row by row
+         in a tree of ranges. A box with several columns starts from the one that lets the fewest rows of this batch pass.
+Limits   Expressions that are no set of values of a column are evaluated once each, over the rows that still need them.
+         Cost beyond that: rows, ranges and matches, each once; no bit set as wide as the number of queries.
+Reading  PAPERS, section 3: the grouped filters of CACQ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.kernels.bitsets import full_set, set_pairs, words_for
+from eddyline.kernels.intervals import choose_leads, collect_pairs, confirm_pairs, ordered_rows
+from eddyline.model.expression import Expression
+from eddyline.operators.evaluate import compile_predicate
+from eddyline.operators.sharing.boxes import BoxTable
+from eddyline.operators.sharing.column_keys import number_keys, validity
+from eddyline.operators.sharing.interval_index import IntervalIndex
+from eddyline.operators.sharing.predicates import SELF, boxes_of
+
+#: Looking up one row in the tree costs about as much as looking up so many ranges in a sorted batch.
+_RANGES_PER_ROW = 64
+#: Candidates that are held at a time before they are confirmed; more come from boxes whose best column is a poor one.
+_CANDIDATES = 1 << 20
+
+Columns = Mapping[str, pa.Array]
+
+
+class Compiled(Protocol):
+    """A compiled predicate."""
+
+    @property
+    def columns(self) -> Iterable[tuple[str, str]]: ...
+
+    def __call__(self, columns: Mapping[tuple[str, str], pa.Array], rows: int, /) -> np.ndarray: ...
+
+
+class GroupedFilter:
+    """The filters of one stream.
+
+    >>> from eddyline.model.datatypes import BIGINT, BOOLEAN
+    >>> from eddyline.model.expression import Call, ColumnRef, Literal
+    >>> filters = GroupedFilter()
+    >>> filters.add(0, Call(">", (ColumnRef("b", "price", BIGINT), Literal(100, BIGINT)), BOOLEAN), "b")
+    >>> filters.add(1, None, "x")
+    >>> slots, rows = filters.match_pairs({"price": pa.array([90, 120])}, 2)
+    >>> list(zip(slots.tolist(), rows.tolist()))
+    [(0, 1), (1, 0), (1, 1)]
+    """
+
+    def __init__(self) -> None:
+        self._table = BoxTable()
+        self._index = IntervalIndex(self._table)
+        self._compiled: dict[int, Compiled] = {}
+
+    def add(self, slot: int, predicate: Expression | None, alias: str) -> None:
+        """A slot that wants the rows for which a predicate over the columns of `alias` is true; None: all rows."""
+        self._table.add(slot, boxes_of(predicate, alias))
+
+    def remove(self, slot: int) -> None:
+        self._table.remove(slot)
+        if len(self._compiled) > 2 * len(self._table.expressions) + 16:
+            self._compiled = {number: test for number, test in self._compiled.items() if number in self._table.expressions}
+
+    def __contains__(self, slot: int) -> bool:
+        return slot in self._table
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays, without the expressions."""
+        return self._table.nbytes + self._index.nbytes
+
+    def columns(self) -> frozenset[str]:
+        """The columns that the predicates read."""
+        read = {column.name for column in self._table.columns}
+        return frozenset(read).union(*({name for _, name in self._test(number).columns} for number in self._table.expressions))
+
+    def match_pairs(self, columns: Columns, rows: int) -> tuple[np.ndarray, np.ndarray]:
+        """All (slot, row) pairs, by slot and then by row."""
+        bits = max(1, (rows - 1).bit_length())
+        pairs = self._pairs(columns, rows, bits, self._table.slot.view)
+        pairs.sort()
+        if self._table.overlapping and pairs.size:
+            pairs = pairs[np.concatenate(([True], pairs[1:] != pairs[:-1]))]
+        return pairs >> bits, pairs & ((1 << bits) - 1)
+
+    def match_words(self, columns: Columns, rows: int, slots: np.ndarray | None = None) -> np.ndarray:
+        """Per row a set of bits: bit i says that `slots[i]` wants the row; None: bit i stands for slot i."""
+        table = self._table
+        if slots is None:
+            slots = np.arange(table.slot_limit)
+        bit_of = np.full(max(1, table.slot_limit), -1, np.int64)
+        bit_of[slots] = np.arange(slots.size)
+        wanted = (table.slot.view >= 0) & (bit_of[table.slot.view] >= 0)
+        # Boxes without any condition want every row: one line of words says so for all of them.
+        always = wanted & ~table.has_rest.view & (np.diff(table.box_term.view) == 0)
+        width = words_for(slots.size)
+        words = np.empty((rows, width), np.uint64)
+        words[:] = full_set(bit_of[table.slot.view[always]], width)
+        bits = max(1, (rows - 1).bit_length())
+        pairs = self._pairs(columns, rows, bits, np.where(wanted & ~always, table.slot.view, -1))
+        set_pairs(words, pairs, bits, bit_of)
+        return words
+
+    def _pairs(self, columns: Columns, rows: int, bits: int, slot: np.ndarray) -> np.ndarray:
+        """Pairs `slot << bits | row` in no order; of slots with several boxes some may come twice. Slot -1: not asked for."""
+        table = self._table
+        if rows == 0 or not slot.size:
+            return np.empty(0, np.int64)
+        keys, valid = self._keys(columns, rows)
+        search = self._search_sorted if rows * _RANGES_PER_ROW >= table.low.size else self._search_tree
+        if not table.expressions:
+            return search(keys, valid, bits, slot)
+        has_rest = table.has_rest.view
+        has_terms = np.diff(table.box_term.view) > 0
+        plain = search(keys, valid, bits, np.where(has_rest, -1, slot))
+        boxes = np.arange(slot.size)
+        open_pairs = search(keys, valid, bits, np.where(has_rest & has_terms & (slot >= 0), boxes, -1))
+        return np.concatenate((plain, self._settle(columns, rows, bits, slot, np.sort(open_pairs), has_terms)))
+
+    def _keys(self, columns: Columns, rows: int) -> tuple[np.ndarray, np.ndarray]:
+        """The keys of all columns that have sets, one line each, and where they have values."""
+        keys = np.empty((len(self._table.columns), rows), np.int64)
+        valid = np.ones(keys.shape, np.bool_)
+        for line, column in enumerate(self._table.columns):
+            values = _whole(columns[column.name])
+            keys[line] = number_keys(values, column.type) if column.texts is None else column.texts.keys(values)
+            good = validity(values)
+            if good is not None:
+                valid[line] = good
+        return keys, valid
+
+    def _search_sorted(self, keys: np.ndarray, valid: np.ndarray, bits: int, label: np.ndarray) -> np.ndarray:
+        table, rows = self._table, keys.shape[1]
+        order = np.empty(keys.shape, np.int64)
+        start, stop = np.empty(table.low.size, np.int64), np.empty(table.low.size, np.int64)
+        for column in range(keys.shape[0]):
+            if valid[column].all():
+                order[column], ordered = ordered_rows(keys[column])
+            else:
+                present = np.flatnonzero(valid[column])
+                places, ordered = ordered_rows(keys[column, present])
+                order[column, : present.size] = present[places]
+                order[column, present.size :] = np.flatnonzero(~valid[column])
+            self._index.ranges(column, ordered, rows, start, stop)
+        lead, amount = np.empty(label.size, np.int64), np.empty(label.size, np.int64)
+        box_term, term_column, term_interval = table.box_term.view, table.term_column.view, table.term_interval.view
+        low, high = table.low.view, table.high.view
+        most = choose_leads(label, box_term, term_interval, low, high, start, stop, rows, lead, amount)
+        self._index.observe(keys, valid)
+        # Boxes of one term need no second look, and get their label at once.
+        name = label if most <= 1 else np.arange(label.size)
+        found, box = [], 0
+        while box < label.size:
+            pairs, box = collect_pairs(name, lead, amount, term_column, term_interval, start, stop, order, bits, box, _CANDIDATES)
+            if most > 1:
+                pairs = confirm_pairs(pairs, label, lead, box_term, term_column, term_interval, low, high, keys, valid, bits)
+            found.append(pairs)
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
+    def _search_tree(self, keys: np.ndarray, valid: np.ndarray, bits: int, label: np.ndarray) -> np.ndarray:
+        bare = (label >= 0) & (np.diff(self._table.box_term.view) == 0)
+        if not bare.any():
+            return self._index.pairs(label, keys, valid, bits)
+        everywhere = (label[bare] << bits)[:, None] | np.arange(keys.shape[1])
+        return np.concatenate((self._index.pairs(np.where(bare, -1, label), keys, valid, bits), everywhere.ravel()))
+
+    def _settle(self, columns: Columns, rows: int, bits: int, slot: np.ndarray, pairs: np.ndarray, has_terms: np.ndarray) -> np.ndarray:
+        """Tests the expressions of boxes: `pairs` are (box, row) candidates, sorted; boxes without terms have none yet."""
+        table = self._table
+        mask = (1 << bits) - 1
+        edges = np.searchsorted(pairs, np.arange(slot.size + 1) << bits)
+        alive = np.ones(pairs.size, np.bool_)
+        #: Rows that a box without terms still has, once its first expression is known.
+        open_rows: dict[int, np.ndarray] = {}
+        order = np.argsort(table.rest_expression.view, kind="stable")
+        numbers = table.rest_expression.view[order]
+        firsts = np.flatnonzero(np.diff(numbers, prepend=-1))
+        for number, boxes in zip(numbers[firsts].tolist(), np.split(table.rest_box.view[order], firsts[1:]), strict=True):
+            boxes = boxes[slot[boxes] >= 0]
+            bound = boxes[has_terms[boxes]]
+            free = boxes[~has_terms[boxes]].tolist()
+            places = _runs(edges[bound], edges[bound + 1])
+            places = places[alive[places]]
+            if not free and not places.size:
+                continue
+            true = self._evaluate(number, columns, rows, None if free else np.unique(pairs[places] & mask))
+            alive[places] &= true[pairs[places] & mask]
+            for box in free:
+                known = open_rows.get(box)
+                open_rows[box] = np.flatnonzero(true) if known is None else known[true[known]]
+        kept = pairs[alive]
+        parts = [(slot[kept >> bits] << bits) | (kept & mask)]
+        parts += [(slot[box] << bits) | found for box, found in open_rows.items()]
+        return np.concatenate(parts)
+
+    def _test(self, number: int) -> Compiled:
+        test = self._compiled.get(number)
+        if test is None:
+            test = self._compiled[number] = compile_predicate(self._table.expressions[number])
+        return test
+
+    def _evaluate(self, number: int, columns: Columns, rows: int, needed: np.ndarray | None) -> np.ndarray:
+        """Per row whether an expression is true; where few rows are needed, the others are left out and say False."""
+        test = self._test(number)
+        inputs = {(SELF, name): _whole(columns[name]) for _, name in test.columns}
+        if needed is None or 4 * needed.size > rows:
+            return test(inputs, rows)
+        true = np.zeros(rows, np.bool_)
+        places = pa.array(needed)
+        true[needed] = test({name: values.take(places) for name, values in inputs.items()}, needed.size)
+        return true
+
+
+def _whole(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+
+
+def _runs(first: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """All numbers of the ranges first[i] .. last[i] - 1, one range after the other.
+
+    >>> _runs(np.array([2, 7]), np.array([4, 8])).tolist()
+    [2, 3, 7]
+    """
+    counts = last - first
+    total = int(counts.sum())
+    return np.arange(total) + np.repeat(first - (np.cumsum(counts) - counts), counts)

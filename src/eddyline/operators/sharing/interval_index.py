@@ -1,0 +1,159 @@
+"""The ranges of a box table, put in order for searching.
+
+Answer   Per column: the ranges by their low ends, for looking them up in a sorted batch; and a search tree over the ranges
+         of *leading* terms (one per box, the one that the fewest recent rows satisfy), for looking up single rows.
+State    As of the last build. Boxes added since stand at the end of the table and are looked at one by one; when they
+         become many, or candidates are mostly in vain, the index is built again.
+Limits   Which term leads is a matter of speed only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eddyline.kernels.intervals import build_tree, choose_leads, confirm_pairs, cover_ranges, ordered_rows, stab_pairs
+from eddyline.operators.sharing.boxes import BoxTable
+
+#: Rows that the choice of leads looks back at.
+_SAMPLE = 1024
+
+
+class IntervalIndex:
+    def __init__(self, table: BoxTable):
+        self._table = table
+        self._version = -1
+        #: How much of the table the orders cover.
+        self._intervals = 0
+        self._by_low = np.empty(0, np.int64)
+        self._column_from = np.zeros(1, np.int64)
+        self._tree: _Tree | None = None
+        self._sample: _Sample | None = None
+        #: Candidates that the tree gave and that were in vain, since it was built.
+        self._in_vain = 0
+
+    @property
+    def nbytes(self) -> int:
+        return self._by_low.nbytes + (self._tree.nbytes if self._tree is not None else 0)
+
+    def ranges(self, column: int, ordered: np.ndarray, rows: int, start: np.ndarray, stop: np.ndarray) -> None:
+        """Where in a sorted batch the ranges of a column begin and end."""
+        table = self._table
+        self._refresh()
+        low, high = table.low.view, table.high.view
+        if column + 1 < self._column_from.size:
+            cover_ranges(ordered, low, high, self._by_low[self._column_from[column] : self._column_from[column + 1]], rows, start, stop)
+        if self._intervals < low.size:
+            first = int(np.searchsorted(table.term_interval.view, self._intervals))
+            counts = np.diff(table.term_interval.view[first:])
+            tail = self._intervals + np.flatnonzero(np.repeat(table.term_column.view[first:] == column, counts))
+            cover_ranges(ordered, low, high, tail, rows, start, stop)
+
+    def pairs(self, label: np.ndarray, keys: np.ndarray, valid: np.ndarray, bits: int) -> np.ndarray:
+        """The (label, row) pairs of a small batch."""
+        table = self._table
+        self._refresh()
+        if self._sample is None or self._sample.keys.shape[0] != keys.shape[0]:
+            self._sample = _Sample(keys.shape[0])
+        self._sample.add(keys, valid)
+        if (
+            self._tree is None
+            or table.slot.size - self._tree.boxes > max(64, self._tree.boxes // 16)
+            or self._in_vain > 16 * table.slot.size + 4096
+        ):
+            self._tree = _Tree(table, self._by_low, self._intervals, self._sample)
+            self._in_vain = 0
+        tree = self._tree
+        found = stab_pairs(
+            label, tree.column_from, tree.low, tree.high, tree.top, tree.box, tree.null_from, tree.null_box, tree.boxes, keys, valid, bits
+        )
+        candidates = found.size
+        found = confirm_pairs(
+            found, label, tree.lead, table.box_term.view, table.term_column.view, table.term_interval.view,
+            table.low.view, table.high.view, keys, valid, bits,
+        )  # fmt: skip
+        self._in_vain += candidates - found.size
+        return found
+
+    def observe(self, keys: np.ndarray, valid: np.ndarray) -> None:
+        """Remembers some rows of a large batch."""
+        if self._sample is None or self._sample.keys.shape[0] != keys.shape[0]:
+            self._sample = _Sample(keys.shape[0])
+        step = max(1, keys.shape[1] // 64)
+        self._sample.add(keys[:, ::step], valid[:, ::step])
+
+    def _refresh(self) -> None:
+        table = self._table
+        if self._version != table.version:
+            self._version = table.version
+            self._tree = self._sample = None
+            self._intervals = -1
+        if table.low.size - self._intervals <= max(256, self._intervals // 16) and self._intervals >= 0:
+            return
+        columns = np.repeat(table.term_column.view, np.diff(table.term_interval.view))
+        self._by_low = np.lexsort((table.low.view, columns))
+        self._column_from = np.searchsorted(columns[self._by_low], np.arange(len(table.columns) + 1))
+        self._intervals = table.low.size
+
+
+class _Sample:
+    """The keys of some recent rows, the oldest written over first."""
+
+    def __init__(self, columns: int):
+        self.keys = np.zeros((columns, _SAMPLE), np.int64)
+        self.valid = np.zeros((columns, _SAMPLE), np.bool_)
+        self.seen = 0
+
+    def add(self, keys: np.ndarray, valid: np.ndarray) -> None:
+        count = min(keys.shape[1], _SAMPLE)
+        places = (self.seen + np.arange(count)) % _SAMPLE
+        self.keys[:, places] = keys[:, :count]
+        self.valid[:, places] = valid[:, :count]
+        self.seen += count
+
+    @property
+    def size(self) -> int:
+        return min(self.seen, _SAMPLE)
+
+
+class _Tree:
+    """The ranges of the leading terms, by column and low end, with the highest high end of each part."""
+
+    def __init__(self, table: BoxTable, by_low: np.ndarray, ordered_upto: int, sample: _Sample):
+        self.boxes = table.slot.size
+        low, high, term_interval = table.low.view, table.high.view, table.term_interval.view
+        owner = np.repeat(np.arange(table.term_column.size), np.diff(term_interval))
+        if ordered_upto < low.size:
+            by_low = np.lexsort((low, table.term_column.view[owner]))
+        self.lead = self._leads(table, sample, by_low, owner)
+        chosen = by_low[self.lead[table.term_box.view[owner[by_low]]] == owner[by_low]]
+        null = low[chosen] > high[chosen]
+        columns = np.arange(len(table.columns) + 1)
+        null_term = owner[chosen[null]]
+        self.null_from = np.searchsorted(table.term_column.view[null_term], columns)
+        self.null_box = table.term_box.view[null_term]
+        ranges = chosen[~null]
+        term = owner[ranges]
+        self.box = table.term_box.view[term]
+        self.low, self.high = low[ranges], high[ranges]
+        self.top = np.empty(ranges.size, np.int64)
+        self.column_from = np.searchsorted(table.term_column.view[term], columns)
+        for first, last in zip(self.column_from[:-1], self.column_from[1:], strict=True):
+            build_tree(self.high[first:last], self.top[first:last])
+
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for part in vars(self).values() if isinstance(part, np.ndarray))
+
+    @staticmethod
+    def _leads(table: BoxTable, sample: _Sample, by_low: np.ndarray, owner: np.ndarray) -> np.ndarray:
+        """Per box the term that the fewest rows of the sample satisfy; -2 for removed boxes."""
+        low, high = table.low.view, table.high.view
+        start, stop = np.zeros(low.size, np.int64), np.zeros(low.size, np.int64)
+        columns = table.term_column.view[owner[by_low]]
+        for column in range(len(table.columns)):
+            valid = sample.valid[column, : sample.size]
+            _, ordered = ordered_rows(sample.keys[column, : sample.size][valid])
+            cover_ranges(ordered, low, high, by_low[columns == column], sample.size, start, stop)
+        lead, amount = np.empty(table.slot.size, np.int64), np.empty(table.slot.size, np.int64)
+        choose_leads(table.slot.view, table.box_term.view, table.term_interval.view, low, high, start, stop, sample.size, lead, amount)
+        return lead

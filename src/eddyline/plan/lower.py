@@ -1,0 +1,130 @@
+"""From a bound query to the configuration of its join group and of what stands above it.
+
+Answer   `lower` renames references to r0, r1, … in the order of their sources, sorts the conditions into filters of one
+         reference, equalities between two, and residual conditions, and says under which signature the query can share
+         a join: queries with equal signatures differ only in filters, windows and outputs.
+Limits   An equality whose side reads several references is a residual condition: no index helps it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from eddyline.model.datatypes import BOOLEAN
+from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, conjunction, refs_of, rename_refs, walk
+from eddyline.model.query import BoundQuery, Output
+from eddyline.model.window import Window
+from eddyline.operators.join.group import Seat
+from eddyline.operators.join.node import Equality
+from eddyline.operators.keys import is_exact
+from eddyline.operators.stream import KeyColumn
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """One query in the canonical form of its group; everything is indexed by position."""
+
+    query: BoundQuery
+    #: Position to the alias in the query's own text.
+    aliases: tuple[str, ...]
+    seats: tuple[Seat, ...]
+    windows: tuple[Window | None, ...]
+    filters: tuple[Expression | None, ...]
+    equalities: tuple[Equality, ...]
+    residuals: tuple[Expression, ...]
+    outputs: tuple[Output, ...]
+    group_by: tuple[Expression, ...]
+    having: Expression | None
+    signature: str
+
+    @property
+    def moving(self) -> tuple[int, ...]:
+        """Positions of streams."""
+        return tuple(p for p, seat in enumerate(self.seats) if not seat.is_table)
+
+
+def lower(query: BoundQuery) -> Lowered:
+    numbered = sorted(enumerate(query.references), key=lambda item: (item[1].is_table, item[1].source, item[0]))
+    references = tuple(reference for _, reference in numbered)
+    names = {reference.alias: f"r{position}" for position, reference in enumerate(references)}
+    where = [rename_refs(part, names) for part in query.where]
+    filters: dict[int, list[Expression]] = {}
+    equalities: list[Equality] = []
+    residuals: list[Expression] = []
+    for part in where:
+        read = sorted(int(alias[1:]) for alias in refs_of(part))
+        if len(read) <= 1:
+            # A condition that reads nothing holds for all rows or for none: the first stream's filter says which.
+            filters.setdefault(read[0] if read else 0, []).append(part)
+        elif (equality := _as_equality(part)) is not None:
+            equalities.append(equality)
+        else:
+            residuals.append(part)
+    seats = tuple(
+        Seat(f"r{position}", reference.source, reference.is_table, _keys_of(position, equalities))
+        for position, reference in enumerate(references)
+    )
+    share = "" if query.settings.share == "on" else f" alone={query.name}"
+    signature = "; ".join(
+        [", ".join(seat.source for seat in seats), " & ".join(sorted(str(p) for p in where if len(refs_of(p)) > 1))]
+        + [f"plan={_tree_text(query, names)} probe={query.settings.probe}{share}"]
+    )
+    return Lowered(
+        query,
+        tuple(reference.alias for reference in references),
+        seats,
+        tuple(reference.window for reference in references),
+        tuple(conjunction(tuple(filters[p])) if p in filters else None for p in range(len(seats))),
+        tuple(equalities),
+        tuple(residuals),
+        tuple(Output(o.name, rename_refs(o.expression, names)) for o in query.outputs),
+        tuple(rename_refs(e, names) for e in query.group_by),
+        None if query.having is None else rename_refs(query.having, names),
+        signature,
+    )
+
+
+def _tree_text(query: BoundQuery, names: dict[str, str]) -> str:
+    text = query.settings.plan
+    if not text.startswith("("):
+        return text
+    words = text.replace("(", " ( ").replace(")", " ) ").split()
+    folded = {alias.lower(): name for alias, name in names.items()}
+    return " ".join(folded.get(word.lower(), word) for word in words)
+
+
+def _as_equality(part: Expression) -> Equality | None:
+    if not (isinstance(part, Call) and part.function == "="):
+        return None
+    left, right = part.args
+    if any(isinstance(x, Aggregate) for x in walk(part)):
+        return None
+    left_refs, right_refs = refs_of(left), refs_of(right)
+    if len(left_refs) != 1 or len(right_refs) != 1 or left_refs == right_refs or left.type != right.type:
+        return None
+    (a,), (b,) = left_refs, right_refs
+    texts = None
+    if isinstance(left, ColumnRef) and isinstance(right, ColumnRef) and left.type.name == "STRING":
+        texts = (left.column, right.column)
+    return Equality(int(a[1:]), _mark(left), int(b[1:]), _mark(right), is_exact(left.type), Call("=", (left, right), BOOLEAN), texts)
+
+
+def _bare(expression: Expression) -> Expression:
+    """With the alias taken out: the same key of two references to one stream is one key."""
+    return rename_refs(expression, {alias: "" for alias in refs_of(expression)})
+
+
+def _mark(expression: Expression) -> str:
+    return f"key:{expression.type}:{_bare(expression)}"
+
+
+def _keys_of(position: int, equalities: list[Equality]) -> tuple[KeyColumn, ...]:
+    keys: dict[str, KeyColumn] = {}
+    for equality in equalities:
+        assert isinstance(equality.condition, Call)
+        left, right = equality.condition.args
+        if equality.left == position:
+            keys[equality.left_key] = KeyColumn(equality.left_key, _bare(left))
+        if equality.right == position:
+            keys[equality.right_key] = KeyColumn(equality.right_key, _bare(right))
+    return tuple(keys.values())

@@ -1,0 +1,355 @@
+"""How rows find shards: one common key, or a hypercube of shares.
+
+Answer   The shards are seen as a grid. Every axis of the grid belongs to a class of keys that a query holds equal, and
+         has a share: the number of slices along it. A row of a reference knows its slice on the axes that its keys
+         stand on and goes to every slice of the others, so the rows of one combination meet in exactly one cell. The
+         shares are the integers that give a shard the fewest rows, given the rates of the streams.
+
+             A.x = B.x AND B.y = C.y, six shards, x in 2 slices, y in 3
+
+                        y=0   y=1   y=2
+                 x=0  |  B  |  B  |  B  |  <- A rows of slice x=0 go to all three
+                 x=1  |  B  |  B  |  B  |
+                         ^ C rows of slice y=0 go to both
+
+         One key common to all references is the grid with a single axis, and nothing is sent twice. A reference
+         without any key (a filter, a cross product, an inequality) gets an axis of its own, cut by row number.
+         An aggregate is cut only along axes that its groups determine, so that each group lives in one cell.
+Limits   Expected loads, not skew: a key with one very frequent value still lands in one slice. Static tables are on
+         every shard and have no axis.
+Reading  Afrati and Ullman, Optimizing joins in a map-reduce environment, EDBT 2010.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from eddyline.errors import PlanProblem
+from eddyline.model.expression import Call, Expression, refs_of, rename_refs
+from eddyline.model.query import BoundQuery
+
+Hashes = npt.NDArray[np.int64]
+Shards = npt.NDArray[np.int64]
+
+#: A row's routes travel as the bits of one uint64. The last bit says which shard keeps the books for the row.
+HOME_BIT = 63
+ROUTES_PER_STREAM = HOME_BIT
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One dimension of the grid: per reference the keys that place its rows, and the number of slices.
+
+    An alias with no keys is placed by row number; an alias that is missing goes to every slice.
+    """
+
+    keys: Mapping[str, tuple[Expression, ...]]
+    share: int = 1
+
+    def __str__(self) -> str:
+        names = [" + ".join(map(str, keys)) if keys else f"row of {alias}" for alias, keys in self.keys.items()]
+        return f"{{{', '.join(names)}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where the rows of one reference go; equal routes of different queries are one.
+
+    `slices` has per axis the share and the keys, or None where the row goes to every slice. Keys name the stream, not the
+    alias: queries that call it differently have the same route.
+    """
+
+    stream: str
+    slices: tuple[tuple[int, tuple[Expression, ...] | None], ...]
+    first: int
+    shards: int
+
+    @property
+    def replication(self) -> int:
+        """To how many shards each row goes."""
+        return math.prod(share for share, keys in self.slices if keys is None)
+
+    @property
+    def keys(self) -> tuple[tuple[Expression, ...], ...]:
+        """Per axis that places rows by value, its keys: what `shards_of` wants hashes of."""
+        return tuple(keys for _, keys in self.slices if keys)
+
+    def shards_of(self, hashes: Sequence[Sequence[Hashes]], first_row: int, count: int) -> Shards:
+        """The shards of each of `count` rows: shape (count, replication), all different within a row.
+
+        Args:
+            hashes: For each entry of `keys`, one column of 64-bit hashes per key.
+            first_row: The number of the first row in its source; places rows that no key places.
+            count: The number of rows.
+        """
+        place = np.zeros(count, dtype=np.int64)
+        copies = np.zeros(1, dtype=np.int64)
+        keyed = iter(hashes)
+        stride = 1
+        for share, keys in self.slices:
+            if keys is None:
+                copies = (copies[:, None] + stride * np.arange(share)).ravel()
+            elif keys:
+                place += stride * _slices(next(keyed), share)
+            else:
+                place += stride * (np.arange(first_row, first_row + count) % share)
+            stride *= share
+        return (place[:, None] + copies[None, :] + self.first) % self.shards
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a checkpoint keeps of a query's routing: rows already stored were placed and marked by it."""
+
+    shares: Sequence[int]
+    bits: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Routing:
+    """The grid of one query over the shards."""
+
+    query: str
+    #: alias -> (stream, rows per second)
+    references: Mapping[str, tuple[str, float]]
+    axes: tuple[Axis, ...]
+    shards: int
+    #: The shard of cell 0; spreads queries with few cells.
+    first: int = 0
+
+    @property
+    def cells(self) -> int:
+        return math.prod(axis.share for axis in self.axes)
+
+    @cached_property
+    def routes(self) -> dict[str, Route]:
+        """alias -> where its rows go."""
+        # Axes of one slice place nothing: without them queries with the same placement have equal routes.
+        cut = [axis for axis in self.axes if axis.share > 1]
+        return {
+            alias: Route(stream, tuple((axis.share, _plain(axis.keys.get(alias), alias, stream)) for axis in cut), self.first, self.shards)
+            for alias, (stream, _) in self.references.items()
+        }
+
+    @property
+    def rows_per_shard(self) -> float:
+        """Expected rows per second that one used shard receives."""
+        return load(self.axes, {alias: rate for alias, (_, rate) in self.references.items()})
+
+    def uses(self, shard: int) -> bool:
+        """Whether a shard is one of the cells. The others hold nothing of the query and stay silent about it."""
+        return (shard - self.first) % self.shards < self.cells
+
+    def record(self) -> list[int]:
+        """The first shard and the share of every axis."""
+        return [self.first, *(axis.share for axis in self.axes)]
+
+    def explain(self) -> str:
+        """The routing as EXPLAIN shows it."""
+        used = [axis for axis in self.axes if axis.share > 1]
+        lines = [f"shards: {self.cells} of {self.shards}" + (f", from {self.first}" if self.first else "")]
+        lines += [f"  attribute {axis}  share {axis.share}" for axis in used]
+        for alias, (stream, rate) in self.references.items():
+            name = alias if alias == stream else f"{stream} {alias}"
+            lines.append(f"  {name}: replication {self.routes[alias].replication}, {rate:g} rows/s")
+        lines.append(f"  expected rows per shard: {self.rows_per_shard:g}/s")
+        return "\n".join(lines)
+
+
+def route(query: BoundQuery, rates: Mapping[str, float], shards: int, *, first: int = 0, record: Sequence[int] | None = None) -> Routing:
+    """The routing of one query.
+
+    Args:
+        query: The bound query.
+        rates: stream -> rows per second; streams that are missing count as 1.
+        shards: The number of shards.
+        first: The shard of the first cell.
+        record: `Routing.record()` of a checkpoint; the shares are then taken, not chosen.
+    """
+    references = {r.alias: (r.source, float(rates.get(r.source, 1.0))) for r in query.streams}
+    axes = _axes_of(query, tuple(references))
+    if record is not None:
+        first, shares = record[0], tuple(record[1:])
+        if len(shares) != len(axes) or math.prod(shares) > shards:
+            raise PlanProblem(
+                f"the routing of query {query.name} does not fit its record",
+                detail=f"{len(axes)} attributes over {shards} shards, recorded shares {list(shares)}",
+                hint="start with the number of shards and the query text of the checkpoint",
+            )
+    else:
+        shares = choose_shares(axes, {alias: rate for alias, (_, rate) in references.items()}, shards)
+    return Routing(query.name, references, tuple(replace(a, share=s) for a, s in zip(axes, shares, strict=True)), shards, first % shards)
+
+
+@dataclass(frozen=True)
+class RoutingTable:
+    """The routings of all queries of a job, with one bit per different route of a stream."""
+
+    routings: Mapping[str, Routing]
+    #: stream -> its different routes; the position is the bit. None: a bit that nobody uses at the moment.
+    routes: Mapping[str, tuple[Route | None, ...]]
+
+    def bits(self, query: str) -> dict[str, int]:
+        """alias -> the bit that tells whether a row was sent for this reference."""
+        found = self.routings[query].routes
+        return {alias: self.routes[route.stream].index(route) for alias, route in found.items()}
+
+    def record(self, query: str) -> Record:
+        return Record(self.routings[query].record(), self.bits(query))
+
+
+def route_all(
+    queries: Sequence[BoundQuery],
+    streams: Sequence[str],
+    rates: Mapping[str, float],
+    shards: int,
+    records: Mapping[str, Record] | None = None,
+) -> RoutingTable:
+    """The routings of a job's queries.
+
+    A stream has room for a limited number of different routes. A query that would exceed it is placed whole on one
+    shard: that is always right, and shares its route with every other query placed there.
+    """
+    records = records or {}
+    routings: dict[str, Routing] = {}
+    taken: dict[str, dict[int, Route]] = {name: {} for name in streams}
+    for query in queries:
+        if query.name in records:
+            record = records[query.name]
+            routings[query.name] = route(query, rates, shards, record=record.shares)
+            for alias, one in routings[query.name].routes.items():
+                taken[one.stream][record.bits[alias]] = one
+    for query in queries:
+        if query.name not in records:
+            routing = route(query, rates, shards)
+            if any(_is_full(taken[one.stream], one) for one in routing.routes.values()):
+                routing = replace(routing, axes=tuple(replace(axis, share=1) for axis in routing.axes))
+            for one in routing.routes.values():
+                if one not in taken[one.stream].values():
+                    bit = next(bit for bit in range(ROUTES_PER_STREAM) if bit not in taken[one.stream])
+                    taken[one.stream][bit] = one
+            routings[query.name] = routing
+    return RoutingTable(
+        {q.name: routings[q.name] for q in queries},
+        {name: tuple(found.get(bit) for bit in range(max(found, default=-1) + 1)) for name, found in taken.items()},
+    )
+
+
+def _is_full(taken: Mapping[int, Route], wanted: Route) -> bool:
+    """One bit is left for the route of queries that are placed whole."""
+    return wanted not in taken.values() and len(taken) >= ROUTES_PER_STREAM - 1
+
+
+def load(axes: Sequence[Axis], rates: Mapping[str, float]) -> float:
+    """Expected rows that one cell receives: a reference is divided by the shares of the axes that place it."""
+    return sum(rate / math.prod(axis.share for axis in axes if alias in axis.keys) for alias, rate in rates.items())
+
+
+def choose_shares(axes: Sequence[Axis], rates: Mapping[str, float], shards: int) -> tuple[int, ...]:
+    """The shares with the smallest load; of equal ones, those with the fewest cells, hence the fewest rows sent.
+
+    Exact: all tuples of integers whose product is at most `shards` are tried.
+    """
+    if not axes:
+        return ()
+    member = np.array([[alias in axis.keys for axis in axes] for alias in rates])
+    rate = np.array(list(rates.values()))
+    tried = np.array(list(_tuples(len(axes), shards)))
+    divisor = np.where(member[None], tried[:, None, :], 1).prod(axis=2)
+    loads = (rate / divisor).sum(axis=1)
+    best = np.flatnonzero(loads <= loads.min() * (1 + 1e-9))
+    return tuple(int(s) for s in min(tried[best], key=lambda t: (int(t.prod()), tuple(-t))))
+
+
+def _tuples(length: int, most: int) -> Iterator[tuple[int, ...]]:
+    """All tuples of integers from 1 up with a product of at most `most`."""
+    if length == 0:
+        yield ()
+        return
+    for head in range(1, most + 1):
+        for tail in _tuples(length - 1, most // head):
+            yield (head, *tail)
+
+
+def _plain(keys: tuple[Expression, ...] | None, alias: str, stream: str) -> tuple[Expression, ...] | None:
+    return None if keys is None else tuple(rename_refs(key, {alias: stream}) for key in keys)
+
+
+def _axes_of(query: BoundQuery, aliases: tuple[str, ...]) -> tuple[Axis, ...]:
+    # In an order that neither aliases nor the order of conditions change: queries that join alike are routed alike.
+    streams = {r.alias: r.source for r in query.references}
+    classes = sorted(
+        (sorted(keys, key=lambda k: _canonical(k, streams)) for keys in _classes(query.where)),
+        key=lambda keys: [_canonical(key, streams) for key in keys],
+    )
+    axes = _group_axes(query, classes, aliases) if query.is_aggregate else _join_axes(classes, aliases)
+    # Keys held equal over the same references make one composite axis; an axis over fewer of the same references than
+    # another can only send more rows for the same number of cells.
+    merged: dict[frozenset[str], Axis] = {}
+    for axis in axes:
+        over = frozenset(axis.keys)
+        old = merged.get(over)
+        merged[over] = axis if old is None else Axis({alias: old.keys[alias] + axis.keys[alias] for alias in old.keys})
+    return tuple(axis for over, axis in merged.items() if not any(over < other for other in merged))
+
+
+def _canonical(key: Expression, streams: Mapping[str, str]) -> str:
+    return str(rename_refs(key, dict(streams)))
+
+
+def _join_axes(classes: list[list[Expression]], aliases: tuple[str, ...]) -> list[Axis]:
+    axes = [axis for keys in classes if len((axis := _axis(keys, aliases)).keys) > 1]
+    placed = {alias for axis in axes for alias in axis.keys}
+    return axes + [Axis({alias: ()}) for alias in aliases if alias not in placed]
+
+
+def _group_axes(query: BoundQuery, classes: list[list[Expression]], aliases: tuple[str, ...]) -> list[Axis]:
+    """Axes whose slice is a function of the group: a grouping key, with whatever the query holds equal to it."""
+    axes = []
+    for key in (o.expression for o in query.outputs) if query.distinct else query.group_by:
+        if len(refs_of(key)) == 1:
+            axis = _axis(next((c for c in classes if key in c), [key]), aliases)
+            if axis.keys and axis not in axes:
+                axes.append(axis)
+    return axes
+
+
+def _axis(keys: Sequence[Expression], aliases: tuple[str, ...]) -> Axis:
+    """One key per alias: a row whose keys of one class differ is in no combination, so any of them will do."""
+    found: dict[str, tuple[Expression, ...]] = {}
+    for alias in aliases:
+        of_alias = [key for key in keys if refs_of(key) == {alias}]
+        if of_alias:
+            found[alias] = (of_alias[0],)
+    return Axis(found)
+
+
+def _classes(where: Sequence[Expression]) -> list[list[Expression]]:
+    """The connected components of the equalities, in the order of their first appearance."""
+    classes: list[list[Expression]] = []
+    for part in where:
+        if not (isinstance(part, Call) and part.function == "=" and all(len(refs_of(side)) == 1 for side in part.args)):
+            continue
+        touched = [c for c in classes if any(side in c for side in part.args)]
+        whole = list(dict.fromkeys([key for c in touched for key in c] + list(part.args)))
+        classes = [c for c in classes if c not in touched]
+        classes.append(whole)
+    return classes
+
+
+def _slices(columns: Sequence[Hashes], share: int) -> Shards:
+    """The slice of each row: the hashes of its keys, mixed, as a number below the share."""
+    mixed = np.zeros(len(columns[0]), dtype=np.uint64)
+    for column in columns:
+        mixed ^= column.view(np.uint64)
+        # The finaliser of splitmix64: stores hash the same keys, and slices must not follow their buckets.
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        mixed ^= mixed >> np.uint64(31)
+    return ((mixed >> np.uint64(1)) % np.uint64(share)).astype(np.int64)

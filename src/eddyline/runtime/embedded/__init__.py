@@ -1,0 +1,1 @@
+"""The embedded driver: a pipeline in this process, fed from sources, for development, tests and small jobs."""

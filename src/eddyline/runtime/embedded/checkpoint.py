@@ -1,0 +1,95 @@
+"""Checkpoints of an embedded run: a folder with one header file and the blocks it names.
+
+Answer   `save` makes the state of an epoch durable before it returns: new blocks first, then the header, by rename, then
+         blocks that nobody names any more are removed. `load` gives the last whole checkpoint, or None.
+Limits   One run at a time uses the folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.ipc
+
+from eddyline.errors import CheckpointProblem
+from eddyline.runtime.pipeline import Pipeline
+from eddyline.runtime.snapshot import check_format, restore, take_snapshot
+
+_HEADER = "checkpoint.json"
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A checkpoint that was found."""
+
+    epoch: int
+    positions: dict[str, Any]
+    header: dict[str, Any]
+    folder: str
+
+    def restore(self, pipeline: Pipeline) -> None:
+        restore(pipeline, self.header, lambda name: _read(os.path.join(self.folder, name + ".arrow")))
+
+
+class Checkpoint:
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.blocks = os.path.join(folder, "blocks")
+
+    @property
+    def exists(self) -> bool:
+        return os.path.exists(os.path.join(self.folder, _HEADER))
+
+    def save(self, epoch: int, positions: dict[str, Any], pipeline: Pipeline) -> None:
+        os.makedirs(self.blocks, exist_ok=True)
+        snapshot = take_snapshot(pipeline)
+        wanted = {name + ".arrow" for name in snapshot.blocks}
+        present = set(os.listdir(self.blocks))
+        for name, make in snapshot.blocks.items():
+            if name + ".arrow" not in present:
+                _write(os.path.join(self.blocks, name + ".arrow"), make())
+        _replace(os.path.join(self.folder, _HEADER), json.dumps({"epoch": epoch, "positions": positions, "pipeline": snapshot.header}))
+        for name in present - wanted:
+            os.remove(os.path.join(self.blocks, name))
+
+    def load(self) -> Saved | None:
+        path = os.path.join(self.folder, _HEADER)
+        if not os.path.exists(path):
+            return None
+        try:
+            with open(path, encoding="utf-8") as file:
+                found = json.load(file)
+            saved = Saved(int(found["epoch"]), found["positions"], found["pipeline"], self.blocks)
+        except (ValueError, KeyError, OSError) as problem:
+            raise CheckpointProblem(f"the checkpoint in {self.folder} cannot be read", detail=str(problem)) from problem
+        check_format(saved.header)
+        return saved
+
+
+def _write(path: str, table: pa.Table) -> None:
+    with open(path + ".new", "wb") as file:
+        with pa.ipc.new_file(file, table.schema) as writer:
+            writer.write_table(table)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(path + ".new", path)
+
+
+def _replace(path: str, text: str) -> None:
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(path + ".new", path)
+
+
+def _read(path: str) -> pa.Table:
+    try:
+        with open(path, "rb") as file:
+            return pa.ipc.open_file(file).read_all()
+    except (OSError, pa.ArrowInvalid) as problem:
+        raise CheckpointProblem(f"a block of the checkpoint cannot be read: {os.path.basename(path)}", detail=str(problem)) from problem

@@ -1,0 +1,84 @@
+"""Results to where they were asked for: `--out`, sinks, memory; dead letters beside them.
+
+Answer   Every table of results of a query goes to all its sinks, in order; dead rows go to the dead-letter folder.
+State    The open sinks. `truncate_after` and `flush` are the two ends of exactly-once: what was written after the last
+         checkpoint is removed before a resumed run writes it again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+
+from eddyline.connectors.base import Sink
+from eddyline.connectors.dead_letter import DeadLetters
+from eddyline.connectors.sinks import AllSink, ParquetSink, open_sink
+from eddyline.language.catalog import Sink as DeclaredSink
+from eddyline.model.schema import Stream
+from eddyline.runtime.epoch import Outcome
+
+DEAD_LETTER = "_dead_letter"
+
+
+class Delivery:
+    def __init__(self, out: str | None = None) -> None:
+        self.out = out
+        self.sinks: dict[str, list[Sink]] = {}
+        self.shared: dict[str, AllSink] = {}
+        self.dead = DeadLetters(os.path.join(out, DEAD_LETTER)) if out is not None else None
+        #: Dead rows are kept in memory only where a session asks for them.
+        self.kept_dead: dict[str, list[pa.Table]] | None = None
+
+    def add_query(self, name: str, schema: pa.Schema, declared: Iterable[DeclaredSink], own: Iterable[Sink] = ()) -> None:
+        sinks: list[Sink] = [*own]
+        if self.out is not None:
+            sinks.append(ParquetSink(os.path.join(self.out, name)))
+        for sink in declared:
+            if sink.query is None:
+                if sink.name not in self.shared:
+                    self.shared[sink.name] = AllSink(open_sink(sink.options, sink.name))
+                sinks.append(self.shared[sink.name].port(name))
+            else:
+                sinks.append(open_sink(sink.options, sink.name))
+        for one in sinks:
+            one.open(schema)
+        self.sinks[name] = sinks
+
+    def drop_query(self, name: str) -> None:
+        for sink in self.sinks.pop(name, []):
+            sink.close()
+
+    def write(self, epoch: int, outcome: Outcome, streams: Mapping[str, Stream]) -> None:
+        for name, tables in outcome.results.items():
+            for table in tables:
+                for sink in self.sinks.get(name, ()):
+                    sink.write(epoch, table)
+        for name, tables in outcome.dead.items():
+            for table in tables:
+                if self.dead is not None:
+                    self.dead.write(epoch, streams[name], table)
+                if self.kept_dead is not None:
+                    self.kept_dead.setdefault(name, []).append(table)
+
+    def flush(self, epoch: int) -> None:
+        for sink in self._all():
+            sink.flush(epoch)
+        if self.dead is not None:
+            self.dead.flush(epoch)
+
+    def truncate_after(self, epoch: int) -> None:
+        for sink in self._all():
+            sink.truncate_after(epoch)
+        if self.dead is not None:
+            self.dead.truncate_after(epoch)
+
+    def close(self) -> None:
+        for sink in self._all():
+            sink.close()
+        if self.dead is not None:
+            self.dead.close()
+
+    def _all(self) -> Iterable[Sink]:
+        return [sink for sinks in self.sinks.values() for sink in sinks]

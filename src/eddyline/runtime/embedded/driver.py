@@ -1,0 +1,152 @@
+"""The embedded driver: reads epochs, runs the pipeline, hands results on, takes checkpoints.
+
+Answer   `run(once=True)` reads bounded sources to their end and closes; `step` runs one epoch over what is there now.
+State    The pipeline, the readers, the delivery, and the times of epochs.
+Limits   One thread. An epoch is at most `epoch_rows` rows of all streams together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from eddyline.connectors.base import Source
+from eddyline.language.catalog import Catalog
+from eddyline.model.query import BoundQuery
+from eddyline.model.schema import Stream
+from eddyline.runtime.clock import Clock, WallClock
+from eddyline.runtime.embedded.checkpoint import Checkpoint
+from eddyline.runtime.embedded.delivery import Delivery
+from eddyline.runtime.embedded.reader import EpochReader, StreamReader
+from eddyline.runtime.epoch import Epoch, Outcome
+from eddyline.runtime.pipeline import Pipeline
+from eddyline.settings import Settings
+
+#: How long an idle driver sleeps before it looks at its sources again.
+_NAP = 0.02
+
+Observer = Callable[["EmbeddedDriver", Outcome], None]
+
+
+class EmbeddedDriver:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        sources: Mapping[str, Source],
+        streams: Mapping[str, Stream],
+        delivery: Delivery,
+        settings: Settings,
+        clock: Clock | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
+        self.pipeline = pipeline
+        self.streams = dict(streams)
+        self.readers = {name: StreamReader(streams[name], source) for name, source in sources.items()}
+        self.delivery = delivery
+        self.settings = settings
+        self.clock = clock or WallClock()
+        self.checkpoint = checkpoint
+        self.epoch = 0
+        self.epoch_seconds: list[float] = []
+        self.observer: Observer | None = None
+        self.began: float | None = None
+        self.ended: float | None = None
+        self._heard: dict[str, float] = {}
+        self._saved = self.clock.now()
+        self._stopping = False
+
+    def add_stream(self, stream: Stream, source: Source) -> None:
+        self.streams[stream.name] = stream
+        self.readers[stream.name] = StreamReader(stream, source)
+
+    def add_query(self, query: BoundQuery, catalog: Catalog) -> None:
+        standing = self.pipeline.queries[query.name]
+        self.delivery.add_query(query.name, standing.schema, catalog.sinks_of(query.name))
+
+    # -- running
+
+    def step(self, closing: bool = False) -> Outcome:
+        """One epoch over what the sources have now."""
+        started = self.clock.now()
+        if self.began is None:
+            self.began = started
+        arrivals = EpochReader(self.readers).next_epoch(self.settings.epoch_rows)
+        for name in arrivals:
+            self._heard[name] = started
+        idle = frozenset(name for name in self.readers if self._is_idle(name, started))
+        outcome = self.pipeline.step(Epoch(arrivals, idle, closing))
+        self.epoch += 1
+        self.delivery.write(self.epoch, outcome, self.streams)
+        self.ended = self.clock.now()
+        self.epoch_seconds.append(self.ended - started)
+        if self.observer is not None:
+            self.observer(self, outcome)
+        self._checkpoint_if_due(self.ended)
+        return outcome
+
+    def _is_idle(self, name: str, now: float) -> bool:
+        limit = self.streams[name].idle
+        return limit is not None and now - self._heard.setdefault(name, now) >= limit / 1e6
+
+    def run(self, once: bool) -> None:
+        """Work until the sources end (`once`: then close), or until `stop`."""
+        reader = EpochReader(self.readers)
+        self._stopping = False
+        while not self._stopping:
+            if reader.finished or (once and not self._something()):
+                break
+            if self._something() or self._waits_for_idle():
+                self.step()
+            else:
+                self._checkpoint_if_due(self.clock.now())
+                self.clock.sleep(_NAP)
+        if once and not self._stopping:
+            self.step(closing=True)
+        self.finish()
+
+    def _something(self) -> bool:
+        """Whether any source has rows now."""
+        came = [reader.fill(1) or reader.pieces for reader in self.readers.values()]
+        return any(came)
+
+    def _waits_for_idle(self) -> bool:
+        """A stream may fall idle while others wait for it: the frontier then moves without new rows."""
+        now = self.clock.now()
+        waiting = any(intake.waiting for intake in self.pipeline.intakes.values())
+        return waiting and any(self._is_idle(name, now) for name in self.readers)
+
+    def stop(self) -> None:
+        """Finish the epoch at hand and leave a checkpoint."""
+        self._stopping = True
+
+    def finish(self) -> None:
+        """Hand out and write everything, and leave a checkpoint where there is one."""
+        self.save()
+        self.delivery.close()
+        for reader in self.readers.values():
+            reader.source.close()
+        self.ended = self.clock.now()
+
+    # -- checkpoints
+
+    def _checkpoint_if_due(self, now: float) -> None:
+        if self.checkpoint is not None and now - self._saved >= self.settings.checkpoint_seconds:
+            self.save()
+
+    def save(self) -> None:
+        self.delivery.flush(self.epoch)
+        if self.checkpoint is not None:
+            positions = {name: reader.position() for name, reader in self.readers.items()}
+            self.checkpoint.save(self.epoch, positions, self.pipeline)
+        self._saved = self.clock.now()
+
+    def resume(self) -> bool:
+        """Continue from the last checkpoint; whether there was one."""
+        if self.checkpoint is None or (found := self.checkpoint.load()) is None:
+            return False
+        self.epoch = found.epoch
+        self.delivery.truncate_after(found.epoch)
+        found.restore(self.pipeline)
+        for name, position in found.positions.items():
+            if name in self.readers:
+                self.readers[name].seek(position)
+        return True

@@ -1,0 +1,160 @@
+"""Epochs from sources: the streams are read in step, so that none of them waits long for another.
+
+Answer   `next_epoch` takes at most so many rows of all streams together: those that come first when the streams are merged
+         by the newest event time each has brought so far. Within a stream the order is the source's, whatever its disorder.
+State    Per stream the rows read ahead, and where they began: a position from which they can be read again.
+Limits   A stream that has nothing at the moment is not waited for.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.connectors.base import Source
+from eddyline.model.schema import Stream
+from eddyline.operators.intake import event_times
+from eddyline.runtime.epoch import Arrival
+from eddyline.state.columns import Ints
+
+#: Sources are read in pieces of at least so many rows: small reads cost more than they save.
+_READ_ROWS = 65_536
+
+
+@dataclass(slots=True)
+class _Piece:
+    """What one read brought, as far as it has not been handed out."""
+
+    rows: pa.Table
+    ts: Ints
+    #: The newest event time of the stream up to each row.
+    newest: Ints
+    bad: pa.Table | None
+    before: dict[str, Any]
+    good_taken: int = 0
+    bad_taken: int = 0
+
+
+class StreamReader:
+    """One source, read ahead."""
+
+    def __init__(self, stream: Stream, source: Source) -> None:
+        self.stream = stream
+        self.source = source
+        self.pieces: deque[_Piece] = deque()
+        self.buffered = 0
+        self._newest = np.iinfo(np.int64).min
+        self._skip = (0, 0)
+
+    @property
+    def finished(self) -> bool:
+        return self.source.finished and not self.pieces
+
+    def fill(self, rows: int) -> bool:
+        """Read until so many rows are buffered or nothing more is there; whether anything came."""
+        came = False
+        while self.buffered < rows and not self.source.finished:
+            before = self.source.position()
+            chunk = self.source.read(max(rows, _READ_ROWS))
+            if chunk is None:
+                break
+            came = True
+            good, bad = chunk.rows, chunk.bad
+            skip_good, skip_bad = min(self._skip[0], len(good)), min(self._skip[1], 0 if bad is None else len(bad))
+            self._skip = (self._skip[0] - skip_good, self._skip[1] - skip_bad)
+            ts = event_times(good, self.stream.time)
+            running = np.maximum.accumulate(np.maximum(ts, self._newest)) if len(ts) else ts
+            if len(running):
+                self._newest = int(running[-1])
+            piece = _Piece(good.slice(skip_good), ts[skip_good:], running[skip_good:], None if bad is None else bad.slice(skip_bad), before)
+            piece.good_taken, piece.bad_taken = skip_good, skip_bad
+            self.pieces.append(piece)
+            self.buffered += len(piece.ts)
+        return came
+
+    def running(self, rows: int) -> Ints:
+        """The running newest event times of the first buffered rows."""
+        parts: list[Ints] = []
+        for piece in self.pieces:
+            parts.append(piece.newest[: rows - sum(len(p) for p in parts)])
+            if sum(len(p) for p in parts) >= rows:
+                break
+        return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+    def take(self, rows: int) -> Arrival | None:
+        """The first buffered rows, and the bad ones that were read with them."""
+        good: list[pa.Table] = []
+        bad: list[pa.Table] = []
+        while self.pieces:
+            piece = self.pieces[0]
+            if piece.bad is not None:
+                if len(piece.bad):
+                    bad.append(piece.bad)
+                piece.bad_taken += len(piece.bad)
+                piece.bad = None
+            count = min(rows, len(piece.ts))
+            if count:
+                good.append(piece.rows.slice(0, count))
+                piece.rows, piece.ts, piece.newest = piece.rows.slice(count), piece.ts[count:], piece.newest[count:]
+                piece.good_taken += count
+                rows -= count
+                self.buffered -= count
+            if len(piece.ts):
+                break
+            self.pieces.popleft()
+        if not good and not bad and not self.finished:
+            return None
+        table = pa.concat_tables(good) if good else self.stream.schema.arrow.empty_table()
+        return Arrival(table, pa.concat_tables(bad) if bad else None, closed=self.finished)
+
+    # -- positions
+
+    def position(self) -> dict[str, Any]:
+        """Where the rows that were not handed out begin."""
+        if not self.pieces:
+            return {"source": self.source.position(), "good": 0, "bad": 0}
+        first = self.pieces[0]
+        return {"source": first.before, "good": first.good_taken, "bad": first.bad_taken}
+
+    def seek(self, position: Mapping[str, Any]) -> None:
+        self.source.seek(position["source"])
+        self.pieces.clear()
+        self.buffered = 0
+        self._skip = (int(position["good"]), int(position["bad"]))
+
+
+class EpochReader:
+    """All streams of a job."""
+
+    def __init__(self, readers: Mapping[str, StreamReader]) -> None:
+        self.readers = readers
+
+    @property
+    def finished(self) -> bool:
+        return all(reader.finished for reader in self.readers.values())
+
+    @property
+    def buffered(self) -> int:
+        return sum(reader.buffered for reader in self.readers.values())
+
+    def next_epoch(self, rows: int) -> dict[str, Arrival]:
+        """At most so many rows of all streams; empty when nothing is there."""
+        for reader in self.readers.values():
+            reader.fill(rows)
+        shares = self._shares(rows)
+        arrivals = {name: arrival for name, reader in self.readers.items() if (arrival := reader.take(shares[name])) is not None}
+        return {name: a for name, a in arrivals.items() if len(a.rows) or a.bad is not None or a.closed}
+
+    def _shares(self, rows: int) -> dict[str, int]:
+        running = {name: reader.running(rows) for name, reader in self.readers.items()}
+        if sum(len(r) for r in running.values()) <= rows:
+            return {name: len(r) for name, r in running.items()}
+        owner = np.repeat(np.arange(len(running)), [len(r) for r in running.values()])
+        first = owner[np.argsort(np.concatenate(list(running.values())), kind="stable")[:rows]]
+        counts = np.bincount(first, minlength=len(running))
+        return dict(zip(running, counts.tolist(), strict=True))

@@ -1,0 +1,58 @@
+"""What a driver hands to the pipeline and what it gets back: one epoch.
+
+Answer   `Epoch` carries, per stream, the rows that arrived (in source order), the rows that could not be read, and
+         what the driver knows of the whole stream where the pipeline sees only a part of it (a Spark shard).
+         `Outcome` carries results per query in order, dead letters per stream, and where the frontier is now.
+Limits   Plain data. Nothing here decides what is late or what is answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """What one stream brings in one epoch."""
+
+    #: Readable rows in source order: exactly the declared columns with their declared Arrow types; the event time is
+    #: never null and lies within years 1 to 9999.
+    rows: pa.Table
+    #: Unreadable rows: the declared columns as text, plus `_reason`; None when there are none.
+    bad: pa.Table | None = None
+    #: Newest event time (microseconds) that the *whole* stream brought in this epoch, where `rows` may be a part.
+    #: None: the newest of `rows`.
+    newest: int | None = None
+    #: The stream has ended: it will bring no further row.
+    closed: bool = False
+    #: Per row a uint64 whose bit r says that routing r sent the row here; None: every routing did.
+    routes: np.ndarray | None = None
+    #: For streams read with ROWS where `rows` may be a part: the event times of all readable rows of the stream in this
+    #: epoch, in source order, and for each of `rows` its index among them. None: `rows` is everything.
+    census: np.ndarray | None = None
+    census_index: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Epoch:
+    arrivals: Mapping[str, Arrival]
+    #: Streams that have been silent for longer than their `idle` and do not hold the frontier back now.
+    idle: frozenset[str] = frozenset()
+    #: The end of a bounded run: the frontier moves just past the newest row of any stream.
+    closing: bool = False
+
+
+@dataclass
+class Outcome:
+    #: Per query, result tables in delivery order: the selected columns, then `_ts` (aggregates: `_op`, then `_ts`).
+    results: dict[str, list[pa.Table]] = field(default_factory=dict)
+    #: Per stream, rows that are late or bad: declared columns (late rows typed, bad rows as text) and `_reason`.
+    dead: dict[str, list[pa.Table]] = field(default_factory=dict)
+    #: Event times strictly below are answered.
+    frontier: int | None = None
+    #: Rows that wait for the frontier.
+    waiting: int = 0

@@ -1,0 +1,303 @@
+"""The engine of one process or shard: epochs in, results out, the same under every driver.
+
+Answer   `step` takes what arrived and returns every result that is now certain, per query in total order.
+
+             arrivals ─► intake ─► stores ─► join groups ─► queries ─► results
+                          │ late, bad          │ purge by the frontier
+                          └► dead letters
+
+State    One intake and one store per stream, one join group per signature, one standing query per name. What cannot be
+         derived from the live rows is in the snapshot; the rest is rebuilt.
+Limits   No clock, no file, no thread: drivers have those. Queries may be added and dropped between two epochs.
+Reading  docs/life-of-a-row.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.errors import DataProblem
+from eddyline.kernels.order import ascends, rank_order
+from eddyline.model.query import BoundQuery
+from eddyline.model.schema import Stream, Table
+from eddyline.model.window import Rows
+from eddyline.operators.evaluate import Issues
+from eddyline.operators.intake import Intake, Released
+from eddyline.operators.join.combination import Combinations, concatenate
+from eddyline.operators.join.group import JoinConfig, JoinGroup, Tree
+from eddyline.operators.join.port import LONG_AGO, Membership
+from eddyline.operators.stream import ALWAYS, StreamState
+from eddyline.plan.lower import Lowered, lower
+from eddyline.plan.tree_choice import choose_tree, positions_of
+from eddyline.runtime.epoch import Arrival, Epoch, Outcome
+from eddyline.runtime.standing import StandingQuery, standing_query
+from eddyline.settings import Settings
+from eddyline.state.columns import Ints
+from eddyline.state.segment import SegmentList
+
+#: About so many results are made in one go: an epoch that would make more is worked off in slices of its rows.
+_RESULTS_AT_ONCE = 2_000_000
+
+
+@dataclass(slots=True)
+class Slice:
+    """A stretch of the total order: per stream its rows, and the ranks of all its rows in the epoch."""
+
+    tables: dict[str, pa.Table]
+    ts: dict[str, Ints]
+    seq: dict[str, Ints]
+    num: dict[str, Ints]
+    routes: dict[str, npt.NDArray[np.uint64] | None]
+    first: int
+    rows: int
+
+
+class Pipeline:
+    def __init__(self, streams: Iterable[Stream], settings: Settings | None = None) -> None:
+        self.settings = settings or Settings()
+        self.streams: dict[str, StreamState] = {}
+        self.intakes: dict[str, Intake] = {}
+        self.tables: dict[str, pa.Table] = {}
+        self.table_schemas: dict[str, Table] = {}
+        self.segments: dict[str, SegmentList] = {}
+        self.groups: dict[str, JoinGroup] = {}
+        self.queries: dict[str, StandingQuery] = {}
+        self.issues = Issues()
+        self.frontier: int | None = None
+        self.next_seq = 0
+        self.epochs = 0
+        self.peak_rows = 0
+        self.peak_bytes = 0
+        self._results_per_row = 0.0
+        self._all_ranks: dict[str, Ints] = {}
+        self._rows_before: dict[str, int] = {}
+        for stream in sorted(streams, key=lambda s: s.position):
+            self.add_stream(stream)
+
+    def add_stream(self, stream: Stream) -> None:
+        self.intakes[stream.name] = Intake(stream, self.settings.on_late)
+        self.streams[stream.name] = state = StreamState(stream.name, {c.name: c.type for c in stream.schema.columns})
+        self.segments[stream.name] = SegmentList(state.store)
+
+    def add_table(self, table: Table, rows: pa.Table) -> None:
+        """A static table, read as it is now."""
+        self.table_schemas[table.name] = table
+        self.tables[table.name] = rows.combine_chunks()
+
+    # -- queries
+
+    def add_query(self, query: BoundQuery, start: int = LONG_AGO, slot: int | None = None) -> StandingQuery:
+        """Register a query; it sees the rows after `start`. A restored query gets the slot that it had."""
+        lowered = lower(query)
+        group = self._group_for(lowered)
+        slot = group.free_slot() if slot is None else slot
+        for position, window in enumerate(lowered.windows):
+            if isinstance(window, Rows):
+                group.bases[position].stream.need_row_numbers()
+        standing = standing_query(query, lowered, group, slot, start)
+        starts = [LONG_AGO if seat.is_table else start for seat in lowered.seats]
+        group.join([Membership(slot, *of) for of in zip(lowered.filters, lowered.windows, starts, strict=True)])
+        self._load_tables(group)
+        self.queries[query.name] = standing
+        return standing
+
+    def _load_tables(self, group: JoinGroup) -> None:
+        """Put a group's static tables into its stores, anew: another member may want other rows of them."""
+        loaded = False
+        for base in group.bases.values():
+            if base.stream.is_table:
+                rows = self.tables[base.stream.name]
+                base.store.forget_before(base.store.end)
+                always = np.full(len(rows), ALWAYS)
+                base.stream.admit(rows, always, np.full(len(rows), -1), None, None)
+                loaded = True
+        if loaded:
+            self.replant(group, group.tree)
+
+    def drop_query(self, name: str) -> None:
+        standing = self.queries.pop(name)
+        standing.group.leave(standing.slot)
+        if not any(q.group is standing.group for q in self.queries.values()):
+            standing.group.close()
+            signature = next(s for s, g in self.groups.items() if g is standing.group)
+            del self.groups[signature]
+
+    def _group_for(self, lowered: Lowered) -> JoinGroup:
+        if lowered.signature not in self.groups:
+            tree = positions_of(choose_tree(lowered), lowered)
+            # Named by what it is, so that stored lineage words find their group again after a restart.
+            name = "g" + blake2b(lowered.signature.encode(), digest_size=5).hexdigest()
+            sources = dict(self.streams)
+            config = JoinConfig(name, lowered.seats, lowered.equalities, lowered.residuals, tree, lowered.query.settings.probe == "loop")
+            for seat in lowered.seats:
+                if seat.is_table:
+                    schema = self.table_schemas[seat.source].schema
+                    sources[seat.source] = StreamState(seat.source, {c.name: c.type for c in schema.columns}, is_table=True)
+                    for name in schema.names:
+                        sources[seat.source].need_column(name)
+            self.groups[lowered.signature] = config.build(sources, self.issues)
+        return self.groups[lowered.signature]
+
+    def replant(self, group: JoinGroup, tree: Tree) -> None:
+        """Change a group's tree between two epochs; intermediate stores are built from the streams' stores."""
+        group.plant(tree)
+        group.rebuild()
+
+    # -- an epoch
+
+    def step(self, epoch: Epoch) -> Outcome:
+        outcome = Outcome(results={name: [] for name in self.queries})
+        began = self.frontier
+        for name, arrival in epoch.arrivals.items():
+            self._take(name, arrival, began, outcome)
+        self.frontier = self._advanced(epoch)
+        self._all_ranks, self._rows_before = {}, {}
+        if self.frontier is not None:
+            released = {name: rows for name, intake in self.intakes.items() if (rows := intake.release(self.frontier)) is not None}
+            for part in self._slices(released):
+                self._run(part, outcome)
+            self._purge(self.frontier, self.next_seq)
+            for query in self.queries.values():
+                outcome.results[query.name].extend(query.advance(self.frontier, epoch.closing, self.issues))
+        self.epochs += 1
+        outcome.frontier = self.frontier
+        outcome.waiting = sum(intake.waiting for intake in self.intakes.values())
+        return outcome
+
+    def _take(self, name: str, arrival: Arrival, frontier: int | None, outcome: Outcome) -> None:
+        intake = self.intakes[name]
+        if arrival.bad is not None and len(arrival.bad):
+            intake.bad += len(arrival.bad)
+            intake.rows_in += len(arrival.bad)
+            if self.settings.on_bad == "error":
+                raise DataProblem(
+                    f"a row of stream {name} cannot be read",
+                    detail=str(arrival.bad.column("_reason")[0]),
+                    hint="mend the source, or SET on_bad = 'dead-letter'",
+                )
+            outcome.dead.setdefault(name, []).append(arrival.bad)
+        late = intake.take(
+            arrival.rows, frontier, newest=arrival.newest, routes=arrival.routes, census=arrival.census, census_index=arrival.census_index
+        )
+        if late is not None and len(late):
+            outcome.dead.setdefault(name, []).append(late)
+        intake.closed = intake.closed or arrival.closed
+
+    def _advanced(self, epoch: Epoch) -> int | None:
+        """The frontier at the end of this epoch; it never moves back."""
+        if epoch.closing:
+            newest = [i.newest for i in self.intakes.values() if i.newest is not None]
+            moved = max(newest) + 1 if newest else None
+        else:
+            read = [i for n, i in self.intakes.items() if self.streams[n].ports and not i.closed and n not in epoch.idle]
+            horizons = [i.horizon for i in read]
+            known = [h for h in horizons if h is not None]
+            moved = min(known) if known and len(known) == len(horizons) else None
+        if moved is None or self.frontier is None:
+            return moved if self.frontier is None else self.frontier
+        return max(moved, self.frontier)
+
+    def _slices(self, released: dict[str, Released]) -> Iterable[Slice]:
+        """The released rows in total order, cut so that no slice is expected to make too many results."""
+        names = [n for n in released if self.streams[n].ports]
+        if not names:
+            return
+        times = [released[n].times for n in names]
+        # Stable, and the streams stand in catalog order: rows of equal time keep the total order.
+        order = np.argsort(np.concatenate(times), kind="stable") if len(names) > 1 else None
+        total = sum(len(t) for t in times)
+        rank = np.empty(total, np.int64)
+        if order is None:
+            rank[:] = np.arange(total)
+        else:
+            rank[order] = np.arange(total)
+        rank += self.next_seq
+        ranks: dict[str, Ints] = {}
+        offset = 0
+        for name, stamps in zip(names, times, strict=True):
+            ranks[name] = rank[offset : offset + len(stamps)]
+            offset += len(stamps)
+        self._all_ranks = ranks
+        self._rows_before = {n: self.intakes[n].released - len(released[n].times) for n in names}
+        first, end = self.next_seq, self.next_seq + total
+        self.next_seq = end
+        while first < end:
+            most = int(_RESULTS_AT_ONCE / self._results_per_row) if self._results_per_row else 65_536
+            stop = min(end, first + max(most, 16))
+            yield self._slice(released, ranks, first, stop)
+            first = stop
+
+    def _slice(self, released: dict[str, Released], ranks: dict[str, Ints], first: int, stop: int) -> Slice:
+        part = Slice({}, {}, {}, {}, {}, first, stop - first)
+        for name, all_ranks in ranks.items():
+            rows = released[name]
+            mine = all_ranks if rows.place is None else all_ranks[rows.place]
+            a, b = int(np.searchsorted(mine, first)), int(np.searchsorted(mine, stop))
+            if a == b:
+                continue
+            part.tables[name] = rows.table.slice(a, b - a)
+            part.ts[name] = rows.ts[a:b]
+            part.seq[name] = mine[a:b]
+            part.routes[name] = None if rows.routes is None else rows.routes[a:b]
+            place = np.arange(a, b) if rows.place is None else rows.place[a:b]
+            part.num[name] = place + self._rows_before[name]
+        return part
+
+    def _run(self, part: Slice, outcome: Outcome) -> None:
+        fresh: dict[str, tuple[int, int]] = {}
+        for name, table in part.tables.items():
+            fresh[name] = self.streams[name].admit(table, part.ts[name], part.seq[name], part.num[name], part.routes[name])
+        self._note_peak()
+        made = 0
+        for group in self.groups.values():
+            pieces = group.step(fresh, lambda reference, ranks, g=group: self._rows_seen(g, reference, ranks))  # type: ignore[misc]
+            if pieces:
+                made += self._deliver(group, pieces, part, outcome)
+        per_row = made / part.rows
+        self._results_per_row = per_row if not self._results_per_row else 0.5 * (self._results_per_row + per_row)
+        self._note_peak()
+        if part.ts:
+            self._purge(int(max(t[-1] for t in part.ts.values())), part.first + part.rows)
+
+    def _rows_seen(self, group: JoinGroup, reference: int, ranks: Ints) -> Ints:
+        """How many rows of the reference's stream there are at or before each place of the total order."""
+        source = group.config.seats[reference].source
+        before: Ints = (
+            np.searchsorted(self._all_ranks[source], ranks, side="right") if source in self._all_ranks else np.zeros(len(ranks), np.int64)
+        )
+        return before + self._rows_before.get(source, self.intakes[source].released)
+
+    def _deliver(self, group: JoinGroup, pieces: list[Combinations], part: Slice, outcome: Outcome) -> int:
+        rows = concatenate(pieces)
+        if not ascends(rows.stamp):
+            rows = rows.take(rank_order(rows.rank, part.first, part.rows))
+        for query in self.queries.values():
+            if query.group is group:
+                outcome.results[query.name].extend(query.accept(rows, self.issues))
+        return len(rows)
+
+    def _purge(self, now: int, rank: int) -> None:
+        """Rows still to come are at or after `now` and `rank`; what none of them can meet is forgotten."""
+        for name, stream in self.streams.items():
+            seen = self.intakes[name].released
+            if name in self._all_ranks:
+                seen = self._rows_before[name] + int(np.searchsorted(self._all_ranks[name], rank))
+            stream.purge(now, seen)
+        for group in self.groups.values():
+            group.purge(now)
+
+    def _note_peak(self) -> None:
+        rows = sum(s.store.live for s in self.streams.values())
+        size = sum(s.store.nbytes for s in self.streams.values())
+        for group in self.groups.values():
+            for kept in group.intermediates():
+                rows += kept.store.live
+                size += kept.store.nbytes
+        self.peak_rows = max(self.peak_rows, rows)
+        self.peak_bytes = max(self.peak_bytes, size)

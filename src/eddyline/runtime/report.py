@@ -1,0 +1,72 @@
+"""What a run did, as one JSON object: the figures behind `--stats`, the progress display and the benchmarks.
+
+Answer   Exact counts since the start: rows, results, probes, partial results, rows stored; seconds per epoch and operator.
+Limits   `elapsed_s` runs from the first row read to the last result handed out or written; no start-up is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from eddyline.operators.join.group import JoinGroup, Tree
+from eddyline.plan.explain import explain
+from eddyline.plan.jtree.tree import JTree
+from eddyline.runtime.pipeline import Pipeline
+from eddyline.runtime.standing import StandingQuery
+
+
+def report(pipeline: Pipeline, elapsed: float, epoch_seconds: Sequence[float]) -> dict[str, Any]:
+    counters = [c for group in pipeline.groups.values() for c in group.counters.values()]
+    return {
+        "elapsed_s": elapsed,
+        "epochs": len(epoch_seconds),
+        "epoch_seconds": list(epoch_seconds),
+        "rows_in": {name: intake.rows_in for name, intake in pipeline.intakes.items()},
+        "late": {name: intake.late for name, intake in pipeline.intakes.items()},
+        "bad": {name: intake.bad for name, intake in pipeline.intakes.items()},
+        "results": {name: query.results for name, query in pipeline.queries.items()},
+        "partials_produced": sum(c.partials for c in counters),
+        "probes": sum(c.probes for c in counters),
+        "visited": sum(c.visited for c in counters),
+        "peak_stored_rows": pipeline.peak_rows,
+        "stored_rows": stored_rows(pipeline),
+        "peak_state_bytes": pipeline.peak_bytes,
+        "null_results": dict(pipeline.issues.counts),
+        "frontier": pipeline.frontier,
+        "plan": {name: plan_text(query) for name, query in pipeline.queries.items()},
+        "operators": operators(pipeline),
+    }
+
+
+def stored_rows(pipeline: Pipeline) -> dict[str, int]:
+    """Peak rows per store, streams and intermediates."""
+    peaks = {name: stream.peak for name, stream in pipeline.streams.items()}
+    for group in pipeline.groups.values():
+        peaks.update({kept.store.name: kept.peak for kept in group.intermediates()})
+    return peaks
+
+
+def operators(pipeline: Pipeline) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    for group in pipeline.groups.values():
+        for name, counters in group.counters.items():
+            found[name] = {"rows_in": counters.rows_in, "rows_out": counters.rows_out, "seconds": counters.seconds}
+    for query in pipeline.queries.values():
+        found[f"query {query.name}"] = {"rows_in": query.rows_in, "rows_out": query.results, "seconds": query.seconds}
+    return found
+
+
+def tree_text(group: JoinGroup, query: StandingQuery) -> JTree:
+    """The tree that is running, in the query's own aliases."""
+    return _tree(group.tree, query.lowered.aliases)
+
+
+def _tree(tree: Tree, aliases: tuple[str, ...]) -> JTree:
+    if isinstance(tree, int):
+        return JTree.leaf(aliases[tree])
+    return JTree.node(_tree(branch, aliases) for branch in tree)
+
+
+def plan_text(query: StandingQuery) -> str:
+    return explain(query.lowered, tree_text(query.group, query))

@@ -1,0 +1,179 @@
+"""A pipeline written down: a small header and named, immutable blocks of rows.
+
+Answer   `take_snapshot` gives the header (plain JSON) and the names of all blocks it rests on, each with a function that
+         makes its Arrow table; a block that was written once need not be written again. `restore` brings a fresh pipeline
+         with the same queries to exactly that state: indexes and intermediate stores are rebuilt from the live rows.
+Limits   The queries must have been added with the slots and starts that the header says (`saved_queries`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.errors import CheckpointProblem
+from eddyline.operators.intake import Intake, Waiting, event_times
+from eddyline.operators.join.port import bits_of
+from eddyline.operators.keys import combined, key_words
+from eddyline.operators.stream import StreamState
+from eddyline.runtime.pipeline import Pipeline
+from eddyline.state.segment import Segment, open_marks
+
+#: Changes when a snapshot of an older version could no longer be read.
+FORMAT = 1
+
+Header = dict[str, Any]
+Load = Callable[[str], pa.Table]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    header: Header
+    blocks: Mapping[str, Callable[[], pa.Table]]
+
+
+def take_snapshot(pipeline: Pipeline) -> Snapshot:
+    blocks: dict[str, Callable[[], pa.Table]] = {}
+    streams = {}
+    for name, intake in pipeline.intakes.items():
+        segments = pipeline.segments[name]
+        segments.seal()
+        for segment in segments.segments:
+            blocks[segment.name] = partial(segments.table, segment)
+        for chunk in intake.chunks:
+            blocks[_chunk_name(name, chunk)] = partial(_chunk_table, chunk)
+        if intake.census is not None:
+            blocks[_census_name(name, intake)] = partial(_census_table, intake)
+        streams[name] = {
+            "newest": intake.newest,
+            "closed": intake.closed,
+            "released": intake.released,
+            "arrived": intake.arrived,
+            "rows_in": intake.rows_in,
+            "late": intake.late,
+            "bad": intake.bad,
+            "end": pipeline.streams[name].store.end,
+            "segments": [[s.first, s.end] for s in segments.segments],
+            "waiting": [_chunk_name(name, c) for c in intake.chunks],
+            "census": None if intake.census is None else _census_name(name, intake),
+        }
+    queries = {}
+    for query in pipeline.queries.values():
+        state, tables = query.snapshot()
+        blocks.update(tables)
+        queries[query.name] = {
+            "text": query.query.text,
+            "slot": query.slot,
+            "start": query.start,
+            "stop": query.stop,
+            "results": query.results,
+            "state": state,
+        }
+    header: Header = {
+        "format": FORMAT,
+        "frontier": pipeline.frontier,
+        "next_seq": pipeline.next_seq,
+        "epochs": pipeline.epochs,
+        "peak_rows": pipeline.peak_rows,
+        "peak_bytes": pipeline.peak_bytes,
+        "streams": streams,
+        "queries": queries,
+    }
+    return Snapshot(header, blocks)
+
+
+def saved_queries(header: Header) -> dict[str, dict[str, Any]]:
+    """The queries of a snapshot: text, slot, start, stop."""
+    check_format(header)
+    return dict(header["queries"])
+
+
+def check_format(header: Header) -> None:
+    if header.get("format") != FORMAT:
+        raise CheckpointProblem(
+            f"the checkpoint has format {header.get('format')}",
+            detail=f"this version reads format {FORMAT}",
+            hint="continue with the version that wrote it, or start anew with an empty checkpoint",
+        )
+
+
+def restore(pipeline: Pipeline, header: Header, load: Load) -> None:
+    check_format(header)
+    pipeline.frontier = header["frontier"]
+    pipeline.next_seq = header["next_seq"]
+    pipeline.epochs = header["epochs"]
+    pipeline.peak_rows, pipeline.peak_bytes = header["peak_rows"], header["peak_bytes"]
+    for name, saved in header["streams"].items():
+        _restore_intake(pipeline.intakes[name], saved, load)
+        segments = pipeline.segments[name]
+        segments.segments = [Segment(name, first, end) for first, end in saved["segments"]]
+        _restore_store(pipeline.streams[name], [load(s.name) for s in segments.segments], saved["end"])
+    for query in pipeline.queries.values():
+        saved = header["queries"][query.name]
+        query.stop, query.results = saved["stop"], saved["results"]
+        query.restore(saved["state"], load)
+    for group in pipeline.groups.values():
+        pipeline.replant(group, group.tree)
+
+
+def _restore_intake(intake: Intake, saved: Mapping[str, Any], load: Load) -> None:
+    intake.newest, intake.closed = saved["newest"], saved["closed"]
+    intake.released, intake.arrived = saved["released"], saved["arrived"]
+    intake.rows_in, intake.late, intake.bad = saved["rows_in"], saved["late"], saved["bad"]
+    for name in saved["waiting"]:
+        table = load(name)
+        routes = np.asarray(table.column("_routes")).astype(np.uint64) if "_routes" in table.column_names else None
+        rows = table.select([c for c in table.column_names if not c.startswith("_")]).combine_chunks()
+        first, taken = (int(part) for part in name.rsplit("-", 2)[1:])
+        ts = event_times(rows, intake.stream.time)
+        intake.chunks.append(Waiting(rows, ts, np.asarray(table.column("_number")), routes, first, taken))
+    if saved["census"] is not None:
+        table = load(saved["census"])
+        intake.census = (np.asarray(table.column("ts")), np.asarray(table.column("number")))
+
+
+def _restore_store(stream: StreamState, tables: list[pa.Table], end: int) -> None:
+    store = stream.store
+    rows = sum(len(t) for t in tables)
+    store.base = store.first = store.end = end - rows
+    for index in stream.store.indexes.values():
+        index.rebuild()
+    for table in tables:
+        marks: dict[str, Any] = open_marks(table)
+        for port in stream.ports:
+            if port.words_mark in marks:
+                words = marks[port.words_mark].reshape(len(table), -1)
+                kept = words & bits_of(tuple(port.members), words.shape[1])
+                if not port.stores_words:
+                    port.stores_words = True
+                    store.add_mark(port.words_mark, np.uint64, port.width)
+                marks[port.words_mark] = kept[:, 0] if port.width == 1 else kept
+        payload = {name: table.column(name).combine_chunks() for name in store.columns if name in table.column_names}
+        for mark, (compiled, kind) in stream.keys.items():
+            marks[mark] = key_words(compiled({at: payload[at[1]] for at in compiled.columns}, len(table)), kind)
+        for mark, parts in stream.composites.items():
+            marks[mark] = combined([marks[p] for p in parts])
+        store.append(len(table), payload, {name: values for name, values in marks.items() if name in store.marks})
+
+
+def _chunk_name(stream: str, chunk: Waiting) -> str:
+    return f"{stream}-waiting-{chunk.first}-{chunk.taken}"
+
+
+def _chunk_table(chunk: Waiting) -> pa.Table:
+    table = chunk.table.append_column("_number", pa.array(chunk.number))
+    return table if chunk.routes is None else table.append_column("_routes", pa.array(chunk.routes))
+
+
+def _census_name(stream: str, intake: Intake) -> str:
+    return f"{stream}-census-{intake.arrived}-{intake.released}"
+
+
+def _census_table(intake: Intake) -> pa.Table:
+    assert intake.census is not None
+    return pa.table({"ts": intake.census[0], "number": intake.census[1]})

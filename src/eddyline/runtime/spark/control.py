@@ -1,0 +1,43 @@
+"""Control records: what every shard must hear in the same batch.
+
+Answer   Numbered JSON files below the checkpoint, written whole or not at all; the source counts them in its offset and
+         copies each to every shard.
+Limits   One writer: the driver of the job.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+
+
+def _folder(checkpoint: str) -> str:
+    return os.path.join(checkpoint, "eddyline", "control")
+
+
+def control_records(checkpoint: str) -> list[str]:
+    """The names of all records, oldest first; their numbers count from 0 without a gap."""
+    try:
+        return sorted(name for name in os.listdir(_folder(checkpoint)) if name.endswith(".json"))
+    except FileNotFoundError:
+        return []
+
+
+def read_control(checkpoint: str, number: int) -> bytes:
+    with open(os.path.join(_folder(checkpoint), f"{number:012d}.json"), "rb") as record:
+        return record.read()
+
+
+def write_control(checkpoint: str, record: Mapping[str, object]) -> int:
+    """Append a record and return its number."""
+    folder = _folder(checkpoint)
+    os.makedirs(folder, exist_ok=True)
+    number = len(control_records(checkpoint))
+    temporary = os.path.join(folder, f".{number:012d}.part")
+    with open(temporary, "w") as text:
+        json.dump(record, text)
+        text.flush()
+        os.fsync(text.fileno())
+    os.rename(temporary, os.path.join(folder, f"{number:012d}.json"))
+    return number

@@ -1,0 +1,101 @@
+"""What every task of a job must know, made once by the driver.
+
+Answer   Streams, tables, queries, their routing, the shard labels and the folders. It lies in the checkpoint under its digest;
+         tasks get the name, and each worker process opens it once.
+Limits   Frozen: another set of queries is another layout, with another digest. The checkpoint must be a folder that the
+         driver and all workers see under the same path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from eddyline.model.query import BoundQuery
+from eddyline.model.schema import Stream, Table
+from eddyline.model.window import Rows
+from eddyline.plan.shares import RoutingTable
+from eddyline.settings import Settings
+
+if TYPE_CHECKING:
+    from eddyline.runtime.spark.shard import Engine
+
+
+@dataclass(frozen=True)
+class Layout:
+    #: In catalog order.
+    streams: tuple[Stream, ...]
+    queries: tuple[BoundQuery, ...]
+    routing: RoutingTable
+    #: Of each shard, the value that groups its packets.
+    labels: tuple[int, ...]
+    checkpoint: str
+    #: Local folder of spooled segments.
+    spool: str
+    #: What a shard's worker keeps; see `shard.Engine`.
+    engine: type[Engine]
+    tables: tuple[tuple[Table, pa.Table], ...] = ()
+    settings: Settings = field(default_factory=Settings)
+
+    @property
+    def shards(self) -> int:
+        return len(self.labels)
+
+    @property
+    def staging(self) -> str:
+        """Where shards put results that are too large to travel through Spark."""
+        return os.path.join(self.checkpoint, "eddyline", "staged")
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        return {stream.name: number for number, stream in enumerate(self.streams)}
+
+    @cached_property
+    def counted(self) -> frozenset[str]:
+        """The streams whose rows must be numbered over all shards."""
+        return frozenset(r.source for query in self.queries for r in query.references if isinstance(r.window, Rows))
+
+
+@dataclass(frozen=True)
+class PackedLayout:
+    """A layout as it is named to tasks."""
+
+    digest: str
+    path: str
+
+    @staticmethod
+    def of(layout: Layout) -> PackedLayout:
+        data = pickle.dumps(layout)
+        digest = hashlib.sha256(data).hexdigest()[:32]
+        path = os.path.join(layout.checkpoint, "eddyline", "layouts", f"{digest}.pickle")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path + ".part", "wb") as file:
+            file.write(data)
+        os.replace(path + ".part", path)
+        return PackedLayout(digest, path)
+
+    def open(self) -> Layout:
+        return _open(self)
+
+
+@lru_cache(maxsize=4)
+def _open(packed: PackedLayout) -> Layout:
+    with open(packed.path, "rb") as file:
+        layout: Layout = pickle.load(file)
+    return layout
+
+
+def with_absolute_paths(streams: Iterable[Stream]) -> tuple[Stream, ...]:
+    """Streams whose files are found from any working directory."""
+    found: list[Stream] = []
+    for stream in streams:
+        path = stream.options.get("path")
+        found.append(stream if path is None else replace(stream, options={**stream.options, "path": os.path.abspath(path)}))
+    return tuple(found)

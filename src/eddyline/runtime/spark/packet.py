@@ -1,0 +1,75 @@
+"""What travels between packers, shards and sinks: few, large rows.
+
+Answer   A packet carries one shard's rows of one piece of a stream as an Arrow IPC blob, and what every shard must know
+         of the whole piece: its newest event time, how many rows it had, whether the stream ends with it. So the packets
+         of a batch are its ticks too. A parcel carries results, dead letters or notes from a shard to the driver.
+Limits   One packet holds at most what a packer read in one piece; see `packer.PIECE_ROWS`.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql.types import BinaryType, BooleanType, IntegerType, LongType, StringType, StructField, StructType
+
+#: Stream number of packets that carry a control record.
+CONTROL = -1
+
+#: Engine columns inside a packet's blob: the routes that sent a row here, and its number in its piece (ROWS streams).
+ROUTES_COLUMN = "_routes"
+NUMBER_COLUMN = "_number"
+
+PACKET = pa.schema(
+    [
+        ("shard", pa.int32()),
+        ("stream", pa.int32()),
+        # Orders the pieces of a stream: file number or partition, then piece number.
+        ("place", pa.int64()),
+        # Of the whole piece, on every shard.
+        ("newest", pa.int64()),
+        ("rows", pa.int64()),
+        ("closed", pa.bool_()),
+        ("blob", pa.binary()),
+        ("bad", pa.binary()),
+        # Event times of all rows of the piece, int64 each: only for streams that a ROWS window reads.
+        ("census", pa.binary()),
+    ]
+)
+
+PARCEL = pa.schema(
+    [
+        # result | dead | note
+        ("kind", pa.string()),
+        # Query or stream.
+        ("name", pa.string()),
+        ("shard", pa.int32()),
+        ("rows", pa.int64()),
+        # An Arrow IPC file, where the rows are too many to travel through Spark.
+        ("path", pa.string()),
+        ("blob", pa.binary()),
+    ]
+)
+
+_SPARK = {
+    pa.int32(): IntegerType(),
+    pa.int64(): LongType(),
+    pa.bool_(): BooleanType(),
+    pa.string(): StringType(),
+    pa.binary(): BinaryType(),
+}
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    return StructType([StructField(field.name, _SPARK[field.type], True) for field in schema])
+
+
+def to_blob(table: pa.Table | pa.RecordBatch) -> bytes:
+    """A table as an Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write(table)
+    blob: bytes = sink.getvalue().to_pybytes()
+    return blob
+
+
+def from_blob(blob: bytes | memoryview) -> pa.Table:
+    return pa.ipc.open_stream(pa.py_buffer(blob)).read_all()

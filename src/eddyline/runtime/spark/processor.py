@@ -1,0 +1,175 @@
+"""One shard's pipeline as a StatefulProcessor.
+
+Answer   Each micro-batch of a shard is one epoch: packets in, parcels out. The pipeline is kept in the worker process
+         and believed only if the token in the state header is the one it ended its last epoch with.
+
+             token matches ─► step                        about every other time on two cores
+             token differs ─► segments from the spool, else from the state store ─► rebuild ─► step
+
+State    `header`: token, stamps of the live segments, the pipeline's own header. `segments`: name to Arrow IPC blob.
+         Every state call is a round trip, so an epoch writes what is new, removes what is gone, and the header.
+Limits   A failed attempt leaves a pipeline whose token is in no committed header: it is never used again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections import OrderedDict
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import BinaryType, Row, StringType, StructField, StructType
+
+from eddyline.errors import CheckpointProblem
+from eddyline.runtime.spark.assembly import Assembled, assemble
+from eddyline.runtime.spark.failure import reported
+from eddyline.runtime.spark.layout import Layout, PackedLayout
+from eddyline.runtime.spark.packet import from_blob, to_blob
+from eddyline.runtime.spark.parcels import note, parcels
+from eddyline.runtime.spark.shard import Engine
+from eddyline.runtime.spark.spool import Spool, Stamp
+
+#: Version of the state's form; another one is refused.
+FORMAT = 1
+
+_NAME = StructType([StructField("name", StringType())])
+_BLOB = StructType([StructField("blob", BinaryType())])
+_HEADER = StructType([StructField("token", StringType()), StructField("body", StringType())])
+
+#: (layout, checkpoint, shard) -> (token, pipeline), most recently used last.
+_PIPELINES: OrderedDict[tuple[str, str, int], tuple[str, Engine]] = OrderedDict()
+#: A worker serves few shards at a time; the pipelines of others would be stale copies that only hold memory.
+_MOST_PIPELINES = 4
+
+
+class ShardProcessor(StatefulProcessor):
+    def __init__(self, packed: PackedLayout):
+        self.packed = packed
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        # Schemas as objects: as text each would be one more round trip.
+        self.header = handle.getValueState("header", _HEADER)
+        self.segments = handle.getMapState("segments", _NAME, _BLOB)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
+        layout = self.packed.open()
+        shard = layout.labels.index(key[0])
+        with reported(f"shard {shard} of {layout.shards}"):
+            yield from self._epoch(layout, shard, list(rows))
+
+    def close(self) -> None:
+        """The pipeline stays in the worker for the next batch."""
+
+    def _epoch(self, layout: Layout, shard: int, packets: list[Any]) -> Iterator[Row]:
+        clock = [time.perf_counter()]
+        spool = Spool(os.path.join(layout.spool, str(shard)))
+        token, stamps, header = self._read_header()
+        pipeline, came_from = self._pipeline(layout, shard, token, stamps, header, spool)
+        clock.append(time.perf_counter())
+        assembled = assemble(layout, packets, pipeline.bounds())
+        clock.append(time.perf_counter())
+        outcome = pipeline.step(assembled.epoch)
+        clock.append(time.perf_counter())
+        written = self._persist(layout, shard, pipeline, stamps, spool)
+        clock.append(time.perf_counter())
+        told = {
+            "came_from": came_from,
+            "frontier": outcome.frontier,
+            "waiting": outcome.waiting,
+            "rows_in": assembled.rows_in,
+            "bad": _bad_rows(assembled),
+            "closing": assembled.epoch.closing,
+            "bytes_written": written,
+            "spool_failures": spool.failures,
+            "seconds": dict(zip(("open", "assemble", "step", "persist"), (b - a for a, b in pairwise(clock)), strict=True)),
+            "statistics": pipeline.statistics(),
+        }
+        silent = {name for name, routing in layout.routing.routings.items() if not routing.uses(shard)}
+        yield from parcels(layout, shard, batch_id(), outcome, silent)
+        yield note(shard, told)
+
+    def _read_header(self) -> tuple[str, dict[str, Stamp], dict[str, Any] | None]:
+        found = self.header.get()
+        if found is None:
+            return "", {}, None
+        body = json.loads(found[1])
+        if body["format"] != FORMAT:
+            raise CheckpointProblem(
+                f"the checkpoint has state of form {body['format']}; this version reads form {FORMAT}",
+                hint="run the version that wrote it, or begin with a new checkpoint",
+            )
+        return found[0], {name: Stamp(*of) for name, of in body["segments"].items()}, body["pipeline"]
+
+    def _pipeline(
+        self, layout: Layout, shard: int, token: str, stamps: dict[str, Stamp], header: dict[str, Any] | None, spool: Spool
+    ) -> tuple[Engine, str]:
+        """This shard's pipeline as of the committed header, and where it came from."""
+        kept = _PIPELINES.pop((self.packed.digest, layout.checkpoint, shard), None)
+        if header is not None and kept is not None and kept[0] == token:
+            return kept[1], "memory"
+        del kept
+        from_state = 0
+
+        def load(name: str) -> pa.Table:
+            nonlocal from_state
+            mapped = spool.load(name, stamps[name])
+            if mapped is not None:
+                return from_blob(mapped)
+            from_state += 1
+            found = self.segments.getValue((name,))
+            if found is None:
+                raise CheckpointProblem(
+                    f"segment {name} of shard {shard} is missing", hint="the checkpoint is damaged; begin with a new one"
+                )
+            blob = bytes(found[0])
+            spool.save(name, stamps[name], blob)
+            return from_blob(blob)
+
+        pipeline = layout.engine.open(layout, header, load)
+        return pipeline, "nothing" if header is None else "state" if from_state else "spool"
+
+    def _persist(self, layout: Layout, shard: int, pipeline: Engine, old: dict[str, Stamp], spool: Spool) -> int:
+        """Write what is new, remove what is gone, and only then let the pipeline be found again."""
+        token = uuid.uuid4().hex
+        snapshot = pipeline.snapshot()
+        live = snapshot.blocks
+        stamps = {name: stamp for name, stamp in old.items() if name in live}
+        written = 0
+        for name, table in live.items():
+            if name not in stamps:
+                blob = to_blob(table())
+                stamps[name] = Stamp.of(blob, token)
+                self.segments.updateValue((name,), (blob,))
+                spool.save(name, stamps[name], blob)
+                written += len(blob)
+        for name in old.keys() - live.keys():
+            self.segments.removeKey((name,))
+        spool.keep([*old.items(), *stamps.items()])
+        body = {
+            "format": FORMAT,
+            "segments": {name: [s.token, s.size, s.checksum] for name, s in stamps.items()},
+            "pipeline": snapshot.header,
+        }
+        self.header.update((token, json.dumps(body)))
+        _PIPELINES[self.packed.digest, layout.checkpoint, shard] = (token, pipeline)
+        while len(_PIPELINES) > _MOST_PIPELINES:
+            _PIPELINES.popitem(last=False)
+        return written
+
+
+def _bad_rows(assembled: Assembled) -> dict[str, int]:
+    return {name: arrival.bad.num_rows for name, arrival in assembled.epoch.arrivals.items() if arrival.bad is not None}
+
+
+def batch_id() -> int:
+    """The micro-batch that this task works for; -1 outside of one."""
+    context = TaskContext.get()
+    found = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
+    return int(found) if found is not None else -1

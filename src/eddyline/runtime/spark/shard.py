@@ -1,0 +1,104 @@
+"""What a worker keeps of one shard: a pipeline whose references hear only what was routed to them.
+
+Answer   `ShardPipeline.open` makes a shard's pipeline, new or as a header says; `step` runs an epoch; `snapshot` gives what
+         is to be kept. Queries that are new since the header begin at the newest event time seen, which ticks make the
+         same on all shards.
+State    The pipeline.
+Limits   Queries of equal joins but different routes do not share a join: rows that meet by chance under two routings
+         would repeat results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from eddyline.operators.join.group import JoinGroup
+from eddyline.operators.join.port import LONG_AGO
+from eddyline.plan.lower import Lowered
+from eddyline.runtime.epoch import Epoch, Outcome
+from eddyline.runtime.pipeline import Pipeline
+from eddyline.runtime.snapshot import Snapshot, restore, saved_queries, take_snapshot
+from eddyline.runtime.spark.layout import Layout
+
+Load = Callable[[str], pa.Table]
+
+
+class Engine(Protocol):
+    """What the processor asks of a shard's engine."""
+
+    @classmethod
+    def open(cls, layout: Layout, header: dict[str, Any] | None, load: Load) -> Engine: ...
+
+    def bounds(self) -> dict[str, int | None]:
+        """stream -> the event time below which a row of the next epoch is late."""
+
+    def step(self, epoch: Epoch) -> Outcome: ...
+
+    def snapshot(self) -> Snapshot: ...
+
+    def statistics(self) -> dict[str, Any]: ...
+
+
+class RoutedPipeline(Pipeline):
+    """A pipeline in which each reference takes the rows that its route sent."""
+
+    def __init__(self, layout: Layout):
+        super().__init__(layout.streams, layout.settings)
+        self._bits: dict[str, Mapping[str, int]] = {query.name: layout.routing.bits(query.name) for query in layout.queries}
+        for table, rows in layout.tables:
+            self.add_table(table, rows)
+
+    def _group_for(self, lowered: Lowered) -> JoinGroup:
+        bits = [self._bits[lowered.query.name].get(alias) for alias in lowered.aliases]
+        seats = tuple(replace(seat, route=bit) for seat, bit in zip(lowered.seats, bits, strict=True))
+        return super()._group_for(replace(lowered, seats=seats, signature=f"{lowered.signature} routes={bits}"))
+
+
+class ShardPipeline:
+    def __init__(self, pipeline: Pipeline):
+        self.pipeline = pipeline
+
+    @classmethod
+    def open(cls, layout: Layout, header: dict[str, Any] | None, load: Load) -> ShardPipeline:
+        pipeline = RoutedPipeline(layout)
+        saved = {} if header is None else saved_queries(header)
+        for query in layout.queries:
+            if query.name in saved:
+                pipeline.add_query(query, start=saved[query.name]["start"], slot=saved[query.name]["slot"])
+        start = LONG_AGO
+        if header is not None:
+            restore(pipeline, header, load)
+            start = max((i.newest for i in pipeline.intakes.values() if i.newest is not None), default=LONG_AGO)
+        for query in layout.queries:
+            if query.name not in saved:
+                pipeline.add_query(query, start=start)
+        return cls(pipeline)
+
+    def bounds(self) -> dict[str, int | None]:
+        frontier = self.pipeline.frontier
+        return {
+            name: max((b for b in (intake.horizon, frontier) if b is not None), default=None)
+            for name, intake in self.pipeline.intakes.items()
+        }
+
+    def step(self, epoch: Epoch) -> Outcome:
+        for name in epoch.arrivals:
+            # A stream that ended with an earlier bounded run speaks again.
+            self.pipeline.intakes[name].closed = False
+        return self.pipeline.step(epoch)
+
+    def snapshot(self) -> Snapshot:
+        return take_snapshot(self.pipeline)
+
+    def statistics(self) -> dict[str, Any]:
+        pipeline = self.pipeline
+        return {
+            "late": {name: intake.late for name, intake in pipeline.intakes.items()},
+            "stored_rows": {name: stream.store.live for name, stream in pipeline.streams.items()},
+            "peak_stored_rows": pipeline.peak_rows,
+            "peak_state_bytes": pipeline.peak_bytes,
+        }

@@ -1,0 +1,134 @@
+"""Parcels of a micro-batch to results: one action, one order, once per batch id.
+
+Answer   Collects the batch's parcels in a single Spark action, merges the shards' pieces of each query by `_ts` and hands
+         them to the query's sinks under the batch id. A batch that runs again after a failure leaves one copy: before its
+         first batch a run takes back what the sinks have of that batch and later ones.
+State    The open sinks. Staged files are removed when their batch is written.
+Limits   Results of equal `_ts` from different shards come in shard order. Sinks that cannot take back (console, callbacks)
+         may see a batch twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from eddyline.connectors.base import Sink
+from eddyline.connectors.dead_letter import DeadLetters
+from eddyline.connectors.sinks import AllSink, ParquetSink, open_sink
+from eddyline.language.catalog import Sink as DeclaredSink
+from eddyline.model.schema import Stream
+from eddyline.runtime.spark.parcels import opened, staged_folder
+
+DEAD_LETTER = "_dead_letter"
+
+
+@dataclass
+class Delivered:
+    """What one batch brought."""
+
+    batch: int
+    #: query -> results, zeros too.
+    results: dict[str, int] = field(default_factory=dict)
+    #: stream -> dead letters.
+    dead: dict[str, int] = field(default_factory=dict)
+    #: shard -> its note.
+    notes: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+
+class Delivery:
+    """What `foreachBatch` calls."""
+
+    def __init__(self, streams: Mapping[str, Stream], staging: str, out: str | None, told: Callable[[Delivered], None]):
+        self.streams = streams
+        self.staging = staging
+        self.out = out
+        self.told = told
+        self.sinks: dict[str, list[Sink]] = {}
+        self.shared: dict[str, AllSink] = {}
+        self.dead = DeadLetters(os.path.join(out, DEAD_LETTER)) if out is not None else None
+        self._began = False
+
+    def add_query(self, name: str, schema: pa.Schema, declared: Iterable[DeclaredSink] = (), own: Iterable[Sink] = ()) -> None:
+        """A query's results go to `--out`, to its declared sinks, and to further ones."""
+        sinks: list[Sink] = [*own]
+        if self.out is not None:
+            sinks.append(ParquetSink(os.path.join(self.out, name)))
+        for sink in declared:
+            if sink.query is None:
+                if sink.name not in self.shared:
+                    self.shared[sink.name] = AllSink(open_sink(sink.options, sink.name))
+                sinks.append(self.shared[sink.name].port(name))
+            else:
+                sinks.append(open_sink(sink.options, sink.name))
+        for one in sinks:
+            one.open(schema)
+        self.sinks[name] = sinks
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        pieces: dict[tuple[str, str], list[tuple[int, pa.Table]]] = {}
+        delivered = Delivered(batch, results=dict.fromkeys(self.sinks, 0))
+        for row in frame.collect():
+            if row["kind"] == "note":
+                delivered.notes[row["shard"]] = json.loads(bytes(row["blob"]))
+            else:
+                pieces.setdefault((row["kind"], row["name"]), []).append((row["shard"], opened(row["path"], row["blob"])))
+        if not self._began:
+            # What an earlier run wrote for this batch without committing it is made again now.
+            self._began = True
+            self._truncate_after(batch - 1)
+        for (kind, name), found in pieces.items():
+            if kind == "result":
+                whole = merged(found)
+                delivered.results[name] = whole.num_rows
+                for sink in self.sinks[name]:
+                    sink.write(batch, whole)
+            else:
+                delivered.dead[name] = sum(table.num_rows for _, table in found)
+                for _, table in sorted(found, key=lambda piece: piece[0]):
+                    if self.dead is not None:
+                        self.dead.write(batch, self.streams[name], table)
+        self._flush(batch)
+        self.told(delivered)
+        pieces.clear()
+        shutil.rmtree(staged_folder(self.staging, batch), ignore_errors=True)
+
+    def close(self) -> None:
+        for sinks in self.sinks.values():
+            for sink in sinks:
+                sink.close()
+        if self.dead is not None:
+            self.dead.close()
+
+    def _truncate_after(self, batch: int) -> None:
+        for sinks in self.sinks.values():
+            for sink in sinks:
+                sink.truncate_after(batch)
+        if self.dead is not None:
+            self.dead.truncate_after(batch)
+
+    def _flush(self, batch: int) -> None:
+        for sinks in self.sinks.values():
+            for sink in sinks:
+                sink.flush(batch)
+        if self.dead is not None:
+            self.dead.flush(batch)
+
+
+def merged(pieces: Sequence[tuple[int, pa.Table]]) -> pa.Table:
+    """The shards' pieces as one table in `_ts` order; each piece is in order already."""
+    tables = [table for _, table in sorted(pieces, key=lambda piece: piece[0])]
+    if len(tables) == 1:
+        return tables[0]
+    whole = pa.concat_tables(tables)
+    times = whole.column("_ts").combine_chunks().view(pa.int64()).to_numpy()
+    # Sorted runs, one after another: the stable sort merges them.
+    return whole.take(pa.array(np.argsort(times, kind="stable")))

@@ -1,0 +1,1 @@
+"""What operators remember: one kind of store, indexes that can be rebuilt from it, snapshots."""

@@ -1,0 +1,199 @@
+"""Stored columns: contiguous arrays that grow at the end and are forgotten from the front.
+
+Answer   `append` takes an Arrow array, `gather` gives the values at positions as an Arrow array. Position 0 is the first
+         row that is physically held; the store knows which row that is.
+
+             |· · dead · ·|======== live ========|   free   |
+             0                                 used     capacity
+
+State    Fixed-width values as one NumPy array and, once a null has been seen, one byte of validity per row; strings as
+         offsets and bytes, so that kernels can compare and gather them without making Python objects.
+Limits   Slides and growth copy live rows: amortised constant per row.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.kernels import order
+from eddyline.model.datatypes import DataType
+
+Ints = npt.NDArray[np.int64]
+Array = npt.NDArray[Any]
+
+
+class StoredColumn(Protocol):
+    """One column of a store. The store keeps all its columns at the same used length."""
+
+    def append(self, values: pa.Array, used: int) -> None: ...
+
+    def reserve(self, capacity: int, used: int) -> None: ...
+
+    def forget(self, rows: int, used: int) -> None: ...
+
+    def keep(self, positions: Ints, used: int) -> None: ...
+
+    def gather(self, positions: Ints) -> pa.Array: ...
+
+    @property
+    def nbytes(self) -> int: ...
+
+
+def stored_column(kind: DataType) -> StoredColumn:
+    if kind.name == "STRING":
+        return StringColumn()
+    return FixedColumn(kind)
+
+
+def as_plain(values: pa.Array, kind: DataType) -> Array:
+    """The values of a fixed-width Arrow array as NumPy, nulls as zeros; a view where Arrow allows."""
+    if kind.name == "BOOLEAN":
+        return np.asarray(values.fill_null(False) if values.null_count else values)
+    if kind.name == "DECIMAL":
+        raw = np.frombuffer(values.buffers()[1], dtype=np.int64).reshape(-1, 2)
+        return raw[values.offset : values.offset + len(values)]
+    assert kind.numpy is not None
+    if len(values) == 0:
+        return np.empty(0, kind.numpy)
+    raw = np.frombuffer(values.buffers()[1], dtype=kind.numpy)
+    return raw[values.offset : values.offset + len(values)]
+
+
+def validity(values: pa.Array) -> npt.NDArray[np.bool_] | None:
+    """True where a value is there; None when all are."""
+    return np.asarray(values.is_valid()) if values.null_count else None
+
+
+class FixedColumn:
+    """Numbers, booleans, dates, timestamps, decimals."""
+
+    def __init__(self, kind: DataType) -> None:
+        self.kind = kind
+        shape: tuple[int, ...] = (0, 2) if kind.name == "DECIMAL" else (0,)
+        self.values: Array = np.empty(shape, np.int64 if kind.name == "DECIMAL" else kind.numpy)
+        self.valid: npt.NDArray[np.bool_] | None = None
+
+    def append(self, values: pa.Array, used: int) -> None:
+        stop = used + len(values)
+        self.values[used:stop] = as_plain(values, self.kind)
+        there = validity(values)
+        if there is not None and self.valid is None:
+            self.valid = np.ones(len(self.values), np.bool_)
+        if self.valid is not None:
+            self.valid[used:stop] = True if there is None else there
+
+    def reserve(self, capacity: int, used: int) -> None:
+        wide = np.empty((capacity, *self.values.shape[1:]), self.values.dtype)
+        wide[:used] = self.values[:used]
+        self.values = wide
+        if self.valid is not None:
+            there = np.ones(capacity, np.bool_)
+            there[:used] = self.valid[:used]
+            self.valid = there
+
+    def forget(self, rows: int, used: int) -> None:
+        self.values[: used - rows] = self.values[rows:used]
+        if self.valid is not None:
+            self.valid[: used - rows] = self.valid[rows:used]
+
+    def keep(self, positions: Ints, used: int) -> None:
+        self.values[: len(positions)] = self.values[positions]
+        if self.valid is not None:
+            self.valid[: len(positions)] = self.valid[positions]
+
+    def gather(self, positions: Ints) -> pa.Array:
+        values = self.values.take(positions, axis=0)
+        mask = None if self.valid is None else pack_bits(self.valid.take(positions))
+        if self.kind.name == "BOOLEAN":
+            return pa.Array.from_buffers(pa.bool_(), len(positions), [mask, pack_bits(values)])
+        return pa.Array.from_buffers(self.kind.arrow, len(positions), [mask, pa.py_buffer(values)])
+
+    @property
+    def nbytes(self) -> int:
+        return self.values.nbytes + (0 if self.valid is None else self.valid.nbytes)
+
+
+def pack_bits(flags: npt.NDArray[np.bool_]) -> pa.Buffer:
+    return pa.py_buffer(np.packbits(flags, bitorder="little"))
+
+
+class StringColumn:
+    """Strings: `offsets[p]` to `offsets[p + 1]` are the bytes of row p, counted from `shift`."""
+
+    def __init__(self) -> None:
+        self.offsets: Ints = np.zeros(1, np.int64)
+        self.data: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
+        #: The offset of data[0]: grows as rows are forgotten, so that offsets need no rewriting.
+        self.shift = 0
+        self.valid: npt.NDArray[np.bool_] | None = None
+
+    def append(self, values: pa.Array, used: int) -> None:
+        offsets, data = string_buffers(values)
+        start, stop = used, used + len(values)
+        begin = int(self.offsets[used]) - self.shift
+        size = int(offsets[-1] - offsets[0])
+        if begin + size > len(self.data):
+            wide = np.empty(max(2 * len(self.data), begin + size, 1024), np.uint8)
+            wide[:begin] = self.data[:begin]
+            self.data = wide
+        self.data[begin : begin + size] = data[int(offsets[0]) : int(offsets[-1])]
+        self.offsets[start + 1 : stop + 1] = offsets[1:] - offsets[0] + self.offsets[used]
+        there = validity(values)
+        if there is not None and self.valid is None:
+            self.valid = np.ones(len(self.offsets) - 1, np.bool_)
+        if self.valid is not None:
+            self.valid[start:stop] = True if there is None else there
+
+    def reserve(self, capacity: int, used: int) -> None:
+        wide = np.zeros(capacity + 1, np.int64)
+        wide[: used + 1] = self.offsets[: used + 1]
+        self.offsets = wide
+        if self.valid is not None:
+            there = np.ones(capacity, np.bool_)
+            there[:used] = self.valid[:used]
+            self.valid = there
+
+    def forget(self, rows: int, used: int) -> None:
+        begin, end = int(self.offsets[rows]) - self.shift, int(self.offsets[used]) - self.shift
+        self.data[: end - begin] = self.data[begin:end].copy() if begin < end - begin else self.data[begin:end]
+        self.shift += begin
+        self.offsets[: used - rows + 1] = self.offsets[rows : used + 1]
+        if self.valid is not None:
+            self.valid[: used - rows] = self.valid[rows:used]
+
+    def keep(self, positions: Ints, used: int) -> None:
+        packed = order.string_lengths(self.offsets, positions)
+        data = order.gather_strings(self.offsets, self.data, self.shift, positions, packed)
+        self.data[: len(data)] = data
+        self.offsets[: len(packed)] = packed
+        self.shift = 0
+        if self.valid is not None:
+            self.valid[: len(positions)] = self.valid[positions]
+
+    def gather(self, positions: Ints) -> pa.Array:
+        packed = order.string_lengths(self.offsets, positions)
+        data = order.gather_strings(self.offsets, self.data, self.shift, positions, packed)
+        mask = None if self.valid is None else pack_bits(self.valid.take(positions))
+        if packed[-1] < 2**31:
+            narrow = packed.astype(np.int32)
+            return pa.Array.from_buffers(pa.string(), len(positions), [mask, pa.py_buffer(narrow), pa.py_buffer(data)])
+        whole = pa.Array.from_buffers(pa.large_string(), len(positions), [mask, pa.py_buffer(packed), pa.py_buffer(data)])
+        return whole.cast(pa.string())
+
+    @property
+    def nbytes(self) -> int:
+        return self.offsets.nbytes + self.data.nbytes + (0 if self.valid is None else self.valid.nbytes)
+
+
+def string_buffers(values: pa.Array) -> tuple[Ints, npt.NDArray[np.uint8]]:
+    """Offsets (int64) and bytes of a string array, whatever slice it is."""
+    if len(values) == 0:
+        return np.zeros(1, np.int64), np.empty(0, np.uint8)
+    _, raw_offsets, raw_data = values.buffers()
+    offsets = np.frombuffer(raw_offsets, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
+    data = np.frombuffer(raw_data, np.uint8) if raw_data is not None and raw_data.size else np.empty(0, np.uint8)
+    return offsets, data

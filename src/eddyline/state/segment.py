@@ -1,0 +1,92 @@
+"""Sealed segments: how a store's rows are written down.
+
+Answer   A segment is a range of row ids of one store. It is named when it is sealed and never changes; its Arrow form holds
+         the payload columns and the marks that cannot be derived. `seal` covers new rows; neighbours that are small are
+         sealed again as one, so that the number of segments grows with the logarithm of the rows.
+
+             ids   |···dead···|== s0 ==========|== s1 =====|= s2 =| new |
+                                                            └── sealed as one when s2 is not larger than what came
+
+State    The live segments, oldest first.
+Limits   A segment goes when all its rows are dead; rows that died within one are written along until then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.state.store import Store
+
+#: Larger segments are left alone: state stores like values of a few megabytes.
+_ROWS_AT_MOST = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    store: str
+    first: int
+    end: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.store}-{self.first}-{self.end}"
+
+
+class SegmentList:
+    """The sealed segments of one store."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.segments: list[Segment] = []
+
+    def seal(self) -> None:
+        """Cover every live row; forget segments whose rows are all dead."""
+        store = self.store
+        self.segments = [s for s in self.segments if s.end > store.first]
+        start = self.segments[-1].end if self.segments else store.first
+        start = max(start, store.first)
+        if start < store.end:
+            while self.segments and self.segments[-1].end - self.segments[-1].first <= store.end - start < _ROWS_AT_MOST:
+                start = max(self.segments.pop().first, store.first)
+            while store.end - start > _ROWS_AT_MOST:
+                self.segments.append(Segment(store.name, start, start + _ROWS_AT_MOST))
+                start += _ROWS_AT_MOST
+            self.segments.append(Segment(store.name, start, store.end))
+
+    def table(self, segment: Segment) -> pa.Table:
+        """The rows of a segment that are still here: payload, and the marks that cannot be derived from it."""
+        store = self.store
+        first = max(segment.first, store.first)
+        ids = np.arange(first, segment.end)
+        columns = {name: store.gather(name, ids) for name in store.columns}
+        for name in store.marks:
+            if not is_derived(name):
+                columns[f"_{name}"] = _as_arrow(store.at(name, ids))
+        return pa.table(columns).replace_schema_metadata({"first": str(first)})
+
+
+def is_derived(mark: str) -> bool:
+    """Marks that can be computed from the payload: keys, hashes of several keys, chains."""
+    return mark.startswith(("key:", "hash:", "back:"))
+
+
+def _as_arrow(values: np.ndarray) -> pa.Array:
+    if values.ndim == 1:
+        return pa.array(values)
+    return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(values).reshape(-1)), values.shape[1])
+
+
+def open_marks(table: pa.Table) -> dict[str, np.ndarray]:
+    """The marks of a segment's Arrow form, by name."""
+    marks = {}
+    for name in table.column_names:
+        if name.startswith("_"):
+            column = table.column(name).combine_chunks()
+            if pa.types.is_fixed_size_list(column.type):
+                marks[name[1:]] = np.asarray(column.flatten()).reshape(len(column), column.type.list_size)
+            else:
+                marks[name[1:]] = np.asarray(column)
+    return marks

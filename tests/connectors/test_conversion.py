@@ -1,0 +1,111 @@
+"""Every file type to every declared type: what fits, what does not, and that nothing is rounded in silence."""
+
+from datetime import date, datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from eddyline.connectors.conversion import as_text, convert
+from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, decimal
+
+INF = float("inf")
+
+
+def converted(values, kind, source=None):
+    """The values that fit, and the places of those that do not."""
+    column, fits = convert(pa.chunked_array([pa.array(values, source)]), kind)
+    assert column.type == kind.arrow
+    wrong = [] if fits is None else [i for i, fit in enumerate(fits.to_pylist()) if not fit]
+    return column.to_pylist(), wrong
+
+
+@pytest.mark.parametrize(
+    ("values", "source", "kind", "expected", "wrong"),
+    [
+        ([1, 2**31, None], pa.int64(), INT, [1, None, None], [1]),
+        ([1, 2**63], pa.uint64(), BIGINT, [1, None], [1]),
+        ([3.0, 3.5, None, INF, 9.3e18], pa.float64(), BIGINT, [3, None, None, None, None], [1, 3, 4]),
+        ([Decimal("3.00"), Decimal("3.50")], pa.decimal128(5, 2), BIGINT, [3, None], [1]),
+        (["7", " 8 ", "+9", "4.0", "x", "", "99999999999999999999", "3.5"], None, BIGINT, [7, 8, 9, 4, None, None, None, None], [4, 6, 7]),
+        ([True], pa.bool_(), BIGINT, [None], [0]),
+        ([1, 2**60 + 1], pa.int64(), DOUBLE, [1.0, float(2**60 + 1)], []),
+        (["1.5", "1e3", "inf", "abc", None, " 2 "], None, DOUBLE, [1.5, 1000.0, INF, None, None, 2.0], [3]),
+        ([Decimal("1.25")], pa.decimal128(5, 2), DOUBLE, [1.25], []),
+        (["true", "F", "1", "maybe", None], None, BOOLEAN, [True, False, True, None, None], [3]),
+        ([1], pa.int64(), BOOLEAN, [None], [0]),
+        ([1, None], pa.int64(), STRING, ["1", None], []),
+        (["a", "b"], pa.large_string(), STRING, ["a", "b"], []),
+        ([b"ok", b"\xff"], pa.binary(), STRING, ["ok", None], [1]),
+        ([[1]], pa.list_(pa.int64()), STRING, [None], [0]),
+        (["2024-02-29", "2024-02-30", "x"], None, DATE, [date(2024, 2, 29), None, None], [1, 2]),
+        ([datetime(2024, 1, 1), datetime(2024, 1, 1, 10)], pa.timestamp("ms"), DATE, [date(2024, 1, 1), None], [1]),
+        ([date(2024, 1, 1)], pa.date32(), TIMESTAMP, [datetime(2024, 1, 1)], []),
+        ([5], pa.int64(), TIMESTAMP, [None], [0]),
+        ([1, 10**15], pa.timestamp("s"), TIMESTAMP, [datetime(1970, 1, 1, 0, 0, 1), None], [1]),
+        ([1_999], pa.timestamp("ns"), TIMESTAMP, [datetime(1970, 1, 1, 0, 0, 0, 1)], []),
+        ([0], pa.timestamp("us", "Europe/Berlin"), TIMESTAMP, [datetime(1970, 1, 1)], []),
+        ([5, 1000], pa.int64(), decimal(4, 2), [Decimal("5.00"), None], [1]),
+        ([Decimal("1.25"), Decimal("1.255")], pa.decimal128(6, 3), decimal(6, 2), [Decimal("1.25"), None], [1]),
+        ([0.1, 1e9, float("nan")], pa.float64(), decimal(4, 2), [Decimal("0.10"), None, None], [1, 2]),
+        (
+            ["1.5", "+01.50000", "1.555", "-.5", "12345", "x"],
+            None,
+            decimal(4, 2),
+            [Decimal("1.5"), Decimal("1.5"), None, Decimal("-0.5"), None, None],
+            [2, 4, 5],
+        ),
+        ([None, None], pa.null(), BIGINT, [None, None], []),
+    ],
+)
+def test_each_pair_of_types(values, source, kind, expected, wrong):
+    found, misfits = converted(values, kind, source)
+    assert misfits == wrong
+    assert [v for i, v in enumerate(found) if i not in wrong] == [v for i, v in enumerate(expected) if i not in wrong]
+
+
+def test_times_as_text_with_and_without_zones_and_with_nanoseconds():
+    texts = [
+        "2024-01-01 10:00:00",
+        "2024-01-01T10:00:00Z",
+        "2024-01-01T10:00:00.5+02:00",
+        "2024-01-01 10:00:00.123456789",
+        "2024-01-01",
+        "2024-13-01",
+        "noon",
+        None,
+    ]
+    found, wrong = converted(texts, TIMESTAMP)
+    assert wrong == [5, 6]
+    assert found[:5] == [
+        datetime(2024, 1, 1, 10),
+        datetime(2024, 1, 1, 10),
+        datetime(2024, 1, 1, 8, 0, 0, 500_000),
+        datetime(2024, 1, 1, 10, 0, 0, 123_456),
+        datetime(2024, 1, 1),
+    ]
+
+
+def test_dictionaries_are_their_values():
+    column, fits = convert(pa.chunked_array([pa.array(["1", "x", "1"]).dictionary_encode()]), BIGINT)
+    assert column.to_pylist() == [1, None, 1]
+    assert fits.to_pylist() == [True, False, True]
+
+
+def test_many_misfits_are_found_in_one_pass():
+    values = ["1" if i % 2 else f"x{i}" for i in range(20_000)]
+    _, wrong = converted(values, BIGINT)
+    assert wrong == list(range(0, 20_000, 2))
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "text"),
+    [
+        ([1.5], pa.float64(), "1.5"),
+        ([[1, 2]], pa.list_(pa.int64()), "[1, 2]"),
+        ([b"\xff"], pa.binary(), "b'\\xff'"),
+        ([None], pa.null(), None),
+    ],
+)
+def test_anything_has_a_text(values, kind, text):
+    assert as_text(pa.chunked_array([pa.array(values, kind)])).to_pylist() == [text]

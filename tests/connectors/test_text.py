@@ -1,0 +1,211 @@
+"""CSV and JSON files: values, nulls, bad lines with their numbers, compression, exact positions."""
+
+import json
+import time
+from datetime import datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from eddyline.connectors import lines
+from eddyline.connectors.files import open_source
+from eddyline.model.datatypes import BIGINT, BOOLEAN, DOUBLE, STRING, TIMESTAMP, decimal
+from eddyline.model.schema import Column, Schema, Stream
+
+SCHEMA = Schema((Column("note", STRING), Column("k", BIGINT), Column("price", decimal(8, 2)), Column("ts", TIMESTAMP)))
+NOON = datetime(2024, 1, 1, 12)
+HEADER = "note,k,price,ts\n"
+GOOD = 'a,1,1.50,2024-01-01 12:00:00\n"b, ""c""",2,2,2024-01-01T12:00:00Z\n'
+
+
+def source(tmp_path, text, name="a.csv", schema=SCHEMA, columns=None, **options):
+    data = text if isinstance(text, bytes) else text.encode()
+    with pa.output_stream(str(tmp_path / name)) as stream:
+        stream.write(data)
+    kind = "csv" if ".csv" in name else "jsonl"
+    return open_source(Stream("s", schema, "ts", options={"format": kind, "path": str(tmp_path), **options}), columns)
+
+
+def everything(source, size=1000):
+    rows, bad = [], []
+    while (chunk := source.read(size)) is not None:
+        rows += chunk.rows.to_pylist()
+        bad += [] if chunk.bad is None else chunk.bad.to_pylist()
+    return rows, bad
+
+
+def test_csv_values_have_their_declared_types(tmp_path):
+    rows, bad = everything(source(tmp_path, HEADER + GOOD))
+    assert bad == []
+    assert rows == [
+        {"note": "a", "k": 1, "price": Decimal("1.50"), "ts": NOON},
+        {"note": 'b, "c"', "k": 2, "price": Decimal("2.00"), "ts": NOON},
+    ]
+
+
+def test_csv_columns_may_stand_in_another_order_with_others_between(tmp_path):
+    rows, bad = everything(source(tmp_path, "ts,extra,K,price,note\n2024-01-01 12:00:00,zzz,7,3,x\n"))
+    assert bad == [] and rows == [{"note": "x", "k": 7, "price": Decimal("3.00"), "ts": NOON}]
+
+
+def test_an_empty_value_is_null_and_quotes_make_it_empty_text(tmp_path):
+    rows, _ = everything(source(tmp_path, HEADER + ',,,2024-01-01 12:00:00\n"","",1,2024-01-01 12:00:00\n'))
+    assert [(r["note"], r["k"]) for r in rows] == [(None, None), ("", None)]
+
+
+def test_csv_without_header_with_another_delimiter(tmp_path):
+    rows, _ = everything(source(tmp_path, "x;1;2.5;2024-01-01 12:00:00\r\n", delimiter=";", header="false"))
+    assert rows == [{"note": "x", "k": 1, "price": Decimal("2.50"), "ts": NOON}]
+
+
+def test_bad_csv_lines_are_dead_lettered_with_line_number_and_text(tmp_path):
+    text = HEADER + "a,1,1,2024-01-01 12:00:00\n\nonly,two\nb,2,2,2024-01-01 12:00:00\nc,x,3,2024-01-01 12:00:00\n" + "d,4,4,\n"
+    rows, bad = everything(source(tmp_path, text))
+    assert [r["note"] for r in rows] == ["a", "b"]
+    assert [b["note"] for b in bad] == ["only,two", "c", "d"]
+    assert bad[0]["_reason"] == "bad: a.csv line 4: it has 2 values where 4 were expected"
+    assert bad[1]["_reason"] == "bad: a.csv line 6: column k is declared as BIGINT and holds 'x'" and bad[1]["k"] == "x"
+    assert bad[2]["_reason"] == "bad: a.csv line 7: the event time ts is null"
+
+
+def test_a_stray_quote_costs_one_line(tmp_path):
+    text = HEADER + 'a,1,1,2024-01-01 12:00:00\n"b,2,2,2024-01-01 12:00:00\nc,3,3,2024-01-01 12:00:00\n'
+    rows, bad = everything(source(tmp_path, text))
+    assert [r["note"] for r in rows] == ["a", "c"]
+    assert len(bad) == 1 and "line 3" in bad[0]["_reason"]
+
+
+def test_with_multiline_a_quoted_line_end_belongs_to_the_value(tmp_path):
+    text = HEADER + '"two\nlines",1,1,2024-01-01 12:00:00\nb,x,2,2024-01-01 12:00:00\n'
+    rows, bad = everything(source(tmp_path, text, multiline="true"))
+    assert [r["note"] for r in rows] == ["two\nlines"]
+    assert "a.csv line 4:" in bad[0]["_reason"]
+
+
+def test_text_that_is_not_utf8_is_bad_and_a_mark_at_the_start_is_not(tmp_path):
+    data = b"\xef\xbb\xbf" + HEADER.encode() + b"\xff,1,1,2024-01-01 12:00:00\nok,2,2,2024-01-01 12:00:00\n"
+    rows, bad = everything(source(tmp_path, data))
+    assert [r["note"] for r in rows] == ["ok"] and len(bad) == 1 and "line 2" in bad[0]["_reason"]
+
+
+def test_an_empty_csv_is_bad_and_one_with_only_a_header_is_not(tmp_path):
+    (tmp_path / "b.csv").write_text(HEADER)
+    rows, bad = everything(source(tmp_path, "", name="a.csv"))
+    assert rows == [] and [b["_reason"] for b in bad] == ["bad: a.csv cannot be read: it is empty, where a header line was expected"]
+
+
+def test_a_csv_without_a_declared_column_has_only_bad_rows(tmp_path):
+    _, bad = everything(source(tmp_path, "note,k,ts\na,1,2024-01-01 12:00:00\n"))
+    assert [b["_reason"] for b in bad] == ["bad: a.csv line 2: missing column price"] and bad[0]["note"] == "a"
+
+
+JSON_SCHEMA = Schema((*SCHEMA.columns, Column("v", DOUBLE), Column("ok", BOOLEAN)))
+
+
+def as_json(*rows):
+    return "".join(json.dumps(r) + "\n" for r in rows)
+
+
+def test_json_values_have_their_declared_types_and_missing_keys_are_null(tmp_path):
+    text = as_json(
+        {"note": "a", "k": 1, "price": 1.5, "v": 2, "ok": True, "ts": "2024-01-01T12:00:00+00:00", "more": [1]}, {"ts": "2024-01-01 12:00"}
+    )
+    rows, bad = everything(source(tmp_path, text, "a.jsonl", JSON_SCHEMA))
+    assert bad == []
+    assert rows == [
+        {"note": "a", "k": 1, "price": Decimal("1.50"), "v": 2.0, "ok": True, "ts": NOON},
+        {"note": None, "k": None, "price": None, "v": None, "ok": None, "ts": NOON},
+    ]
+
+
+def test_json_values_of_another_kind_are_taken_as_their_text(tmp_path):
+    text = as_json(
+        {"note": 5, "k": "7", "price": "2.5", "v": "NaN", "ok": "false", "ts": "2024-01-01 12:00:00"},
+        {"note": {"x": [1]}, "k": 3.0, "ts": "2024-01-01 12:00:00"},
+        {"note": "c", "k": 3.5, "ts": "2024-01-01 12:00:00"},
+        {"note": "d", "k": 4, "ts": 1704110400},
+    )
+    rows, bad = everything(source(tmp_path, text, "a.jsonl", JSON_SCHEMA))
+    assert [(r["note"], r["k"], r["price"], r["ok"]) for r in rows] == [("5", 7, Decimal("2.50"), False), ('{"x": [1]}', 3, None, None)]
+    assert rows[0]["v"] != rows[0]["v"]
+    assert [b["_reason"] for b in bad] == [
+        "bad: a.jsonl line 3: column k is declared as BIGINT and holds '3.5'",
+        "bad: a.jsonl line 4: column ts is declared as TIMESTAMP and holds '1704110400'",
+    ]
+
+
+def test_broken_json_lines_are_dead_lettered_with_line_number_and_text(tmp_path):
+    good = as_json({"note": "a", "ts": "2024-01-01 12:00:00"})
+    text = good.encode() + b'{"note": "cut\n\n[1, 2]\n' + good.encode() + b'{"note":"\xff"}\n{} {}\n'
+    rows, bad = everything(source(tmp_path, text, "a.jsonl"))
+    assert len(rows) == 2
+    assert [b["_reason"].split(":")[1].strip() for b in bad] == [f"a.jsonl line {n}" for n in (2, 4, 6, 7)]
+    assert bad[0]["note"] == '{"note": "cut' and bad[1]["note"] == "[1, 2]"
+
+
+def test_json_documents_are_arrays_or_objects_over_several_lines(tmp_path):
+    row = {"note": "a", "k": 1, "price": "1.10", "ts": "2024-01-01 12:00:00"}
+    rows, bad = everything(source(tmp_path, json.dumps([row, 7, {**row, "k": 2}], indent=1), "a.json", format="json"))
+    assert [r["k"] for r in rows] == [1, 2] and bad[0]["_reason"] == "bad: a.json row 2: a JSON object was expected"
+    rows, _ = everything(source(tmp_path, json.dumps(row, indent=1) * 2, "a.json", format="json"))
+    assert [r["k"] for r in rows] == [1, 1]
+    rows, _ = everything(source(tmp_path, as_json(row), "a.json", format="json"))
+    assert [r["k"] for r in rows] == [1]
+    rows, bad = everything(source(tmp_path, '[{"k": 1}, ', "a.json", format="json"))
+    assert rows == [] and bad[0]["_reason"].startswith("bad: a.json cannot be read")
+
+
+@pytest.mark.parametrize("suffix", ["gz", "zst", "bz2"])
+def test_compressed_files_are_read_as_what_is_in_them(tmp_path, suffix):
+    rows, bad = everything(source(tmp_path, HEADER + GOOD, f"a.csv.{suffix}"))
+    assert [r["k"] for r in rows] == [1, 2] and bad == []
+
+
+def test_a_compressed_file_cut_short_gives_its_whole_lines_and_one_bad_row(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines, "PORTION", 1000)
+    source(tmp_path, HEADER + "".join(f"n{i},{i},1,2024-01-01 12:00:{i % 60:02d}\n" for i in range(5000)), "a.csv.gz")
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    rows, bad = everything(open_source(Stream("s", SCHEMA, "ts", options={"format": "csv", "path": str(tmp_path)})))
+    assert 0 < len(rows) < 5000 and [r["k"] for r in rows] == list(range(len(rows)))
+    assert len(bad) == 1 and bad[0]["_reason"].startswith(f"bad: a.csv.gz cannot be read after record {len(rows)}")
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+@pytest.mark.parametrize("taken", [1, 2, 3, 7, 30, 99])
+def test_a_position_is_exact_among_bad_lines(tmp_path, monkeypatch, name, taken):
+    monkeypatch.setattr(lines, "PORTION", 200)
+    if name == "a.csv":
+        text = HEADER + "".join("broken\n" if i % 5 == 3 else f"n,{i},1,2024-01-01 12:00:00\n\n" for i in range(100))
+    else:
+        text = "".join("broken\n" if i % 5 == 3 else as_json({"k": i, "ts": "2024-01-01 12:00:00"}) for i in range(100))
+    begun = source(tmp_path, text, name)
+    first = begun.read(taken)
+    assert first.num_rows == taken
+    resumed = source(tmp_path, text, name)
+    resumed.seek(begun.position())
+    rows, bad = everything(resumed, 7)
+    whole_rows, whole_bad = everything(source(tmp_path, text, name))
+    assert first.rows.to_pylist() + rows == whole_rows and len(whole_rows) == 80
+    assert ([] if first.bad is None else first.bad.to_pylist()) + bad == whole_bad and len(whole_bad) == 20
+
+
+def test_a_last_line_without_end_counts_and_lines_longer_than_a_portion_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines, "PORTION", 64)
+    rows, bad = everything(source(tmp_path, HEADER + f"{'x' * 500},1,1,2024-01-01 12:00:00\ny,2,2,2024-01-01 12:00:00"))
+    assert [len(r["note"]) for r in rows] == [500, 1] and bad == []
+
+
+def test_needed_columns_do_not_change_what_is_bad(tmp_path):
+    chunk = source(tmp_path, HEADER + "a,1,oops,2024-01-01 12:00:00\nb,2,2,2024-01-01 12:00:00\n", columns={"k"}).read(10)
+    assert chunk.rows.to_pylist() == [{"k": 2, "ts": NOON}]
+    assert chunk.bad.to_pylist()[0]["note"] == "a"
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_a_file_of_nothing_but_bad_lines_does_not_take_forever(tmp_path, name):
+    begin = time.monotonic()
+    rows, bad = everything(source(tmp_path, HEADER + "broken\n" * 20_000, name), 10_000)
+    assert rows == [] and len(bad) == 20_000 + (name == "a.jsonl")
+    assert time.monotonic() - begin < 20

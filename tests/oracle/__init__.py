@@ -1,0 +1,1 @@
+"""The slow, obvious computation that everything is compared with."""

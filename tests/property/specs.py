@@ -1,0 +1,255 @@
+"""A random case as plain data: streams, tables, queries, and rows in epochs.
+
+Answer   `Case.statements()` renders it to eddyline SQL, `Case.tables_as_arrow()` and `arrow_rows` to Arrow; `expected(case)`
+         evaluates it with the oracle. A case's `repr` is Python: `from tests.property.specs import *` and paste it.
+Limits   Every epoch of a case is one step; the run then closes with an epoch without rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from tests.oracle.aggregation import Table, closed_groups, instants, is_aggregate, table_at
+from tests.oracle.expressions import Agg, Call, Col, Expression, Lit, Value, aliases, render, span
+from tests.oracle.intake import Epoch, Intake, Stream, Values, intake
+from tests.oracle.relational import ON_CHANGE, Emit, Last, Query, Range, Reference, Result, Unbounded, Window, answer
+
+nan = math.nan
+inf = math.inf
+
+ARROW = {
+    "BOOLEAN": pa.bool_(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "DOUBLE": pa.float64(),
+    "STRING": pa.string(),
+    "DATE": pa.date32(),
+    "TIMESTAMP": pa.timestamp("us"),
+}
+
+Row = tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class StreamSpec:
+    name: str
+    #: (name, type) in order; one of them is the event time.
+    columns: tuple[tuple[str, str], ...]
+    time: str = "ts"
+    lateness: int = 0
+    sequence: str | None = None
+
+    def statement(self) -> str:
+        options = [f"time='{self.time}'", "format='memory'"]
+        if self.lateness:
+            options.append(f"lateness='{span(self.lateness).lower()}'")
+        if self.sequence:
+            options.append(f"sequence='{self.sequence}'")
+        return f"CREATE STREAM {self.name} ({_columns(self.columns)}) WITH ({', '.join(options)})"
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    name: str
+    columns: tuple[tuple[str, str], ...]
+    rows: tuple[Row, ...]
+
+    def statement(self, directory: str) -> str:
+        return f"CREATE TABLE {self.name} ({_columns(self.columns)}) WITH (format='parquet', path='{directory}/{self.name}.parquet')"
+
+
+@dataclass(frozen=True)
+class QuerySpec:
+    name: str
+    references: tuple[Reference, ...]
+    where: tuple[Expression, ...]
+    #: Empty: SELECT *.
+    outputs: tuple[tuple[str, Expression], ...] = ()
+    group_by: tuple[Expression, ...] = ()
+    having: Expression | None = None
+    distinct: bool = False
+    emit: Emit = ON_CHANGE
+    #: auto, mjoin, bjtree or a tree over the aliases of streams.
+    plan: str = "auto"
+    probe: str = "hash"
+    #: How it is written: JOIN … ON rather than commas; the window after the alias; settings by SET rather than WITH.
+    joins_written: bool = False
+    window_last: bool = False
+    by_set: bool = False
+
+    def select(self) -> str:
+        chosen = ", ".join(f"{render(e)} AS {name}" for name, e in self.outputs) or "*"
+        source, rest = self._from()
+        text = f"SELECT {'DISTINCT ' if self.distinct else ''}{chosen} FROM {source}"
+        if rest:
+            text += " WHERE " + " AND ".join(render(c) for c in rest)
+        if self.group_by:
+            text += " GROUP BY " + ", ".join(render(e) for e in self.group_by)
+        if self.having is not None:
+            text += " HAVING " + render(self.having)
+        if self.emit.kind != "change":
+            text += " EMIT ON CLOSE" if self.emit.kind == "close" else f" EMIT EVERY {span(self.emit.period)}"
+        return text
+
+    def statements(self) -> list[str]:
+        if self.by_set:
+            return [f"SET plan = '{self.plan}'", f"SET probe = '{self.probe}'", f"CREATE QUERY {self.name} AS {self.select()}"]
+        return [f"CREATE QUERY {self.name} WITH (plan = '{self.plan}', probe = '{self.probe}') AS {self.select()}"]
+
+    def _from(self) -> tuple[str, list[Expression]]:
+        """The FROM clause, and the conditions that are left for WHERE."""
+        text = ""
+        rest = list(self.where)
+        #: The aliases that an ON may speak of: those of the chain of joins since the last comma.
+        chain: set[str] = set()
+        for i, reference in enumerate(self.references):
+            chain.add(reference.alias)
+            here = [c for c in rest if reference.alias in aliases(c) and aliases(c) <= chain] if self.joins_written and i else []
+            if here:
+                text += f" JOIN {self._reference(reference)} ON " + " AND ".join(render(c) for c in here)
+                rest = [c for c in rest if c not in here]
+            else:
+                text += f"{', ' if i else ''}{self._reference(reference)}"
+                chain = {reference.alias}
+        return text, rest
+
+    def _reference(self, reference: Reference) -> str:
+        window = {
+            Range: lambda w: f" [RANGE {span(w.micros)}]",
+            Last: lambda w: f" [ROWS {w.count}]",
+            Unbounded: lambda w: " [UNBOUNDED]",
+            type(None): lambda w: "",
+        }[type(reference.window)](reference.window)
+        return f"{reference.source} {reference.alias}{window}" if self.window_last else f"{reference.source}{window} {reference.alias}"
+
+
+@dataclass(frozen=True)
+class Case:
+    streams: tuple[StreamSpec, ...]
+    queries: tuple[QuerySpec, ...]
+    #: Per epoch (stream, rows in source order).
+    arrivals: tuple[tuple[tuple[str, tuple[Row, ...]], ...], ...]
+    tables: tuple[TableSpec, ...] = ()
+    label: str = ""
+
+    def epochs(self) -> list[dict[str, list[Row]]]:
+        return [{stream: list(rows) for stream, rows in epoch} for epoch in self.arrivals]
+
+    def statements(self, directory: str = ".") -> list[str]:
+        """The job, one statement each; tables are read from `<directory>/<name>.parquet`."""
+        out = [s.statement() for s in self.streams]
+        out += [t.statement(directory) for t in self.tables]
+        return out + [statement for q in self.queries for statement in q.statements()]
+
+    def source(self, name: str) -> StreamSpec | TableSpec:
+        return next(s for s in (*self.streams, *self.tables) if s.name == name)
+
+    def arrow_rows(self, source: str, rows: Sequence[Row]) -> pa.Table:
+        return arrow_table(self.source(source).columns, rows)
+
+    def outputs(self, query: QuerySpec) -> tuple[tuple[str, Expression], ...]:
+        """The named outputs of a query, SELECT * written out."""
+        if query.outputs:
+            return query.outputs
+        alone = len(query.references) == 1
+        return tuple(
+            (name if alone else f"{r.alias}_{name}", Col(r.alias, name, kind))
+            for r in query.references
+            for name, kind in self.source(r.source).columns
+        )
+
+    def query(self, spec: QuerySpec) -> Query:
+        """The query as the oracle reads it."""
+        return Query(spec.references, spec.where, self.outputs(spec), spec.group_by, spec.having, spec.distinct, spec.emit)
+
+    def intake(self) -> Intake:
+        streams = [Stream(s.name, s.time, s.lateness, s.sequence) for s in self.streams]
+        epochs = [Epoch({name: self.values(name, rows) for name, rows in e}) for e in self.arrivals]
+        read = frozenset(r.source for q in self.queries for r in q.references if r.window is not None)
+        return intake(streams, [*epochs, Epoch({}, closing=True)], read)
+
+    def values(self, source: str, rows: Sequence[Row]) -> list[Values]:
+        names = [name for name, _ in self.source(source).columns]
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def table_values(self) -> dict[str, list[Values]]:
+        return {t.name: self.values(t.name, t.rows) for t in self.tables}
+
+
+def _columns(columns: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in columns)
+
+
+def arrow_table(columns: Sequence[tuple[str, str]], rows: Sequence[Row]) -> pa.Table:
+    """Rows of the oracle (times as numbers) as an Arrow table of the declared types."""
+    plain = {"TIMESTAMP": pa.int64(), "DATE": pa.int32()}
+    arrays = [
+        pa.array([row[i] for row in rows], plain.get(kind, ARROW[kind]), from_pandas=False).cast(ARROW[kind])
+        for i, (_, kind) in enumerate(columns)
+    ]
+    return pa.table(arrays, schema=pa.schema([(name, ARROW[kind]) for name, kind in columns]))
+
+
+@dataclass
+class Expected:
+    """What the oracle says of a case."""
+
+    intake: Intake
+    #: Select-project-join queries.
+    answers: dict[str, list[Result]] = field(default_factory=dict)
+    #: ON CHANGE and EVERY: the aggregate at each instant of emission.
+    tables: dict[str, dict[int, Table]] = field(default_factory=dict)
+    #: ON CLOSE: (`_ts`, row).
+    closed: dict[str, list[tuple[int, Row]]] = field(default_factory=dict)
+
+    def is_empty(self, name: str) -> bool:
+        """Whether a query has no result at all."""
+        if name in self.answers:
+            return not self.answers[name]
+        if name in self.closed:
+            return not self.closed[name]
+        return not any(len(table) for table in self.tables[name].values())
+
+
+def expected(case: Case) -> Expected:
+    taken = case.intake()
+    out = Expected(taken)
+    tables: Mapping[str, list[Values]] = case.table_values()
+    for spec in case.queries:
+        query = case.query(spec)
+        if not is_aggregate(query):
+            out.answers[spec.name] = answer(query, taken.rows, tables)
+        elif query.emit.kind == "close":
+            out.closed[spec.name] = closed_groups(query, taken.rows, tables, taken.frontiers)
+        else:
+            out.tables[spec.name] = {now: table_at(query, taken.rows, tables, now) for now in instants(query, taken.rows, taken.frontiers)}
+    return out
+
+
+__all__ = [
+    "Agg",
+    "Call",
+    "Case",
+    "Col",
+    "Emit",
+    "Expected",
+    "Expression",
+    "Last",
+    "Lit",
+    "QuerySpec",
+    "Range",
+    "Reference",
+    "Row",
+    "StreamSpec",
+    "TableSpec",
+    "Unbounded",
+    "Window",
+    "arrow_table",
+    "expected",
+    "inf",
+    "nan",
+]
