@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bench.harness import PeakMemory
 
@@ -51,7 +52,7 @@ def watch(command: Sequence[str], limit: float, folder: Path) -> Watched:
     return Watched(memory.peak, stopped, tail)
 
 
-def run_module(module: str, argument: Mapping[str, object], limit: float) -> tuple[dict[str, object], Watched]:
+def run_module(module: str, argument: Mapping[str, object], limit: float) -> tuple[dict[str, Any], Watched]:
     """Run a module of ours; the first of the pair is what it reported, empty when it was stopped."""
     with tempfile.TemporaryDirectory(prefix="eddyline-bench-") as name:
         folder = Path(name)

@@ -27,8 +27,7 @@ from eddyline.model.datatypes import DataType, from_arrow
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Column, Schema, Stream, Table
 from eddyline.plan.explain import explain
-from eddyline.plan.lower import lower
-from eddyline.plan.tree_choice import choose_tree
+from eddyline.plan.prepare import prepare_tree
 from eddyline.runtime.clock import Clock
 from eddyline.runtime.embedded.checkpoint import Checkpoint
 from eddyline.runtime.embedded.delivery import Delivery
@@ -294,8 +293,7 @@ class Session:
     # -- inside
 
     def _explained(self, query: BoundQuery) -> str:
-        lowered = lower(query)
-        return explain(lowered, choose_tree(lowered))
+        return explain(*prepare_tree(query))
 
     def _declare(self, stream: Stream) -> None:
         if stream.name not in self._sources:
@@ -312,8 +310,7 @@ class Session:
             self._driver.pipeline.add_table(table, read_table(table))
 
     def _register(self, query: BoundQuery) -> None:
-        lowered = lower(query)
-        choose_tree(lowered)
+        prepare_tree(query)
         self._queries[query.name] = Query(self, query.name)
         if self._driver is not None:
             newest = [i.newest for i in self._driver.pipeline.intakes.values() if i.newest is not None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+from itertools import pairwise
 
 import pytest
 
@@ -83,7 +84,7 @@ def test_default_costs_and_standard_input(eddyline, monkeypatch):
 def test_plot(eddyline, tmp_path, streams):
     picture, graph = tmp_path / "plane.png", tmp_path / "more.json"
     names = "abcdefgh"[:streams]
-    joins = [[one, two, 0.02] for one, two in zip(names, names[1:], strict=False)]
+    joins = [[one, two, 0.02] for one, two in pairwise(names)]
     graph.write_text(json.dumps({"streams": {name: {"rate": 10, "window": 5} for name in names}, "joins": joins}))
     eddyline(str(graph), "--cpu", "0.01", "--memory", "500", "--plot", str(picture))
     assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 5_000

@@ -20,6 +20,7 @@ from eddyline.kernels.intervals import (
     locate_texts,
     ordered_rows,
     stab_pairs,
+    sweep_pairs,
     text_prefix,
 )
 from tests.oracle.kernels_sharing import Range, Term, box_pairs, cover, locate, order_of
@@ -127,13 +128,25 @@ class Arrays:
 def test_pairs_of_a_sorted_batch(table: tuple[list[list[Term]], list[list[int | None]]], room: int) -> None:
     a = Arrays(*table)
     lead, amount = np.empty(a.label.size, np.int64), np.empty(a.label.size, np.int64)
-    most = choose_leads(a.label, a.box_term, a.term_interval, a.low, a.high, a.start, a.stop, a.rows, lead, amount)
-    assert most == max(len(box) for box in table[0])
+    choose_leads(a.label, a.box_term, a.term_interval, a.low, a.high, a.start, a.stop, a.rows, lead, amount)
     found, box = [], 0
     while box < a.label.size:
-        pairs, box = collect_pairs(a.label, lead, amount, a.term_column, a.term_interval, a.start, a.stop, a.order, 8, box, room)
+        pairs, box = collect_pairs(lead, amount, a.term_column, a.term_interval, a.start, a.stop, a.order, 8, box, room)
         found += a.confirmed(pairs, lead)
     assert sorted(found) == box_pairs(*table)
+
+
+@settings(max_examples=80, deadline=None)
+@given(tables(), st.booleans())
+def test_pairs_of_boxes_of_one_term_in_one_go(table: tuple[list[list[Term]], list[list[int | None]]], by_low: bool) -> None:
+    boxes = [[(0, box[0][1])] for box in table[0] if box] or [[(0, [NULL])]]
+    a = Arrays(boxes, table[1])
+    owner = np.repeat(a.term_box, np.diff(a.term_interval))
+    which = np.argsort(a.low, kind="stable") if by_low else np.arange(a.low.size)
+    ordered = a.keys[0, a.order[0]][: a.valid[0].sum()]
+    label = np.where(a.label == 1, -1, 100 + a.label)
+    found = sweep_pairs(ordered, a.order[0], a.low, a.high, which, owner, label, 8)
+    assert sorted(((int(p) >> 8) - 100, int(p) & 255) for p in found) == [pair for pair in box_pairs(boxes, table[1]) if pair[0] != 1]
 
 
 @settings(max_examples=80, deadline=None)

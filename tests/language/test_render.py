@@ -14,10 +14,18 @@ from eddyline.model.query import Emit
 from eddyline.model.window import UNBOUNDED, Range, Rows
 
 INFIX = "+ - * / // % = <> < <= > >= || and or like ilike is_not_distinct"
-names = st.one_of(
+_names = st.one_of(
     st.sampled_from(["x", "Price", "ts", "date", "rows", "select", "Order", "a b", 'q"q', "é", "1st", *sorted(RESERVED)]),
     st.text(st.characters(categories=["L", "Nd", "P", "Zs"]), min_size=1, max_size=5).filter(str.strip),
 )
+
+
+@st.composite
+def name(draw: st.DrawFn) -> str:
+    return draw(_names)
+
+
+names = name()
 constants = st.one_of(
     st.just(Constant("null", None)),
     st.booleans().map(lambda b: Constant("boolean", b)),
@@ -59,16 +67,20 @@ joined = st.one_of(
     st.builds(lambda s, on: Source(s.name, s.alias, s.window, "INNER", on), sources, nodes),
 )
 emits = st.none() | st.sampled_from([Emit("change"), Emit("close"), Emit("every", 1), Emit("every", 90_000_000)])
-selects = st.builds(
-    Select,
-    st.lists(st.builds(Item, nodes | st.builds(Star, st.none() | names)), min_size=1, max_size=3).map(tuple),
-    st.builds(lambda first, rest: (first, *rest), sources, st.lists(joined, max_size=2)),
-    st.none() | nodes,
-    st.lists(nodes, max_size=2).map(tuple),
-    st.none() | nodes,
-    st.booleans(),
-    emits,
-)
+
+
+@st.composite
+def selects(draw: st.DrawFn) -> Select:
+    items = draw(st.lists(st.builds(Item, nodes | st.builds(Star, st.none() | names)), min_size=1, max_size=3))
+    return Select(
+        items=tuple(items),
+        sources=(draw(sources), *draw(st.lists(joined, max_size=2))),
+        where=draw(st.none() | nodes),
+        group_by=tuple(draw(st.lists(nodes, max_size=2))),
+        having=draw(st.none() | nodes),
+        distinct=draw(st.booleans()),
+        emit=draw(emits),
+    )
 
 
 @given(nodes)
@@ -76,6 +88,6 @@ def test_expressions_come_back(node: Node) -> None:
     assert parse_expression(render_expression(node)) == node
 
 
-@given(selects)
+@given(selects())
 def test_selects_come_back(select: Select) -> None:
     assert parse_script(render(select)) == [select]

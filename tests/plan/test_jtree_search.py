@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from eddyline.errors import PlanProblem
@@ -12,7 +14,7 @@ from eddyline.plan.jtree.search import METHODS, search
 
 def chain(streams: int, rate: float = 20.0, selectivity: float = 0.05) -> JoinGraph:
     names = "abcdefgh"[:streams]
-    joins = [(one, two, selectivity) for one, two in zip(names, names[1:], strict=False)]
+    joins = [(one, two, selectivity) for one, two in pairwise(names)]
     return JoinGraph.of([JoinInput.over_time(name, rate, 5.0) for name in names], joins)
 
 

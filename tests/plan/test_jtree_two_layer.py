@@ -18,6 +18,7 @@ from eddyline.plan.jtree.candidates import Budgets, Candidates
 from eddyline.plan.jtree.search import search
 from eddyline.plan.jtree.state_removal import state_removal
 from eddyline.plan.jtree.state_selection import state_selection
+from eddyline.plan.jtree.tree import JTree
 from eddyline.plan.jtree.two_layer import two_layer
 
 SETTINGS = Path(__file__).parents[2] / "bench" / "papers" / "qualified-plans" / "random_settings.py"
@@ -50,16 +51,16 @@ def test_a_bjtree_above_the_cpu_budget_does_not_end_the_search():
 
 
 def test_a_merge_above_the_memory_budget_does_not_end_state_selection():
-    # For every pair of budgets a tree of the front sets, selection never accepts a tree above the memory budget.
-    found = 0
-    for seed in range(20):
-        model = model_of(*random_setting(5, seed), UnitCosts())
-        for target in Candidates(model, Budgets()).model.graph.inputs:
-            budgets = Budgets(model.least_cpu * 1.05, model.least_memory + target.rows)
-            candidates = Candidates(model, budgets)
-            found += state_selection(candidates) is not None
-            assert all(candidate.price.memory <= budgets.memory_limit for candidate in candidates.seen.values())
-    assert found > 0
+    graph = graph_of("10 10 50 100", "AD.2 BD.2 CD.05")
+    model = CostModel(graph, UnitCosts(1, 1, 10))
+    # The most promising pair saves CPU and needs too much memory: printed Algorithm 3 takes it and gives up.
+    promising = model.price(JTree.parse("((A D) B C)"))
+    mjoin = model.price(JTree.parse("(A B C D)"))
+    assert promising.cpu < mjoin.cpu
+    candidates = Candidates(model, Budgets(mjoin.cpu * 0.98, promising.memory - 1))
+    found = state_selection(candidates)
+    assert found is not None and str(model.tree(found.shape)) == "((A B) C D)"
+    assert all(candidate.price.memory <= candidates.budgets.memory_limit for candidate in candidates.seen.values())
 
 
 def test_state_removal_ends_at_the_mjoin():

@@ -3,9 +3,9 @@
 Answer   Rows per second of the filter step for growing sets of standing queries that together match 200,000 of 200,000
          rows, beside the same queries evaluated one by one with NumPy; the price of adding and removing one query; bytes
          per query; epochs of a few rows. Prints each figure with its goal and writes `results/filters.json` and `.png`.
-Limits   One process, one thread; the best of several rounds. Parsing and binding are not included.
+Limits   One process, one thread; the best of several rounds, in which all take turns. Parsing and binding are not included.
 
-    python bench/papers/cacq/filters.py [--rounds 5]
+    python bench/papers/cacq/filters.py [--rounds 9]
 """
 
 from __future__ import annotations
@@ -92,27 +92,30 @@ def filters_of(queries: list[Query]) -> tuple[GroupedFilter, float]:
     return filters, time.perf_counter() - begin
 
 
-def filter_seconds(filters: GroupedFilter, columns: dict[str, pa.Array], batch: int, rounds: int) -> tuple[float, int]:
-    """Seconds for the whole stream (the best round), and matches."""
-    parts = [({name: values.slice(at, batch) for name, values in columns.items()}, min(batch, ROWS - at)) for at in range(0, ROWS, batch)]
-    filters.match_pairs(*parts[0])
-    best, matches = np.inf, 0
-    for _ in range(rounds):
-        begin = time.perf_counter()
-        matches = sum(filters.match_pairs(part, size)[0].size for part, size in parts)
-        best = min(best, time.perf_counter() - begin)
-    return best, matches
+Round = Callable[[], int]
 
 
-def one_by_one_seconds(queries: list[Query], columns: dict[str, np.ndarray], rounds: int) -> tuple[float, int]:
-    best, matches = np.inf, 0
+def grouped_round(filters: GroupedFilter, columns: dict[str, pa.Array]) -> Round:
+    """The whole stream through the grouped filter, batch by batch; answers with the number of matches."""
+    parts = [({name: values.slice(at, BATCH) for name, values in columns.items()}, min(BATCH, ROWS - at)) for at in range(0, ROWS, BATCH)]
+    return lambda: sum(filters.match_pairs(part, size)[0].size for part, size in parts)
+
+
+def one_by_one_round(queries: list[Query], columns: dict[str, np.ndarray]) -> Round:
+    """The same with one NumPy expression per query and batch."""
+    parts = [{name: values[at : at + BATCH] for name, values in columns.items()} for at in range(0, ROWS, BATCH)]
+    return lambda: sum(np.flatnonzero(test(part)).size for part in parts for _, test in queries)
+
+
+def best_seconds(contestants: dict[str, Round], rounds: int) -> dict[str, tuple[float, int]]:
+    """Per contestant the best time and the matches. They take turns, so that a busy moment of the machine meets all alike."""
+    found = {name: (np.inf, run()) for name, run in contestants.items()}
     for _ in range(rounds):
-        begin, matches = time.perf_counter(), 0
-        for at in range(0, ROWS, BATCH):
-            part = {name: values[at : at + BATCH] for name, values in columns.items()}
-            matches += sum(np.flatnonzero(test(part)).size for _, test in queries)
-        best = min(best, time.perf_counter() - begin)
-    return best, matches
+        for name, run in contestants.items():
+            begin = time.perf_counter()
+            matches = run()
+            found[name] = (min(found[name][0], time.perf_counter() - begin), matches)
+    return found
 
 
 def change_seconds(filters: GroupedFilter, queries: list[Query], sample: int = 200) -> dict[str, float]:
@@ -168,21 +171,26 @@ def measure(rounds: int) -> dict[str, object]:
         ("mixture", mixture, (1_000, 10_000)),
     ):
         lines: dict[str, dict[str, object]] = {}
+        sets = {count: list(make(random, count)) for count in counts}
+        built = {count: filters_of(queries) for count, queries in sets.items()}
+        contestants = {f"{count}": grouped_round(built[count][0], columns) for count in counts}
+        if name != "prefixes":
+            contestants |= {f"{count} one by one": one_by_one_round(sets[count], plain) for count in counts if count <= 1_000}
+        seconds = best_seconds(contestants, rounds)
         for count in counts:
-            queries = list(make(random, count))
-            filters, adding = filters_of(queries)
-            seconds, matches = filter_seconds(filters, columns, BATCH, rounds)
-            line: dict[str, object] = {"rows_per_s": ROWS / seconds, "matches": matches, "bytes_per_query": filters.nbytes / count}
+            filters, adding = built[count]
+            taken, matches = seconds[str(count)]
+            line: dict[str, object] = {"rows_per_s": ROWS / taken, "matches": matches, "bytes_per_query": filters.nbytes / count}
             line["add_all_s"] = adding
-            if count <= (1_000 if name == "ranges" else 0) or (count == 1_000 and name != "prefixes"):
-                slow, expected = one_by_one_seconds(queries, plain, max(1, min(rounds, 2)))
+            if f"{count} one by one" in seconds:
+                slow, expected = seconds[f"{count} one by one"]
                 assert matches == expected, f"{name}: {matches} matches, one by one {expected}"
-                line |= {"one_by_one_rows_per_s": ROWS / slow, "times_faster": slow / seconds}
+                line |= {"one_by_one_rows_per_s": ROWS / slow, "times_faster": slow / taken}
             if count == 10_000:
-                line |= {"epoch_us": epoch_microseconds(filters, columns), **change_seconds(filters, queries)}
+                line |= {"epoch_us": epoch_microseconds(filters, columns), **change_seconds(filters, sets[count])}
             lines[str(count)] = line
             faster = f", {line['times_faster']:.1f}x one by one" if "times_faster" in line else ""
-            print(f"{name:12} {count:>7,} queries  {ROWS / seconds / 1e6:7.2f} M rows/s  {matches:>9,} matches{faster}")
+            print(f"{name:12} {count:>7,} queries  {ROWS / taken / 1e6:7.2f} M rows/s  {matches:>9,} matches{faster}")
         report["sets"][name] = lines  # type: ignore[index]
     return report
 
@@ -227,7 +235,7 @@ def draw(report: dict[str, object], path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=9)
     report = measure(parser.parse_args().rounds)
     report["goals"] = goals(report)
     for goal in report["goals"]:  # type: ignore[attr-defined]

@@ -7,8 +7,9 @@ import argparse
 from eddyline.cli.jobs import read_job
 from eddyline.language import bind_script
 from eddyline.plan.lower import lower
+from eddyline.plan.rewrite import rewrite
 from eddyline.plan.tree_choice import choose_tree
-from eddyline.plan.verify import warnings_of
+from eddyline.plan.verify import verify, warnings_of
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]
@@ -19,10 +20,19 @@ def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[ty
 
 def run(args: argparse.Namespace) -> int:
     job = bind_script(read_job(args.job))
+    for query in (*job.queries, *(request.query for request in job.explains)):
+        verify(query)
+        rewritten, _ = rewrite(query)
+        choose_tree(lower(rewritten))
     for query in job.queries:
-        choose_tree(lower(query))
         for warning in warnings_of(query):
             print(f"warning: {warning}")
-    counts = ((len(job.streams), "streams"), (len(job.tables), "tables"), (len(job.queries), "queries"), (len(job.sinks), "sinks"))
-    print(f"{args.job}: " + ", ".join(f"{n} {what}" for n, what in counts) + "; no problem found")
+    counts = ((len(job.streams), "stream"), (len(job.tables), "table"), (len(job.queries), "query"), (len(job.sinks), "sink"))
+    print(f"{args.job}: " + ", ".join(_counted(number, what) for number, what in counts) + "; no problem found")
     return 0
+
+
+def _counted(number: int, what: str) -> str:
+    if number == 1:
+        return f"1 {what}"
+    return f"{number} queries" if what == "query" else f"{number} {what}s"

@@ -21,11 +21,14 @@ def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[ty
 
 def run(args: argparse.Namespace) -> int:
     job = bind_script(read_job(args.job))
-    for query in job.queries:
+    known = {query.name for query in job.queries}
+    # EXPLAIN SELECT … in the job asks about a query that has no name of its own.
+    for query in (*job.queries, *(request.query for request in job.explains if request.query.name not in known)):
         rewritten, traces = rewrite(query)
         if args.rules:
             for trace in traces:
-                print(trace)
+                if trace.changed:
+                    print(trace)
         lowered = lower(rewritten)
         print(explain(lowered, choose_tree(lowered)), end="\n\n")
     return 0

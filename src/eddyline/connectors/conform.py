@@ -130,9 +130,7 @@ def _time_doubts(rows: pa.Table, schema: Schema, time: str) -> list[_Doubt]:
     doubts: list[_Doubt] = []
     if values.null_count:
         doubts.append((pc.is_null(values).to_numpy(), f"the event time {column.name} is null"))
-    # As integers: instants outside the years 1 to 9999 have no Python form.
-    low, high = (bound.cast(pa.int64()).as_py() for bound in pc.min_max(values).values())
-    if low is not None and (low < EARLIEST or high > LATEST):
+    if not _is_within_calendar(values):
         micros = values.cast(pa.int64())
         outside = pc.or_(pc.less(micros, EARLIEST), pc.greater(micros, LATEST))
         text = pc.binary_join_element_wise(
@@ -144,6 +142,13 @@ def _time_doubts(rows: pa.Table, schema: Schema, time: str) -> list[_Doubt]:
         )
         doubts.append((pc.fill_null(outside, False).to_numpy(), text))
     return doubts
+
+
+def _is_within_calendar(values: pa.ChunkedArray) -> bool:
+    """Whether all times lie within the years 1 to 9999. NumPy over the buffer: this runs for every chunk of every stream."""
+    known = values.drop_null() if values.null_count else values
+    views = [chunk.view(pa.int64()).to_numpy() for chunk in known.chunks if len(chunk)]
+    return all(view.min() >= EARLIEST and view.max() <= LATEST for view in views)
 
 
 def _separate(

@@ -66,6 +66,12 @@ def read_table(table: Table) -> pa.Table:
     return pa.concat_tables(pieces).combine_chunks() if pieces else target.empty_table()
 
 
+def read_chunks(stream: Stream, file: DataFile, first: int = 0) -> Iterator[Chunk]:
+    """One file of a stream from a record on, a stretch at a time: for drivers that keep order and positions themselves."""
+    for block in _reader(stream.options, f"stream {stream.name}")(file, stream.schema, first, None):
+        yield _conformed(block, file, stream, None)
+
+
 def _reader(options: Any, what: str) -> Reader:
     name = str(options.get("format", "parquet")).strip().lower()
     if name == "parquet":

@@ -101,7 +101,7 @@ def _breaks(data: bytes, multiline: bool) -> np.ndarray:
 def _records(data: bytes, breaks: np.ndarray, line: int) -> Lines:
     starts = np.concatenate(([0], breaks[:-1] + 1))
     letters = np.frombuffer(data, np.uint8)
-    if letters.sum(dtype=np.int64) and data.count(b"\n") == len(breaks):
+    if data.count(b"\n") == len(breaks):
         numbers = np.arange(line, line + len(breaks))
     else:
         numbers = line + np.searchsorted(np.flatnonzero(letters == _NEWLINE), starts)

@@ -107,6 +107,15 @@ def _first_at_least(ordered, key, at):
 
 
 @njit(cache=True)
+def _grown(pairs, used, more):
+    if used + more <= pairs.size:
+        return pairs
+    larger = np.empty(max(2 * pairs.size, used + more), np.int64)
+    larger[:used] = pairs[:used]
+    return larger
+
+
+@njit(cache=True)
 def cover_ranges(ordered, low, high, which, rows, start, stop):
     """The sorted places `start[i] .. stop[i]` that each range i of `which` covers; null rows stand after the values.
 
@@ -129,12 +138,43 @@ def cover_ranges(ordered, low, high, which, rows, start, stop):
 
 
 @njit(cache=True)
-def choose_leads(label, box_term, term_interval, low, high, start, stop, rows, lead, amount):
-    """Per box the term that covers the fewest rows (on a tie: the narrowest), and how many; -1: no term; -2: no label.
+def sweep_pairs(ordered, order, low, high, which, interval_box, label, bits):
+    """The pairs of boxes of one term, for the ranges `which` of their column: found and written in one go.
 
-    Returns the greatest number of terms that a box with a label has.
+    `order` has the row numbers in key order, null rows last. As with `cover_ranges`, `which` is best in the order of `low`.
     """
-    most = 0
+    shift = np.int64(bits)
+    valid = ordered.size
+    pairs = np.empty(max(64, order.size), np.int64)
+    used = 0
+    at = 0
+    last = np.int64(-(2**63))
+    for i in which:
+        name = label[interval_box[i]]
+        if name < 0:
+            continue
+        base = np.int64(name) << shift
+        if low[i] > high[i]:
+            place, end = valid, order.size
+        else:
+            if low[i] < last:
+                at = 0
+            last = low[i]
+            at = _first_at_least(ordered, low[i], at)
+            place, end = at, valid
+        null = place == valid
+        while place < end and (null or ordered[place] <= high[i]):
+            if used == pairs.size:
+                pairs = _grown(pairs, used, 1)
+            pairs[used] = base | order[place]
+            used += 1
+            place += 1
+    return pairs[:used]
+
+
+@njit(cache=True)
+def choose_leads(label, box_term, term_interval, low, high, start, stop, rows, lead, amount):
+    """Per box the term that covers the fewest rows (on a tie: the narrowest), and how many; -1: no term; -2: no label."""
     for box in range(label.size):
         if label[box] < 0:
             lead[box] = -2
@@ -142,7 +182,6 @@ def choose_leads(label, box_term, term_interval, low, high, start, stop, rows, l
             continue
         lead[box] = -1
         amount[box] = rows
-        most = max(most, box_term[box + 1] - box_term[box])
         narrowest = np.inf
         for term in range(box_term[box], box_term[box + 1]):
             count = 0
@@ -160,21 +199,20 @@ def choose_leads(label, box_term, term_interval, low, high, start, stop, rows, l
                 narrowest = width
             lead[box] = term
             amount[box] = count
-    return most
 
 
 @njit(cache=True)
-def collect_pairs(name, lead, amount, term_column, term_interval, start, stop, order, bits, first, room):
-    """What the leads of the boxes from `first` on cover in a sorted batch, until more than `room` pairs are there.
+def collect_pairs(lead, amount, term_column, term_interval, start, stop, order, bits, first, room):
+    """What the leads of the boxes from `first` on cover in a sorted batch, until more than `room` (box, row) pairs are there.
 
-    `name[box]` is what stands for the box in a pair. `order` has the row numbers of each column in key order, null rows
-    last. Returns the pairs, box by box and rows in no order, and the box to go on from.
+    `order` has the row numbers of each column in key order, null rows last. Returns the pairs, box by box and rows in no
+    order, and the box to go on from.
     """
     shift = np.int64(bits)
     rows = order.shape[1]
     total = 0
     last = first
-    while last < name.size and total <= room:
+    while last < lead.size and total <= room:
         total += amount[last]
         last += 1
     pairs = np.empty(total, np.int64)
@@ -182,7 +220,7 @@ def collect_pairs(name, lead, amount, term_column, term_interval, start, stop, o
     for box in range(first, last):
         if amount[box] == 0:
             continue
-        base = np.int64(name[box]) << shift
+        base = np.int64(box) << shift
         if lead[box] == -1:
             for row in range(rows):
                 pairs[used + row] = base | row
@@ -237,15 +275,6 @@ def confirm_pairs(pairs, label, lead, box_term, term_column, term_interval, low,
             pairs[used] = (np.int64(label[box]) << shift) | row
             used += 1
     return pairs[:used]
-
-
-@njit(cache=True)
-def _grown(pairs, used, more):
-    if used + more <= pairs.size:
-        return pairs
-    larger = np.empty(max(2 * pairs.size, used + more), np.int64)
-    larger[:used] = pairs[:used]
-    return larger
 
 
 @njit(cache=True)

@@ -35,6 +35,32 @@ def rank_order(ranks, lowest, span):
 
 
 @njit(cache=True, nogil=True)
+def merge_order(a, b):
+    """Two ascending arrays as one: positions into a followed by b; equal values come from a first."""
+    out = np.empty(len(a) + len(b), np.int64)
+    i = 0
+    j = 0
+    for at in range(len(out)):
+        if j == len(b) or (i < len(a) and a[i] <= b[j]):
+            out[at] = i
+            i += 1
+        else:
+            out[at] = len(a) + j
+            j += 1
+    return out
+
+
+@njit(cache=True, nogil=True)
+def pick(a, b, positions):
+    """Values at positions into a followed by b, without putting the two together first."""
+    out = np.empty(len(positions), a.dtype)
+    for i in range(len(positions)):
+        p = positions[i]
+        out[i] = a[p] if p < len(a) else b[p - len(a)]
+    return out
+
+
+@njit(cache=True, nogil=True)
 def string_lengths(offsets, positions):
     """Offsets (int64, one more than positions) of the chosen strings when packed one after the other."""
     out = np.empty(len(positions) + 1, np.int64)

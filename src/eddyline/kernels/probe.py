@@ -41,23 +41,45 @@ def _grown(array):
 
 
 @njit(cache=True, nogil=True)
-def probe_chains(hashes, limit, floor, begin, most, heads, back, keys, order, dead, base, first, in_time_order):
-    """Pairs (o, id) for probing rows from `begin` on, until about `most` pairs.
+def _by_bucket(hashes, mask):
+    """Positions of the probing rows, those of one bucket together: a chain is then walked while it is in the cache."""
+    shift = np.uint64(0)
+    while (mask >> shift) > np.uint64(4 * len(hashes)):
+        shift += np.uint64(1)
+    counts = np.zeros(np.int64(mask >> shift) + 2, np.int64)
+    buckets = np.empty(len(hashes), np.int64)
+    for o in range(len(hashes)):
+        bucket = np.int64((mix(hashes[o]) & mask) >> shift)
+        buckets[o] = bucket
+        counts[bucket + 1] += 1
+    for b in range(len(counts) - 1):
+        counts[b + 1] += counts[b]
+    out = np.empty(len(hashes), np.int64)
+    for o in range(len(hashes)):
+        out[counts[buckets[o]]] = o
+        counts[buckets[o]] += 1
+    return out
+
+
+@njit(cache=True, nogil=True)
+def probe_chains(hashes, limit, floor, heads, back, keys, order, dead, base, first, in_time_order):
+    """Pairs (o, id) for all probing rows.
 
     Args:
         in_time_order: `dead` falls along a chain, so that the first dead row ends the walk.
 
     Returns:
-        probing positions, stored ids, the first probing row not done, rows visited.
+        probing positions (rising), stored ids, rows visited.
     """
     mask = np.uint64(len(heads) - 1)
-    left = np.empty(1024 + 2 * (len(hashes) - begin), np.int64)
-    right = np.empty(len(left), np.int64)
+    found = np.empty(1024 + 2 * len(hashes), np.int64)
+    begin = np.empty(len(hashes), np.int64)
+    count = np.zeros(len(hashes), np.int64)
     n = 0
     visited = 0
-    o = begin
-    while o < len(hashes) and n < most:
+    for o in _by_bucket(hashes, mask):
         key = hashes[o]
+        begin[o] = n
         row = heads[mix(key) & mask]
         while row >= first:
             p = row - base
@@ -65,29 +87,34 @@ def probe_chains(hashes, limit, floor, begin, most, heads, back, keys, order, de
             if in_time_order and dead[p] < floor[o]:
                 break
             if keys[p] == key and order[p] < limit[o] and dead[p] >= floor[o]:
-                if n == len(left):
-                    left = _grown(left)
-                    right = _grown(right)
-                left[n] = o
-                right[n] = row
+                if n == len(found):
+                    found = _grown(found)
+                found[n] = row
                 n += 1
             step = back[p]
             if step == 0:
                 break
             row -= step
-        o += 1
-    return left[:n], right[:n], o, visited
+        count[o] = n - begin[o]
+    left = np.empty(n, np.int64)
+    right = np.empty(n, np.int64)
+    at = 0
+    for o in range(len(hashes)):
+        for i in range(begin[o], begin[o] + count[o]):
+            left[at] = o
+            right[at] = found[i]
+            at += 1
+    return left, right, visited
 
 
 @njit(cache=True, nogil=True)
-def probe_scan(hashes, limit, floor, begin, most, keyed, keys, order, dead, base, first, end):
+def probe_scan(hashes, limit, floor, keyed, keys, order, dead, base, first, end):
     """The same answer by looking at every stored row; with `keyed` false every row matches (a cross product)."""
-    left = np.empty(1024 + 2 * (len(limit) - begin), np.int64)
+    left = np.empty(1024 + 2 * len(limit), np.int64)
     right = np.empty(len(left), np.int64)
     n = 0
     visited = 0
-    o = begin
-    while o < len(limit) and n < most:
+    for o in range(len(limit)):
         for p in range(first - base, end - base):
             if (not keyed or keys[p] == hashes[o]) and order[p] < limit[o] and dead[p] >= floor[o]:
                 if n == len(left):
@@ -97,8 +124,7 @@ def probe_scan(hashes, limit, floor, begin, most, keyed, keys, order, dead, base
                 right[n] = p + base
                 n += 1
         visited += end - first
-        o += 1
-    return left[:n], right[:n], o, visited
+    return left[:n], right[:n], visited
 
 
 @njit(cache=True, nogil=True)

@@ -43,6 +43,8 @@ class Literal:
             return "NULL"
         if self.type.name == "STRING":
             return "'" + str(self.value).replace("'", "''") + "'"
+        if self.type.name == "BOOLEAN":
+            return "TRUE" if self.value else "FALSE"
         return f"{self.type.name} {self.value}" if self.type.name in ("DATE", "TIMESTAMP", "INTERVAL") else str(self.value)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from eddyline.model.expression import Expression, rename_refs
+from eddyline.model.expression import Call, Expression, conjuncts, rename_refs
 from eddyline.plan.jtree.tree import JTree
 from eddyline.plan.lower import Lowered
 
@@ -25,7 +25,7 @@ def explain(lowered: Lowered, tree: JTree, more: Mapping[str, str] | None = None
         window = lowered.windows[position]
         kind = "table" if window is None else f"[{window}]"
         where = lowered.filters[position]
-        lines.append(f"  {lowered.aliases[position]}: {seat.source} {kind}" + (f" where {_text(where, own)}" if where is not None else ""))
+        lines.append(f"  {lowered.aliases[position]}: {seat.source} {kind}" + ("" if where is None else f" where {_all(where, own)}"))
     lines += _listed("join", (_text(e.condition, own) for e in lowered.equalities))
     lines += _listed("condition", (_text(e, own) for e in lowered.residuals))
     lines += _listed("select", (f"{_text(o.expression, own)} AS {o.name}" for o in lowered.outputs))
@@ -44,6 +44,13 @@ def explain(lowered: Lowered, tree: JTree, more: Mapping[str, str] | None = None
 
 def _text(expression: Expression, own: dict[str, str]) -> str:
     return str(rename_refs(expression, own))
+
+
+def _all(where: Expression, own: dict[str, str]) -> str:
+    """A filter as one would write it: a chain of ANDs needs no parentheses, an OR in it does."""
+    parts = conjuncts(where)
+    alone = len(parts) == 1
+    return " AND ".join(f"({_text(p, own)})" if not alone and isinstance(p, Call) and p.function == "or" else _text(p, own) for p in parts)
 
 
 def _listed(name: str, items: Iterable[str]) -> list[str]:

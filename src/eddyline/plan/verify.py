@@ -1,40 +1,110 @@
 """The laws of a plan, and warnings about what nothing bounds.
 
-Answer   `warnings_of` names references whose store can only grow; `verify` raises where a query breaks a law of its own form.
-         With `SET unbounded = 'error'` the warning is a refusal.
+Answer   `verify` raises where a query breaks a law of its own form, `verify_rewritten` where a rule made another query of it.
+         `warnings_of` names what can only grow; with `SET unbounded = 'error'` the warning is a refusal.
+Limits   Whether two conditions mean the same is not decided here: goldens run both.
 """
 
 from __future__ import annotations
 
 from eddyline.errors import Fault, PlanProblem
-from eddyline.model.expression import columns_of, refs_of
+from eddyline.model.datatypes import BOOLEAN
+from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, conjuncts, has_aggregate, refs_of, walk
 from eddyline.model.query import BoundQuery
 from eddyline.model.window import Unbounded
 
 
 def verify(query: BoundQuery) -> None:
-    """Every expression reads only references that are there: a rule that broke this is a fault of ours."""
+    """The laws that every bound query keeps: whoever broke one is at fault, not the user."""
     aliases = {reference.alias for reference in query.references}
-    for expression in (*query.where, *(o.expression for o in query.outputs), *query.group_by):
+    having = () if query.having is None else (query.having,)
+    for expression in (*query.where, *(o.expression for o in query.outputs), *query.group_by, *having):
         strange = refs_of(expression) - aliases
         if strange:
             raise Fault(f"query {query.name} reads {', '.join(sorted(strange))}, which is not in FROM", detail=str(expression))
-        assert all(alias in aliases for alias, _ in columns_of(expression))
+    for part in (*query.where, *having):
+        if part.type != BOOLEAN:
+            raise Fault(f"a condition of query {query.name} is {part.type}", detail=str(part))
+    for part in query.where:
+        if conjuncts(part) != (part,):
+            raise Fault(f"WHERE of query {query.name} is not split at AND", detail=str(part))
+    for part in (*query.where, *query.group_by):
+        if has_aggregate(part):
+            raise Fault(f"query {query.name} has an aggregate below its grouping", detail=str(part))
+    _verify_groups(query)
+
+
+def _verify_groups(query: BoundQuery) -> None:
+    """Above the grouping there are grouping expressions, aggregates and constants; all grouping expressions are selected."""
+    if not query.group_by and query.having is None and not any(has_aggregate(o.expression) for o in query.outputs):
+        return
+    selected = [o.expression for o in query.outputs]
+    for expression in (*selected, *(() if query.having is None else (query.having,))):
+        stray = _ungrouped(expression, query.group_by)
+        if stray is not None:
+            raise Fault(f"query {query.name} reads {stray} above its grouping", detail=str(expression))
+    for group in query.group_by:
+        if group not in selected:
+            raise Fault(f"query {query.name} groups by {group} and does not select it")
+
+
+def _ungrouped(e: Expression, groups: tuple[Expression, ...]) -> ColumnRef | None:
+    """A column that is neither grouped nor aggregated."""
+    if e in groups or isinstance(e, Aggregate):
+        return None
+    if isinstance(e, ColumnRef):
+        return e
+    found = (_ungrouped(arg, groups) for arg in (e.args if isinstance(e, Call) else ()))
+    return next((column for column in found if column is not None), None)
+
+
+def verify_rewritten(before: BoundQuery, after: BoundQuery) -> None:
+    """What no rule may touch is as it was: references, the names and types of outputs, grouping or none, emission, settings."""
+    laws = {
+        "name": (before.name, after.name),
+        "references": (before.references, after.references),
+        "outputs": ([(o.name, o.type) for o in before.outputs], [(o.name, o.type) for o in after.outputs]),
+        "number of groups": (bool(before.group_by), bool(after.group_by)),
+        "aggregation": (before.is_aggregate, after.is_aggregate),
+        "HAVING": (before.having is None, after.having is None),
+        "DISTINCT": (before.distinct, after.distinct),
+        "EMIT": (before.emit, after.emit),
+        "settings": (before.settings, after.settings),
+        "text": (before.text, after.text),
+    }
+    for what, (old, new) in laws.items():
+        if old != new:
+            raise Fault(f"the {what} changed", detail=f"{old} became {new}")
 
 
 def warnings_of(query: BoundQuery) -> list[str]:
-    """References whose store grows for ever.
+    """What grows for ever, one line each.
+
+    Two streams and more are joined through their stores, and a store without a window keeps every row. One stream alone needs no
+    store; an aggregate over it keeps its groups, which are bounded if there is one group only or buckets close.
 
     Raises:
         PlanProblem: there is one, and `SET unbounded = 'error'`.
     """
-    if len(query.streams) < 2 and not query.is_aggregate:
-        return []
     found = []
     for reference in query.streams:
-        if isinstance(reference.window, Unbounded):
-            text = f"query {query.name}: the store of {reference.source} ({reference.alias}) grows for ever, it has no window"
-            if query.settings.unbounded == "error":
-                raise PlanProblem(text, hint=f"write a window such as {reference.source} [RANGE 10 MINUTES], or SET unbounded = 'warn'")
-            found.append(text)
+        if not isinstance(reference.window, Unbounded):
+            continue
+        if len(query.streams) > 1:
+            what = f"the store of {reference.source} ({reference.alias})"
+        elif query.is_aggregate and query.emit.kind != "close" and _keeps_values(query):
+            what = f"what is kept of {reference.source} ({reference.alias}) per group"
+        else:
+            continue
+        text = f"query {query.name}: {what} grows for ever, it has no window"
+        if query.settings.unbounded == "error":
+            raise PlanProblem(text, hint=f"write a window such as {reference.source} [RANGE 10 MINUTES], or SET unbounded = 'warn'")
+        found.append(text)
     return found
+
+
+def _keeps_values(query: BoundQuery) -> bool:
+    """Whether an aggregate has ever more groups or distinct values to remember."""
+    parts = [*(o.expression for o in query.outputs), *(() if query.having is None else (query.having,))]
+    distinct = any(isinstance(x, Aggregate) and x.distinct for part in parts for x in walk(part))
+    return bool(query.group_by) or query.distinct or distinct

@@ -23,17 +23,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.errors import DataProblem
-from eddyline.kernels.order import ascends, rank_order
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.model.window import Rows
 from eddyline.operators.evaluate import Issues
 from eddyline.operators.intake import Intake, Released
-from eddyline.operators.join.combination import Combinations, concatenate
+from eddyline.operators.join.combination import Combinations, in_order
 from eddyline.operators.join.group import JoinConfig, JoinGroup, Tree
 from eddyline.operators.join.port import LONG_AGO, Membership
 from eddyline.operators.stream import ALWAYS, StreamState
-from eddyline.plan.lower import Lowered, lower
+from eddyline.plan.lower import Lowered
+from eddyline.plan.prepare import prepare
 from eddyline.plan.tree_choice import choose_tree, positions_of
 from eddyline.runtime.epoch import Arrival, Epoch, Outcome
 from eddyline.runtime.standing import StandingQuery, standing_query
@@ -94,7 +94,7 @@ class Pipeline:
 
     def add_query(self, query: BoundQuery, start: int = LONG_AGO, slot: int | None = None) -> StandingQuery:
         """Register a query; it sees the rows after `start`. A restored query gets the slot that it had."""
-        lowered = lower(query)
+        lowered = prepare(query)
         group = self._group_for(lowered)
         slot = group.free_slot() if slot is None else slot
         for position, window in enumerate(lowered.windows):
@@ -274,9 +274,7 @@ class Pipeline:
         return before + self._rows_before.get(source, self.intakes[source].released)
 
     def _deliver(self, group: JoinGroup, pieces: list[Combinations], part: Slice, outcome: Outcome) -> int:
-        rows = concatenate(pieces)
-        if not ascends(rows.stamp):
-            rows = rows.take(rank_order(rows.rank, part.first, part.rows))
+        rows = in_order(pieces, part.first, part.rows)
         for query in self.queries.values():
             if query.group is group:
                 outcome.results[query.name].extend(query.accept(rows, self.issues))

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from eddyline.kernels.order import ascends, merge_order, pick, rank_order
 from eddyline.state.columns import Ints
 
 #: Bits of a stamp that hold the position of the reference.
@@ -29,7 +30,8 @@ class Combinations:
     ids: dict[int, Ints]
     stamp: Ints
     clock: Ints
-    dead: Ints
+    #: None once nobody will ask: the combination is complete.
+    dead: Ints | None
     words: Words | None
 
     def __len__(self) -> int:
@@ -45,9 +47,20 @@ class Combinations:
             {r: ids[chosen] for r, ids in self.ids.items()},
             self.stamp[chosen],
             self.clock[chosen],
-            self.dead[chosen],
+            None if self.dead is None else self.dead[chosen],
             None if self.words is None else self.words[chosen],
         )
+
+
+def in_order(parts: Sequence[Combinations], lowest: int, span: int) -> Combinations:
+    """The parts as one, by the rank of the newest row; ranks lie in [lowest, lowest + span). There is at least one part."""
+    if len(parts) == 2 and parts[0].words is None and ascends(parts[0].stamp) and ascends(parts[1].stamp):
+        a, b = parts
+        chosen = merge_order(a.stamp, b.stamp)
+        ids = {r: pick(a.ids[r], b.ids[r], chosen) for r in a.ids}
+        return Combinations(ids, pick(a.stamp, b.stamp, chosen), pick(a.clock, b.clock, chosen), None, None)
+    rows = concatenate(parts)
+    return rows if ascends(rows.stamp) else rows.take(rank_order(rows.rank, lowest, span))
 
 
 def concatenate(parts: Sequence[Combinations]) -> Combinations:
@@ -55,10 +68,11 @@ def concatenate(parts: Sequence[Combinations]) -> Combinations:
     if len(parts) == 1:
         return parts[0]
     words = [p.words for p in parts if p.words is not None]
+    deaths = [p.dead for p in parts if p.dead is not None]
     return Combinations(
         {r: np.concatenate([p.ids[r] for p in parts]) for r in parts[0].ids},
         np.concatenate([p.stamp for p in parts]),
         np.concatenate([p.clock for p in parts]),
-        np.concatenate([p.dead for p in parts]),
+        np.concatenate(deaths) if deaths else None,
         np.concatenate(words) if words else None,
     )

@@ -179,7 +179,7 @@ class JoinGroup:
         for node, kept in self.nodes:
             began = perf_counter()
             new = [self._fresh(one, fresh, made) for one in node.inputs]
-            pieces = list(node.produce(new, rows_seen))
+            pieces = list(node.produce(new, rows_seen, kept is not None))
             if kept is None:
                 results = pieces
             elif pieces:

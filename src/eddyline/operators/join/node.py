@@ -78,6 +78,8 @@ class Step:
     probe_keys: tuple[tuple[int, str], ...]
     verify: tuple[Equality, ...]
     conditions: tuple[Predicate, ...] = field(default=())
+    #: How many pairs a probing row gives, as seen lately: sizes the next portion.
+    pairs_per_row: float = 64.0
 
 
 RowsSeen = Callable[[int, Ints], Ints]
@@ -167,15 +169,18 @@ class JoinNode:
 
     # -- an epoch
 
-    def produce(self, fresh: list[Combinations | None], rows_seen: RowsSeen) -> Iterator[Combinations]:
-        """All combinations whose newest row is among the fresh ones. `fresh[i]`: what is new in input i, or None."""
+    def produce(self, fresh: list[Combinations | None], rows_seen: RowsSeen, keeps: bool) -> Iterator[Combinations]:
+        """All combinations whose newest row is among the fresh ones. `fresh[i]`: what is new in input i, or None.
+
+        `keeps`: the combinations will be stored, so somebody will ask when they die.
+        """
         for origin, rows in enumerate(fresh):
             if rows is None or not len(rows):
                 continue
             self.counters.rows_in += len(rows)
             rows = self.policy.admit(self, origin, rows)
             steps = self.steps(origin, self.policy.route(self, origin))
-            yield from self._extend(rows, origin, steps, 0, rows_seen)
+            yield from self._extend(rows, origin, steps, 0, rows_seen, keeps)
 
     def everything(self) -> Iterator[Combinations]:
         """All combinations of rows that are live now, whatever their age: how intermediate stores are rebuilt.
@@ -187,33 +192,36 @@ class JoinNode:
         ids = np.arange(one.store.first, one.store.end)
         words = one.words(ids)
         rows = Combinations(one.expand(ids), np.full(len(ids), np.iinfo(np.int64).max), np.full(len(ids), 0), one.deaths(ids), words)
-        for made in self._extend(rows, origin, self.steps(origin, self.orders[origin]), 0, None):
+        for made in self._extend(rows, origin, self.steps(origin, self.orders[origin]), 0, None, True):
             made.stamp = np.max([self.bases[r].port.stamps(self.bases[r].store.at("seq", made.ids[r])) for r in made.ids], axis=0)
             newest = [np.where(self.bases[r].stream.is_table, -FOREVER, self.bases[r].store.at("ts", made.ids[r])) for r in made.ids]
             made.clock = np.max(newest, axis=0)
             yield made
 
-    def _extend(self, rows: Combinations, origin: int, steps: list[Step], at: int, rows_seen: RowsSeen | None) -> Iterator[Combinations]:
+    def _extend(self, rows: Combinations, origin: int, steps: list[Step], at: int, rows_seen: RowsSeen | None, keeps: bool) -> Iterator[Combinations]:
         if at == len(steps):
             self.counters.rows_out += len(rows)
             yield rows
             return
         step = steps[at]
-        begin = 0
         self.counters.probes += len(rows)
         limits, floors = self._bounds(step, rows, rows_seen)
         hashes = combined([self.bases[r].store.at(key, rows.ids[r]) for r, key in step.probe_keys]) if step.probe_keys else limits
+        begin = 0
         while begin < len(rows):
-            probed = begin
-            left, right, begin, visited = self._probe(step, hashes, limits, floors, begin)
+            stop = min(len(rows), begin + int(_PAIRS_AT_ONCE / max(step.pairs_per_row, 1.0)) + 1)
+            part = slice(begin, stop)
+            left, right, visited = self._probe(step, hashes[part], limits[part], floors[part])
             self.counters.visited += visited
-            made = self._join(rows, left, right, step, rows_seen)
-            self.policy.observed(self, origin, step.input, begin - probed, len(made))
+            step.pairs_per_row = max(len(left) / (stop - begin), step.pairs_per_row / 2)
+            made = self._join(rows, left + begin if begin else left, right, step, rows_seen, keeps)
+            self.policy.observed(self, origin, step.input, stop - begin, len(made))
+            begin = stop
             if not len(made):
                 continue
             if len(made.ids) < self.total:
                 self.counters.partials += len(made)
-            yield from self._extend(made, origin, steps, at + 1, rows_seen)
+            yield from self._extend(made, origin, steps, at + 1, rows_seen, keeps)
 
     def _bounds(self, step: Step, rows: Combinations, rows_seen: RowsSeen | None) -> tuple[Ints, Ints]:
         if rows_seen is None:
@@ -221,22 +229,21 @@ class JoinNode:
         one = self.inputs[step.input]
         return one.limits(rows.stamp), one.floors(rows.clock)
 
-    def _probe(self, step: Step, hashes: Ints, limits: Ints, floors: Ints, begin: int) -> tuple[Ints, Ints, int, int]:
+    def _probe(self, step: Step, hashes: Ints, limits: Ints, floors: Ints) -> tuple[Ints, Ints, int]:
         one = self.inputs[step.input]
         store = one.store
         order, dead = store.marks[one.order], store.marks[one.death]
         if step.index is None or self.loop:
             keys = store.marks[step.index] if step.index is not None else order
             return probe_kernels.probe_scan(  # type: ignore[no-any-return]
-                hashes, limits, floors, begin, _PAIRS_AT_ONCE, step.index is not None, keys, order, dead, store.base, store.first, store.end
+                hashes, limits, floors, step.index is not None, keys, order, dead, store.base, store.first, store.end
             )
         index = store.indexes[step.index]
         return probe_kernels.probe_chains(  # type: ignore[no-any-return]
-            hashes, limits, floors, begin, _PAIRS_AT_ONCE, index.heads, index.back, index.keys, order, dead, store.base, store.first,
-            one.in_time_order,
-        )  # fmt: skip
+            hashes, limits, floors, index.heads, index.back, index.keys, order, dead, store.base, store.first, one.in_time_order
+        )
 
-    def _join(self, rows: Combinations, left: Ints, right: Ints, step: Step, rows_seen: RowsSeen | None) -> Combinations:
+    def _join(self, rows: Combinations, left: Ints, right: Ints, step: Step, rows_seen: RowsSeen | None, keeps: bool) -> Combinations:
         """The pairs that stand up to everything else: counted windows, lineage, verification, residual conditions."""
         one = self.inputs[step.input]
         added = one.expand(right)
@@ -244,7 +251,7 @@ class JoinNode:
             {**{r: ids[left] for r, ids in rows.ids.items()}, **added},
             rows.stamp[left],
             rows.clock[left],
-            np.minimum(rows.dead[left], one.deaths(right)),
+            np.minimum(rows.dead[left], one.deaths(right)) if keeps and rows.dead is not None else None,
             _both(None if rows.words is None else rows.words[left], one.words(right)),
         )
         if rows_seen is not None:

@@ -77,6 +77,7 @@ class BoxTable:
         self.term_column = Growing(np.int64)
         self.term_box = Growing(np.int64)
         self.term_interval = Growing(np.int64, 0)
+        self.interval_box = Growing(np.int64)
         self.low = Growing(np.int64)
         self.high = Growing(np.int64)
         #: Which expressions belong to which boxes, by box.
@@ -174,6 +175,7 @@ class BoxTable:
         for low, high in self._ranges(column, values):
             self.low.append(low)
             self.high.append(high)
+            self.interval_box.append(box)
         self.term_column.append(column)
         self.term_box.append(box)
         self.term_interval.append(self.low.size)
@@ -222,6 +224,7 @@ class BoxTable:
         self.term_interval.assign(np.concatenate(([0], np.cumsum(intervals[keep_term]))))
         self.term_column.assign(places)
         self.term_box.assign(renumbered[self.term_box.view[keep_term]])
+        self.interval_box.assign(renumbered[self.interval_box.view[keep_interval]])
         self.low.assign(self.low.view[keep_interval])
         self.high.assign(self.high.view[keep_interval])
         self.has_rest.assign(self.has_rest.view[alive])

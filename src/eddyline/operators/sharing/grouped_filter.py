@@ -7,14 +7,14 @@ State    The boxes of all predicates (`boxes`) and their ranges in search order 
          A large batch is sorted once per column and all ranges are looked up in it; a small one is looked up row by row
          in a tree of ranges. A box with several columns starts from the one that lets the fewest rows of this batch pass.
 Limits   Expressions that are no set of values of a column are evaluated once each, over the rows that still need them.
-         Cost beyond that: rows, ranges and matches, each once; no bit set as wide as the number of queries.
+         Cost beyond that: rows, ranges and matches, each once. Pairs take 8 bytes per match: for slots that want nearly all
+         rows ask for words.
 Reading  PAPERS, section 3: the grouped filters of CACQ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Protocol
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ import pyarrow as pa
 from eddyline.kernels.bitsets import full_set, set_pairs, words_for
 from eddyline.kernels.intervals import choose_leads, collect_pairs, confirm_pairs, ordered_rows
 from eddyline.model.expression import Expression
-from eddyline.operators.evaluate import compile_predicate
+from eddyline.operators.evaluate import Issues, Predicate, compile_predicate
 from eddyline.operators.sharing.boxes import BoxTable
 from eddyline.operators.sharing.column_keys import number_keys, validity
 from eddyline.operators.sharing.interval_index import IntervalIndex
@@ -34,15 +34,6 @@ _RANGES_PER_ROW = 64
 _CANDIDATES = 1 << 20
 
 Columns = Mapping[str, pa.Array]
-
-
-class Compiled(Protocol):
-    """A compiled predicate."""
-
-    @property
-    def columns(self) -> Iterable[tuple[str, str]]: ...
-
-    def __call__(self, columns: Mapping[tuple[str, str], pa.Array], rows: int, /) -> np.ndarray: ...
 
 
 class GroupedFilter:
@@ -58,10 +49,12 @@ class GroupedFilter:
     [(0, 1), (1, 0), (1, 1)]
     """
 
-    def __init__(self) -> None:
+    def __init__(self, issues: Issues | None = None) -> None:
+        #: Counts values that an expression could not compute.
+        self._issues = issues
         self._table = BoxTable()
         self._index = IntervalIndex(self._table)
-        self._compiled: dict[int, Compiled] = {}
+        self._compiled: dict[int, Predicate] = {}
 
     def add(self, slot: int, predicate: Expression | None, alias: str) -> None:
         """A slot that wants the rows for which a predicate over the columns of `alias` is true; None: all rows."""
@@ -142,8 +135,11 @@ class GroupedFilter:
 
     def _search_sorted(self, keys: np.ndarray, valid: np.ndarray, bits: int, label: np.ndarray) -> np.ndarray:
         table, rows = self._table, keys.shape[1]
+        # Boxes of one term are done in one go; the others wait for the orders of all columns, to start from the best.
+        waiting = np.where(np.diff(table.box_term.view) == 1, -1, label)
         order = np.empty(keys.shape, np.int64)
         start, stop = np.empty(table.low.size, np.int64), np.empty(table.low.size, np.int64)
+        found: list[np.ndarray] = []
         for column in range(keys.shape[0]):
             if valid[column].all():
                 order[column], ordered = ordered_rows(keys[column])
@@ -152,21 +148,27 @@ class GroupedFilter:
                 places, ordered = ordered_rows(keys[column, present])
                 order[column, : present.size] = present[places]
                 order[column, present.size :] = np.flatnonzero(~valid[column])
+            found += self._index.sweep(column, ordered, order[column], label, bits)
             self._index.ranges(column, ordered, rows, start, stop)
-        lead, amount = np.empty(label.size, np.int64), np.empty(label.size, np.int64)
+        self._index.observe(keys, valid)
+        if (waiting >= 0).any():
+            found += self._search_waiting(keys, valid, bits, waiting, order, start, stop)
+        return found[0] if len(found) == 1 else np.concatenate(found) if found else np.empty(0, np.int64)
+
+    def _search_waiting(
+        self, keys: np.ndarray, valid: np.ndarray, bits: int, label: np.ndarray, order: np.ndarray, start: np.ndarray, stop: np.ndarray
+    ) -> list[np.ndarray]:
+        """The pairs of boxes of no term or several."""
+        table = self._table
         box_term, term_column, term_interval = table.box_term.view, table.term_column.view, table.term_interval.view
         low, high = table.low.view, table.high.view
-        most = choose_leads(label, box_term, term_interval, low, high, start, stop, rows, lead, amount)
-        self._index.observe(keys, valid)
-        # Boxes of one term need no second look, and get their label at once.
-        name = label if most <= 1 else np.arange(label.size)
+        lead, amount = np.empty(label.size, np.int64), np.empty(label.size, np.int64)
+        choose_leads(label, box_term, term_interval, low, high, start, stop, keys.shape[1], lead, amount)
         found, box = [], 0
         while box < label.size:
-            pairs, box = collect_pairs(name, lead, amount, term_column, term_interval, start, stop, order, bits, box, _CANDIDATES)
-            if most > 1:
-                pairs = confirm_pairs(pairs, label, lead, box_term, term_column, term_interval, low, high, keys, valid, bits)
-            found.append(pairs)
-        return found[0] if len(found) == 1 else np.concatenate(found)
+            pairs, box = collect_pairs(lead, amount, term_column, term_interval, start, stop, order, bits, box, _CANDIDATES)
+            found.append(confirm_pairs(pairs, label, lead, box_term, term_column, term_interval, low, high, keys, valid, bits))
+        return found
 
     def _search_tree(self, keys: np.ndarray, valid: np.ndarray, bits: int, label: np.ndarray) -> np.ndarray:
         bare = (label >= 0) & (np.diff(self._table.box_term.view) == 0)
@@ -204,7 +206,7 @@ class GroupedFilter:
         parts += [(slot[box] << bits) | found for box, found in open_rows.items()]
         return np.concatenate(parts)
 
-    def _test(self, number: int) -> Compiled:
+    def _test(self, number: int) -> Predicate:
         test = self._compiled.get(number)
         if test is None:
             test = self._compiled[number] = compile_predicate(self._table.expressions[number])
@@ -215,10 +217,10 @@ class GroupedFilter:
         test = self._test(number)
         inputs = {(SELF, name): _whole(columns[name]) for _, name in test.columns}
         if needed is None or 4 * needed.size > rows:
-            return test(inputs, rows)
+            return test(inputs, rows, self._issues)
         true = np.zeros(rows, np.bool_)
         places = pa.array(needed)
-        true[needed] = test({name: values.take(places) for name, values in inputs.items()}, needed.size)
+        true[needed] = test({name: values.take(places) for name, values in inputs.items()}, needed.size, self._issues)
         return true
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from eddyline.kernels.intervals import build_tree, choose_leads, confirm_pairs, cover_ranges, ordered_rows, stab_pairs
+from eddyline.kernels.intervals import build_tree, choose_leads, confirm_pairs, cover_ranges, ordered_rows, stab_pairs, sweep_pairs
 from eddyline.operators.sharing.boxes import BoxTable
 
 #: Rows that the choice of leads looks back at.
@@ -25,7 +25,8 @@ class IntervalIndex:
         #: How much of the table the orders cover.
         self._intervals = 0
         self._by_low = np.empty(0, np.int64)
-        self._column_from = np.zeros(1, np.int64)
+        #: Where in `_by_low` each group begins (see `_groups`).
+        self._group_from = np.zeros(1, np.int64)
         self._tree: _Tree | None = None
         self._sample: _Sample | None = None
         #: Candidates that the tree gave and that were in vain, since it was built.
@@ -35,18 +36,28 @@ class IntervalIndex:
     def nbytes(self) -> int:
         return self._by_low.nbytes + (self._tree.nbytes if self._tree is not None else 0)
 
+    def sweep(self, column: int, ordered: np.ndarray, order: np.ndarray, label: np.ndarray, bits: int) -> list[np.ndarray]:
+        """The (label, row) pairs of a sorted batch, for boxes whose only term is on this column."""
+        table = self._table
+        low, high, boxes = table.low.view, table.high.view, table.interval_box.view
+        return [sweep_pairs(ordered, order, low, high, which, boxes, label, bits) for which in self._parts(column, alone=True)]
+
     def ranges(self, column: int, ordered: np.ndarray, rows: int, start: np.ndarray, stop: np.ndarray) -> None:
-        """Where in a sorted batch the ranges of a column begin and end."""
+        """Where in a sorted batch the ranges of a column begin and end, for boxes of several terms."""
+        for which in self._parts(column, alone=False):
+            cover_ranges(ordered, self._table.low.view, self._table.high.view, which, rows, start, stop)
+
+    def _parts(self, column: int, alone: bool) -> list[np.ndarray]:
+        """The ranges of a column whose boxes have one term, or several: those in order, and those added since."""
         table = self._table
         self._refresh()
-        low, high = table.low.view, table.high.view
-        if column + 1 < self._column_from.size:
-            cover_ranges(ordered, low, high, self._by_low[self._column_from[column] : self._column_from[column + 1]], rows, start, stop)
-        if self._intervals < low.size:
-            first = int(np.searchsorted(table.term_interval.view, self._intervals))
-            counts = np.diff(table.term_interval.view[first:])
-            tail = self._intervals + np.flatnonzero(np.repeat(table.term_column.view[first:] == column, counts))
-            cover_ranges(ordered, low, high, tail, rows, start, stop)
+        group = 2 * column + alone
+        parts = []
+        if group + 1 < self._group_from.size:
+            parts.append(self._by_low[self._group_from[group] : self._group_from[group + 1]])
+        if self._intervals < table.low.size:
+            parts.append(self._intervals + np.flatnonzero(_groups(table, self._intervals) == group))
+        return [part for part in parts if part.size]
 
     def pairs(self, label: np.ndarray, keys: np.ndarray, valid: np.ndarray, bits: int) -> np.ndarray:
         """The (label, row) pairs of a small batch."""
@@ -60,7 +71,7 @@ class IntervalIndex:
             or table.slot.size - self._tree.boxes > max(64, self._tree.boxes // 16)
             or self._in_vain > 16 * table.slot.size + 4096
         ):
-            self._tree = _Tree(table, self._by_low, self._intervals, self._sample)
+            self._tree = _Tree(table, self._sample)
             self._in_vain = 0
         tree = self._tree
         found = stab_pairs(
@@ -89,10 +100,18 @@ class IntervalIndex:
             self._intervals = -1
         if table.low.size - self._intervals <= max(256, self._intervals // 16) and self._intervals >= 0:
             return
-        columns = np.repeat(table.term_column.view, np.diff(table.term_interval.view))
-        self._by_low = np.lexsort((table.low.view, columns))
-        self._column_from = np.searchsorted(columns[self._by_low], np.arange(len(table.columns) + 1))
+        groups = _groups(table, 0)
+        self._by_low = np.lexsort((table.low.view, groups))
+        self._group_from = np.searchsorted(groups[self._by_low], np.arange(2 * len(table.columns) + 1))
         self._intervals = table.low.size
+
+
+def _groups(table: BoxTable, first: int) -> np.ndarray:
+    """Of each range from `first` on: twice its column, plus one where its box has no other term."""
+    term = int(np.searchsorted(table.term_interval.view, first))
+    columns = np.repeat(table.term_column.view[term:], np.diff(table.term_interval.view[term:]))
+    boxes = table.interval_box.view[first:]
+    return 2 * columns + (table.box_term.view[boxes + 1] - table.box_term.view[boxes] == 1)
 
 
 class _Sample:
@@ -118,12 +137,11 @@ class _Sample:
 class _Tree:
     """The ranges of the leading terms, by column and low end, with the highest high end of each part."""
 
-    def __init__(self, table: BoxTable, by_low: np.ndarray, ordered_upto: int, sample: _Sample):
+    def __init__(self, table: BoxTable, sample: _Sample):
         self.boxes = table.slot.size
         low, high, term_interval = table.low.view, table.high.view, table.term_interval.view
         owner = np.repeat(np.arange(table.term_column.size), np.diff(term_interval))
-        if ordered_upto < low.size:
-            by_low = np.lexsort((low, table.term_column.view[owner]))
+        by_low = np.lexsort((low, table.term_column.view[owner]))
         self.lead = self._leads(table, sample, by_low, owner)
         chosen = by_low[self.lead[table.term_box.view[owner[by_low]]] == owner[by_low]]
         null = low[chosen] > high[chosen]

@@ -59,7 +59,16 @@ class Layout:
 
     @cached_property
     def counted(self) -> frozenset[str]:
-        """The streams whose rows must be numbered over all shards."""
+        """The streams that a ROWS window reads, numbered by the event times of all their rows, which every shard is told."""
+        return self._read_by_rows - self.whole
+
+    @cached_property
+    def whole(self) -> frozenset[str]:
+        """The same with a `sequence`: times do not tell the order of rows of equal time, so every shard sees every row."""
+        return frozenset(stream.name for stream in self.streams if stream.sequence is not None) & self._read_by_rows
+
+    @cached_property
+    def _read_by_rows(self) -> frozenset[str]:
         return frozenset(r.source for query in self.queries for r in query.references if isinstance(r.window, Rows))
 
 

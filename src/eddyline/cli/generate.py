@@ -1,0 +1,86 @@
+"""`eddyline generate auction|sensors|clique|orders`: synthetic streams as parquet files.
+
+Answer   Writes the files and prints the statements that read them, ready to paste into a job file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+
+from eddyline.connectors import generate
+from eddyline.connectors.draws import Shape
+
+#: Per kind: the function, its help, and its own options (name, type, default, help).
+KINDS: dict[str, tuple[Callable[..., generate.Generated], str, tuple[tuple[str, type, float, str], ...]]] = {
+    "auction": (
+        generate.auction,
+        "auctions with closing times, bids, and a table of categories",
+        (
+            ("bids_per_auction", float, 10.0, "bids per auction, on average; --rate counts bids"),
+            ("open_seconds", float, 300.0, "how long an auction is open, on average"),
+            ("categories", int, 10, "different categories"),
+            ("sellers", int, 1_000, "different sellers"),
+            ("bidders", int, 10_000, "different bidders"),
+        ),
+    ),
+    "sensors": (
+        generate.sensors,
+        "temperature, humidity and light per location",
+        (("locations", int, 100, "different locations"),),
+    ),
+    "clique": (
+        generate.clique,
+        "sources a, b, c, … with one column per pair of them",
+        (
+            ("sources", int, 4, "how many sources"),
+            ("dmax", int, 200, "values are uniform from 1 to this"),
+            ("last_factor", int, 1, "the last source draws from a domain so many times larger"),
+        ),
+    ),
+    "orders": (
+        generate.orders,
+        "events of the order-fulfilment workflow, many traces interleaved",
+        (
+            ("concurrent", int, 1_000, "traces open at a time"),
+            ("quotes", int, 3, "repetitions of GenerateQuote"),
+            ("local", float, 0.5, "share of traces that use local stock: patterns with remote stock fail there"),
+            ("cancelled", float, 0.2, "share of traces that end with CancelOrder"),
+            ("rejected", float, 0.05, "share of traces that are rejected at once"),
+            ("broken", float, 0.0, "share of traces that break the order of quotes"),
+            ("values", int, 400, "different values of each attribute"),
+        ),
+    ),
+}
+_RATES = {"clique": (1.0, 18_000.0)}
+
+
+def add_parser(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser("generate", help="write synthetic streams", description=__doc__.splitlines()[0])
+    kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
+    for kind, (_, text, options) in KINDS.items():
+        one = kinds.add_parser(kind, help=text, description=text, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+        rate, seconds = _RATES.get(kind, (100.0, 600.0))
+        one.add_argument("--out", required=True, metavar="DIR", help="folder for the files", default=argparse.SUPPRESS)
+        one.add_argument("--rate", type=float, default=rate, help="rows per second of event time, per stream")
+        one.add_argument("--seconds", type=float, default=seconds, help="length in event time")
+        one.add_argument("--seed", type=int, default=0, help="the same seed gives the same rows")
+        one.add_argument("--skew", type=float, default=0.0, help="Zipf exponent of keys; 0: uniform")
+        one.add_argument("--disorder", type=float, default=0.0, help="rows come up to so many seconds behind the newest")
+        one.add_argument("--late", type=float, default=0.0, help="share of rows that come later than that")
+        one.add_argument("--burst", type=float, help="Pareto shape of the gaps between rows, above 1; none: even gaps")
+        one.add_argument("--files", type=int, default=1, help="files per stream")
+        for name, kind_of, default, help_text in options:
+            one.add_argument(f"--{name.replace('_', '-')}", type=kind_of, default=default, help=help_text)
+        one.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    function, _, options = KINDS[args.kind]
+    shape = Shape(args.rate, args.seconds, args.seed, args.skew, args.disorder, args.late, args.burst, args.files)
+    done = function(args.out, shape, **{name: getattr(args, name) for name, *_ in options})
+    for name, count in done.rows.items():
+        print(f"{name}: {count:,} rows in {done.paths[name]}", file=sys.stderr)
+    print("\n".join(done.statements))
+    return 0

@@ -1,0 +1,84 @@
+"""Constants computed once, and not again for every row.
+
+Answer   A sub-expression that reads no column becomes the literal it evaluates to, everywhere in the query.
+Limits   Left as written: what cannot be computed (overflow, a failed CAST; the row that asks for it is counted), and what
+         Python's equality cannot tell (-0.0) or cannot find again (NaN), because groups are found by comparing expressions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import copysign, isnan
+
+import pyarrow as pa
+
+from eddyline.model.expression import Aggregate, Call, Expression, Literal
+from eddyline.model.query import BoundQuery, Output
+from eddyline.operators.evaluate import Issues, compile_expression
+
+
+def fold_constants(query: BoundQuery) -> BoundQuery:
+    """The query with every constant sub-expression computed.
+
+    >>> from eddyline.language import bind_script
+    >>> job = bind_script('''
+    ...     CREATE STREAM bids (price DOUBLE, ts TIMESTAMP) WITH (time = 'ts');
+    ...     CREATE QUERY dear AS SELECT price FROM bids WHERE price > 10.0 * 2.5;
+    ... ''')
+    >>> str(fold_constants(job.queries[0]).where[0])
+    'bids.price > 25.0'
+    """
+    return replace(
+        query,
+        where=tuple(folded(part) for part in query.where),
+        outputs=tuple(Output(o.name, folded(o.expression)) for o in query.outputs),
+        # What two grouping expressions have become the same counts once, as when they are written the same.
+        group_by=tuple(dict.fromkeys(folded(e) for e in query.group_by)),
+        having=None if query.having is None else folded(query.having),
+    )
+
+
+def folded(e: Expression) -> Expression:
+    """The expression with its largest constant parts computed."""
+    seen, constant = _inside(e)
+    return _computed(seen) if constant else seen
+
+
+def _inside(e: Expression) -> tuple[Expression, bool]:
+    """The expression with the constants in it computed, and whether it is one itself; then nothing in it was touched."""
+    if isinstance(e, Literal):
+        return e, True
+    if isinstance(e, Aggregate):
+        return (e if e.arg is None else replace(e, arg=folded(e.arg))), False
+    if not isinstance(e, Call):
+        return e, False
+    parts = [_inside(a) for a in e.args]
+    if all(constant for _, constant in parts):
+        return e, True
+    return replace(e, args=tuple(_computed(part) if constant else part for part, constant in parts)), False
+
+
+def _computed(e: Expression) -> Expression:
+    """The literal that a constant expression comes to; where it has none, the same with its parts computed."""
+    if not isinstance(e, Call):
+        return e
+    issues = Issues()
+    array = compile_expression(e)({}, 1, issues)
+    value = _plain(array)
+    if issues.total or _is_hard_to_compare(value):
+        return replace(e, args=tuple(_computed(a) for a in e.args))
+    return Literal(value, e.type)
+
+
+def _plain(array: pa.Array) -> object:
+    """The one value of an array in the form that literals have: times are whole numbers."""
+    if pa.types.is_timestamp(array.type):
+        array = array.cast(pa.int64())
+    elif pa.types.is_date32(array.type):
+        array = array.cast(pa.int32())
+    value: object = array[0].as_py()
+    return value
+
+
+def _is_hard_to_compare(value: object) -> bool:
+    return isinstance(value, float) and (isnan(value) or (value == 0 and copysign(1, value) < 0))

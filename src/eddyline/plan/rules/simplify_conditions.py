@@ -1,0 +1,80 @@
+"""Conditions without what does not decide anything.
+
+Answer   TRUE and repeated conjuncts are dropped; a conjunct that is FALSE or NULL, or two that leave a column no value, leave
+         one FALSE in place of all filters. Inside AND, OR and NOT the same is done as far as three-valued logic allows.
+Limits   HAVING keeps its place even when it is TRUE. Inside a grouping expression nothing is touched. Terms that are no longer
+         asked no longer count the values that they could not compute.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from eddyline.model.datatypes import BOOLEAN
+from eddyline.model.expression import Call, Expression, Literal, conjunction, conjuncts
+from eddyline.model.query import BoundQuery
+from eddyline.plan.rules.ranges import contradict
+from eddyline.plan.rules.terms import FALSE, TRUE, UNKNOWN, disjunction, disjuncts, with_nothing, without_repeats
+
+_OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "is_null": "is_not_null", "is_not_null": "is_null"}
+_NULL_OF_NULL = frozenset(("=", "<>", "<", "<=", ">", ">=", "like", "ilike"))
+
+
+def simplify_conditions(query: BoundQuery) -> BoundQuery:
+    """The query with WHERE and HAVING made shorter.
+
+    >>> from eddyline.language import bind_script
+    >>> job = bind_script('''
+    ...     CREATE STREAM bids (price DOUBLE, ts TIMESTAMP) WITH (time = 'ts');
+    ...     CREATE QUERY dear AS SELECT price FROM bids WHERE price > 10.0 AND TRUE AND NOT price <= 10.0;
+    ... ''')
+    >>> [str(part) for part in simplify_conditions(job.queries[0]).where]
+    ['bids.price > 10.0']
+    """
+    having = None if query.having is None else _simple(query.having, True, query.group_by)
+    parts = without_repeats(term for part in query.where for term in conjuncts(_simple(part, True, ())))
+    query = replace(query, where=tuple(part for part in parts if part != TRUE), having=having)
+    if FALSE in parts or contradict(parts):
+        return with_nothing(query)
+    return query
+
+
+def _simple(e: Expression, as_filter: bool, fixed: tuple[Expression, ...]) -> Expression:
+    """`as_filter`: only whether it holds matters, so NULL may be FALSE. `fixed` expressions stay as they are."""
+    if e in fixed or not isinstance(e, Call):
+        return FALSE if as_filter and _is_unknown(e) else e
+    if e.function in ("and", "or"):
+        return _joined(e.function, [_simple(a, as_filter, fixed) for a in e.args], fixed)
+    whole = replace(e, args=tuple(_simple(a, False, fixed) for a in e.args))
+    if whole.function == "not":
+        return _simple_negation(whole, fixed)
+    if whole.function in _NULL_OF_NULL and any(_is_unknown(a) for a in whole.args):
+        return FALSE if as_filter else UNKNOWN
+    return whole
+
+
+def _joined(function: str, args: list[Expression], fixed: tuple[Expression, ...]) -> Expression:
+    """The AND or OR of simple parts: one FALSE (or TRUE) decides, a TRUE (or FALSE) says nothing."""
+    apart = conjuncts if function == "and" else disjuncts
+    decides, neutral = (FALSE, TRUE) if function == "and" else (TRUE, FALSE)
+    terms = without_repeats(term for arg in args for term in ((arg,) if arg in fixed else apart(arg)))
+    if decides in terms:
+        return decides
+    rest = tuple(term for term in terms if term != neutral)
+    return conjunction(rest) if function == "and" else disjunction(rest)
+
+
+def _simple_negation(e: Call, fixed: tuple[Expression, ...]) -> Expression:
+    (arg,) = e.args
+    if isinstance(arg, Literal):
+        return UNKNOWN if arg.value is None else FALSE if arg.value else TRUE
+    if not isinstance(arg, Call) or arg in fixed:
+        return e
+    if arg.function == "not":
+        return arg.args[0]
+    # Values of one type are totally ordered, NaN included, and NULL stays NULL under both.
+    return Call(_OPPOSITE[arg.function], arg.args, BOOLEAN) if arg.function in _OPPOSITE else e
+
+
+def _is_unknown(e: Expression) -> bool:
+    return isinstance(e, Literal) and e.value is None

@@ -1,0 +1,66 @@
+"""The terms of a condition: taking them apart, telling them apart, and putting them together again.
+
+Answer   `key_of` is equal for expressions that say the same, and only for those; Python's own equality takes 0.0 for -0.0.
+         `disjuncts` and `disjunction` are to OR what `conjuncts` and `conjunction` are to AND.
+Limits   Two terms say the same when they are written the same after binding; `a.x = b.x` and `b.x = a.x` are two terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import replace
+
+from eddyline.model.datatypes import BOOLEAN
+from eddyline.model.expression import Aggregate, Call, Expression, Literal, refs_of
+from eddyline.model.query import BoundQuery
+
+TRUE = Literal(True, BOOLEAN)
+FALSE = Literal(False, BOOLEAN)
+UNKNOWN = Literal(None, BOOLEAN)
+
+
+def key_of(e: Expression) -> Hashable:
+    """Something to compare and hash in place of the expression."""
+    if isinstance(e, Literal):
+        return e.type, repr(e.value)
+    if isinstance(e, Call):
+        return e.function, e.type, tuple(key_of(a) for a in e.args)
+    if isinstance(e, Aggregate):
+        return e.function, e.distinct, e.type, None if e.arg is None else key_of(e.arg)
+    return e
+
+
+def without_repeats(terms: Iterable[Expression]) -> tuple[Expression, ...]:
+    """Each term once, where it first stands."""
+    found: dict[Hashable, Expression] = {}
+    for term in terms:
+        found.setdefault(key_of(term), term)
+    return tuple(found.values())
+
+
+def disjuncts(e: Expression) -> tuple[Expression, ...]:
+    """The alternatives of an OR, in order.
+
+    >>> len(disjuncts(Call("or", (TRUE, Call("or", (FALSE, UNKNOWN), BOOLEAN)), BOOLEAN)))
+    3
+    """
+    if isinstance(e, Call) and e.function == "or":
+        return tuple(part for arg in e.args for part in disjuncts(arg))
+    return (e,)
+
+
+def disjunction(terms: Iterable[Expression]) -> Expression:
+    """The OR of the terms; FALSE of none."""
+    whole: Expression | None = None
+    for term in terms:
+        whole = term if whole is None else Call("or", (whole, term), BOOLEAN)
+    return FALSE if whole is None else whole
+
+
+def with_nothing(query: BoundQuery) -> BoundQuery:
+    """The query whose WHERE never holds.
+
+    One FALSE takes the place of all filters. Conditions between references stay: without them the join below would still
+    make the cross product of the references that the FALSE does not reach.
+    """
+    return replace(query, where=(FALSE, *(part for part in query.where if len(refs_of(part)) > 1)))

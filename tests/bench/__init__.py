@@ -1,0 +1,1 @@
+"""The benchmarks are tools that we trust: they are tested like the engine."""

@@ -1,0 +1,72 @@
+"""Streams, files and queries that the tests of this folder share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from eddyline.model.datatypes import BIGINT, BOOLEAN, TIMESTAMP
+from eddyline.model.expression import Call, ColumnRef, Expression
+from eddyline.model.query import BoundQuery, Output, Reference
+from eddyline.model.schema import Column, Schema, Stream
+from eddyline.model.window import Range, Window
+from eddyline.plan.shares import route_all
+from eddyline.runtime.spark.layout import Layout
+from tests.spark.echo import EchoEngine
+
+SCHEMA = Schema((Column("k", BIGINT), Column("v", BIGINT), Column("ts", TIMESTAMP)))
+
+
+def stream(name: str, position: int, folder: Path | None = None, **options: str) -> Stream:
+    if folder is not None:
+        options = {"path": str(folder / name), "format": "parquet", **options}
+    return Stream(name, SCHEMA, "ts", position=position, options=options)
+
+
+def rows(first: int, count: int, seed: int = 0) -> pa.Table:
+    """Rows whose `v` numbers them, one per millisecond."""
+    v = np.arange(first, first + count)
+    k = np.random.default_rng([seed, first]).integers(0, 50, count)
+    return pa.table({"k": k, "v": v, "ts": pa.array(v * 1000).cast(pa.timestamp("us"))})
+
+
+def write_files(folder: Path, names: Sequence[str], count: int, first: int = 0) -> None:
+    """Files with consecutive rows, oldest first; modification times run the other way."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for i, name in enumerate(names):
+        pq.write_table(rows(first + i * count, count), folder / name)
+        os.utime(folder / name, (2_000_000_000 - i, 2_000_000_000 - i))
+
+
+def equality(left: str, right: str) -> Expression:
+    def side(text: str) -> ColumnRef:
+        alias, column = text.split(".")
+        return ColumnRef(alias, column, BIGINT)
+
+    return Call("=", (side(left), side(right)), BOOLEAN)
+
+
+def query(name: str, references: str, *where: Expression, window: Window | None = None) -> BoundQuery:
+    """`references` is 'a b', or 'stream:alias'."""
+    pairs = [(word.split(":")[0], word.split(":")[-1]) for word in references.split()]
+    outputs = tuple(Output(f"{alias}_v", ColumnRef(alias, "v", BIGINT)) for _, alias in pairs)
+    found = tuple(Reference(alias, source, window or Range(10_000_000)) for source, alias in pairs)
+    return BoundQuery(name, found, where, outputs, text=f"{name}: {references} {[str(w) for w in where]}")
+
+
+def layout(streams: Sequence[Stream], queries: Sequence[BoundQuery], shards: int, checkpoint: Path) -> Layout:
+    """A layout without a session: labels are the shards' numbers."""
+    return Layout(
+        streams=tuple(streams),
+        queries=tuple(queries),
+        routing=route_all(queries, [s.name for s in streams], {}, shards),
+        labels=tuple(range(shards)),
+        checkpoint=str(checkpoint),
+        spool=str(checkpoint / "spool"),
+        engine=EchoEngine,
+    )

@@ -1,0 +1,118 @@
+"""A case through shards without Spark: packed, assembled, stepped, written down and reopened, merged.
+
+Answer   `run_sharded(case, shards, seed)` is the outcome of as many shard pipelines, each of which is now and then
+         forgotten and opened again from its header and blobs, as a worker that lost its cache does.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
+from eddyline.connectors.files import read_table
+from eddyline.connectors.memory import MemorySource
+from eddyline.language import bind_script
+from eddyline.plan.shares import route_all
+from eddyline.runtime.spark.assembly import assemble
+from eddyline.runtime.spark.layout import Layout
+from eddyline.runtime.spark.packer import Packer
+from eddyline.runtime.spark.packet import from_blob, to_blob
+from eddyline.runtime.spark.shard import ShardPipeline
+from eddyline.runtime.spark.sinks import merged
+from tests.property.compare import Outcome, plain_rows
+from tests.property.specs import Case
+
+
+def run_sharded(case: Case, shards: int = 3, seed: int = 0) -> Outcome:
+    with TemporaryDirectory() as directory:
+        for table in case.tables:
+            parquet.write_table(case.arrow_rows(table.name, table.rows), f"{directory}/{table.name}.parquet")
+        return _run(case, shards, Random(seed), directory)
+
+
+def case_layout(case: Case, shards: int, directory: str) -> Layout:
+    job = bind_script(";\n".join(case.statements(directory)))
+    return Layout(
+        streams=tuple(job.streams),
+        queries=tuple(job.queries),
+        routing=route_all(job.queries, [s.name for s in job.streams], {}, shards),
+        labels=tuple(range(shards)),
+        checkpoint=directory,
+        spool=str(Path(directory) / "spool"),
+        engine=ShardPipeline,
+        tables=tuple((table, read_table(table)) for table in job.tables),
+        settings=job.settings,
+    )
+
+
+class _Shard:
+    """One shard with its state as a worker would keep it."""
+
+    def __init__(self, layout: Layout, number: int, random: Random):
+        self.layout, self.number, self.random = layout, number, random
+        self.engine = ShardPipeline.open(layout, None, _no_blocks)
+        self.header = "null"
+        self.blobs: dict[str, bytes] = {}
+
+    def step(self, packets: list[Any]) -> Any:
+        if self.random.random() < 0.4 and self.header != "null":
+            self.engine = ShardPipeline.open(self.layout, json.loads(self.header), lambda name: from_blob(self.blobs[name]))
+        outcome = self.engine.step(assemble(self.layout, packets, self.engine.bounds()).epoch)
+        snapshot = self.engine.snapshot()
+        self.blobs = {name: self.blobs.get(name) or to_blob(table()) for name, table in snapshot.blocks.items()}
+        self.header = json.dumps(snapshot.header)
+        return outcome
+
+
+def _no_blocks(name: str) -> pa.Table:
+    raise AssertionError(f"block {name} asked for without a header")
+
+
+def _run(case: Case, shards: int, random: Random, directory: str) -> Outcome:
+    layout = case_layout(case, shards, directory)
+    packer = Packer(layout)
+    workers = [_Shard(layout, number, random) for number in range(shards)]
+    results: dict[str, list[pa.Table]] = {q.name: [] for q in layout.queries}
+    dead: dict[str, list[pa.Table]] = {s.name: [] for s in layout.streams}
+    place = 0
+    for epoch in [*case.epochs(), None]:
+        made = [packer.control(json.dumps({"closing": True}).encode(), 0)] if epoch is None else []
+        for name, rows in (epoch or {}).items():
+            source = MemorySource(layout.streams[layout.numbers[name]])
+            source.push(case.arrow_rows(name, rows))
+            chunk = source.read(1 << 30)
+            assert chunk is not None or not rows
+            if chunk is None:
+                continue
+            cut = random.randrange(chunk.rows.num_rows + 1)
+            pieces = [(chunk.rows.slice(0, cut), chunk.bad, 0), (chunk.rows.slice(cut), None, cut)]
+            for part, bad, first in pieces:
+                made.append(packer.pack(name, part, bad, place, False, first))
+                place += 1
+        random.shuffle(made)
+        packets = [SimpleNamespace(**row) for batch in made for row in batch.to_pylist()]
+        if not packets:
+            packets = [SimpleNamespace(**row) for row in packer.control(b"{}", 0).to_pylist()]
+        outcomes = [worker.step([p for p in packets if p.shard == worker.number]) for worker in workers]
+        for name in results:
+            used = [
+                (i, pa.concat_tables(o.results[name])) for i, o in enumerate(outcomes) if o.results.get(name) and layout.routing.routings[name].uses(i)
+            ]
+            if used:
+                results[name].append(merged(used))
+        for outcome in outcomes:
+            for name, tables in outcome.dead.items():
+                dead[name] += tables
+    out = Outcome()
+    out.results = {name: plain_rows(tables) for name, tables in results.items()}
+    for name, tables in dead.items():
+        letters = plain_rows(tables)
+        out.dead[name] = [(str(row["_reason"]), {k: v for k, v in row.items() if k != "_reason"}) for row in letters]
+    return out

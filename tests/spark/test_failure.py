@@ -1,0 +1,40 @@
+"""Errors of workers arrive on the driver as what they were."""
+
+from __future__ import annotations
+
+import pytest
+
+from eddyline.errors import DataProblem, Fault, UserError
+from eddyline.runtime.spark.failure import readable, reported
+
+
+def through_the_jvm(problem: BaseException) -> RuntimeError:
+    """What Spark makes of a worker's exception: text, with frames before and after."""
+    return RuntimeError(f"[STREAM_FAILED] org.apache.spark.SparkException: Job aborted\n\tat x.y.Z\n{problem}\n\tat a.b.C(D.scala:1)")
+
+
+def test_an_error_of_ours_keeps_its_parts() -> None:
+    with pytest.raises(RuntimeError) as caught, reported("stream bids, file 1.parquet"):
+        raise DataProblem("a row is late", detail="ts 1 < 2", hint="declare more lateness")
+    found = readable(through_the_jvm(caught.value))
+    assert isinstance(found, DataProblem)
+    assert (found.message, found.detail, found.hint) == ("a row is late", "ts 1 < 2", "declare more lateness")
+    assert found.exit_code == 2
+
+
+def test_anything_else_is_a_fault_that_says_where() -> None:
+    with pytest.raises(RuntimeError) as caught, reported("shard 1 of 2"):
+        {}["missing"]
+    found = readable(through_the_jvm(caught.value))
+    assert isinstance(found, Fault)
+    assert "KeyError" in found.message and found.detail.startswith("shard 1 of 2; ")
+
+
+def test_what_spark_says_itself_is_one_line() -> None:
+    found = readable(RuntimeError("boom\njava.io.IOException: No space left on device\n\tat x"))
+    assert "\n" not in found.detail and "No space left on device" in found.detail
+
+
+def test_errors_of_the_driver_pass() -> None:
+    problem = UserError("no")
+    assert readable(problem) is problem

@@ -1,0 +1,72 @@
+"""A checkpoint goes on only with the job that it belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from eddyline.errors import CheckpointProblem
+from eddyline.model.schema import Table
+from eddyline.plan.shares import route_all
+from eddyline.runtime.spark.ledger import Ledger
+from tests.spark.material import SCHEMA, equality, query, stream
+
+STREAMS = [stream("a", 0), stream("b", 1)]
+OLD = query("old", "a b", equality("a.k", "b.k"))
+NEW = query("new", "a b", equality("a.v", "b.v"))
+
+
+def written(tmp_path: Path) -> Ledger:
+    ledger = Ledger.read(str(tmp_path))
+    assert not ledger.exists and ledger.settle(STREAMS, [OLD], 4) == {}
+    ledger.write(STREAMS, [OLD], route_all([OLD], ["a", "b"], {}, 4), 4)
+    return Ledger.read(str(tmp_path))
+
+
+def test_queries_that_go_on_keep_their_routing(tmp_path: Path) -> None:
+    records = written(tmp_path).settle(STREAMS, [NEW, OLD], 4)
+    assert set(records) == {"old"}
+    assert route_all([NEW, OLD], ["a", "b"], {}, 4, records).bits("old") == {"a": 0, "b": 0}
+
+
+def test_a_query_may_be_missing(tmp_path: Path) -> None:
+    assert written(tmp_path).settle(STREAMS, [], 4) == {}
+
+
+def test_a_changed_query_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointProblem, match="another text"):
+        written(tmp_path).settle(STREAMS, [replace(OLD, text="SELECT 1")], 4)
+
+
+def test_a_changed_stream_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointProblem, match="stream b"):
+        written(tmp_path).settle([STREAMS[0], replace(STREAMS[1], lateness=5)], [OLD], 4)
+
+
+def test_another_number_of_shards_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointProblem, match="4 shards"):
+        written(tmp_path).settle(STREAMS, [OLD], 8)
+
+
+def test_files_may_move(tmp_path: Path) -> None:
+    moved = [replace(s, options={"path": "elsewhere"}) for s in STREAMS]
+    assert set(written(tmp_path).settle(moved, [OLD], 4)) == {"old"}
+
+
+def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
+    written(tmp_path)
+    path = tmp_path / "eddyline" / "ledger.json"
+    path.write_text(path.read_text().replace('"format": 1', '"format": 99'))
+    with pytest.raises(CheckpointProblem, match="format 99"):
+        Ledger.read(str(tmp_path))
+
+
+def test_static_tables_are_read_once(tmp_path: Path) -> None:
+    ledger = written(tmp_path)
+    table = Table("t", SCHEMA)
+    first = ledger.table(table, lambda _: pa.table({"k": [1]}))
+    again = ledger.table(table, lambda _: pa.table({"k": [2]}))
+    assert first.to_pydict() == again.to_pydict() == {"k": [1]}

@@ -1,0 +1,109 @@
+"""Packing and assembling are inverse: every shard gets its rows in source order, every row has one home."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from eddyline.model.query import BoundQuery
+from eddyline.model.window import Rows
+from eddyline.plan.shares import HOME_BIT
+from eddyline.runtime.epoch import Arrival
+from eddyline.runtime.spark.assembly import assemble
+from eddyline.runtime.spark.layout import Layout
+from eddyline.runtime.spark.packer import Packer
+from tests.spark.material import equality, layout, query, rows, stream
+
+
+def packets(made: list[pa.RecordBatch], label: int) -> list[SimpleNamespace]:
+    return [SimpleNamespace(**row) for batch in made for row in batch.to_pylist() if row["shard"] == label]
+
+
+def arrivals(of: Layout, made: list[pa.RecordBatch], name: str, bound: int | None = None) -> list[Arrival]:
+    return [assemble(of, packets(made, label), {name: bound}).epoch.arrivals[name] for label in of.labels]
+
+
+def home(arrival: Arrival) -> np.ndarray:
+    if arrival.routes is None:
+        return np.ones(arrival.rows.num_rows, bool)
+    return (arrival.routes >> np.uint64(HOME_BIT)) == 1
+
+
+QUERIES = {
+    "common key": [query("q", "a b", equality("a.k", "b.k"))],
+    "grid": [query("q", "a b c", equality("a.k", "b.k"), equality("b.v", "c.v"))],
+    "self-join": [query("q", "a:l a:r", equality("l.k", "r.v"))],
+    "two routings": [query("p", "a b", equality("a.k", "b.k")), query("q", "a b", equality("a.v", "b.v"))],
+    "cross product": [query("q", "a b")],
+    "filter": [query("q", "a")],
+    "nobody reads it": [query("q", "b")],
+}
+
+
+@pytest.mark.parametrize("shards", [1, 2, 5, 8])
+@pytest.mark.parametrize("kind", QUERIES)
+def test_every_row_has_one_home_and_keeps_its_place(kind: str, shards: int, tmp_path: Path) -> None:
+    of = layout([stream(name, i) for i, name in enumerate("abc")], QUERIES[kind], shards, tmp_path)
+    packer = Packer(of)
+    # Tasks deliver in any order: the later piece comes first.
+    made = [packer.pack("a", rows(600, 400), None, 1, False, 600), packer.pack("a", rows(0, 600), None, 0, False)]
+    found = arrivals(of, made, "a")
+    at_home = np.concatenate([np.asarray(a.rows.column("v"))[home(a)] for a in found])
+    assert sorted(at_home.tolist()) == list(range(1000))
+    for arrival in found:
+        assert (np.diff(np.asarray(arrival.rows.column("v"))) > 0).all()
+        assert arrival.newest == 999_000
+        assert arrival.rows.schema.equals(of.streams[0].schema.arrow)
+
+
+@pytest.mark.parametrize("shards", [2, 6])
+def test_route_bits_say_which_routing_sent_a_row(shards: int, tmp_path: Path) -> None:
+    of = layout([stream(name, i) for i, name in enumerate("ab")], QUERIES["two routings"], shards, tmp_path)
+    found = arrivals(of, [Packer(of).pack("a", rows(0, 500), None, 0, False)], "a")
+    for name in ("p", "q"):
+        bit = of.routing.bits(name)["a"]
+        sent = [np.asarray(a.rows.column("v"))[(a.routes >> np.uint64(bit)) & np.uint64(1) == 1] for a in found]
+        assert sorted(np.concatenate(sent).tolist()) == list(range(500))
+
+
+def counted(of: BoundQuery) -> BoundQuery:
+    return query(of.name, "a b", *of.where, window=Rows(3))
+
+
+def test_row_numbers_are_those_of_the_whole_stream(tmp_path: Path) -> None:
+    of = layout([stream(name, i) for i, name in enumerate("ab")], [counted(QUERIES["common key"][0])], 4, tmp_path)
+    packer = Packer(of)
+    made = [packer.pack("a", rows(0, 60), None, 0, False), packer.pack("a", rows(60, 40), None, 1, False)]
+    for arrival in arrivals(of, made, "a"):
+        assert arrival.census is not None and arrival.census.tolist() == [v * 1000 for v in range(100)]
+        assert np.asarray(arrival.rows.column("v")).tolist() == arrival.census_index.tolist()
+
+
+def test_bad_rows_and_ends_are_told_once_and_to_all(tmp_path: Path) -> None:
+    of = layout([stream("a", 0)], QUERIES["filter"], 3, tmp_path)
+    bad = pa.table({"k": ["x"], "v": ["1"], "ts": ["never"], "_reason": ["bad: k"]})
+    nothing = of.streams[0].schema.arrow.empty_table()
+    found = arrivals(of, [Packer(of).pack("a", nothing, bad, 0, True)], "a")
+    assert [a.bad is not None for a in found] == [True, False, False]
+    assert all(a.closed and a.newest is None and a.rows.num_rows == 0 for a in found)
+
+
+def test_late_copies_are_left_to_the_home_shard(tmp_path: Path) -> None:
+    of = layout([stream(name, i) for i, name in enumerate("abc")], QUERIES["grid"], 6, tmp_path)
+    made = [Packer(of).pack("a", rows(0, 100), None, 0, False)]
+    late = [np.asarray(a.rows.column("v"))[np.asarray(a.rows.column("v")) < 50] for a in arrivals(of, made, "a", bound=50_000)]
+    assert sorted(np.concatenate(late).tolist()) == list(range(50))
+
+
+def test_control_records_reach_every_shard_in_order(tmp_path: Path) -> None:
+    of = layout([stream("a", 0)], QUERIES["filter"], 2, tmp_path)
+    packer = Packer(of)
+    made = [packer.control(b'{"idle": []}', 1), packer.control(b'{"idle": ["a"]}', 0), packer.control(b'{"closing": true}', 2)]
+    for label in of.labels:
+        assembled = assemble(of, packets(made, label), {})
+        assert assembled.epoch.idle == frozenset() and assembled.epoch.closing
+        assert len(assembled.control) == 3
