@@ -208,6 +208,32 @@ assert "number" not in globals()
     run_page("page.md", page, tmp_path, monkeypatch)
 
 
+def test_statements_of_a_page_are_one_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = """
+```python
+import datetime, pathlib
+import pyarrow as pa, pyarrow.parquet as pq
+pathlib.Path("bids").mkdir()
+pq.write_table(pa.table({"price": [1.0, 200.0], "ts": [datetime.datetime(2024, 1, 1)] * 2}), "bids/1.parquet")
+```
+```sql
+CREATE STREAM bids (price DOUBLE, ts TIMESTAMP) WITH (format='parquet', path='bids', time='ts');
+```
+<!-- error: nobody -->
+```sql
+CREATE QUERY wrong AS SELECT nobody FROM bids;
+```
+<!-- run -->
+```sql
+CREATE QUERY high AS SELECT price FROM bids WHERE price > 100;
+```
+```python
+assert pq.read_table("results/high")["price"].to_pylist() == [200.0]
+```
+"""
+    run_page("page.md", page, tmp_path, monkeypatch)
+
+
 @pytest.mark.parametrize(
     ("snippet", "message"),
     [

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -104,4 +105,6 @@ def table(workload: workloads.Workload, comparison: harness.Comparison, found: d
 
 
 if __name__ == "__main__":
+    # As an exception, so that the process of a runner is ended with us.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     sys.exit(main())

@@ -39,11 +39,15 @@ def watch(command: Sequence[str], limit: float, folder: Path) -> Watched:
     with said.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment(), cwd=folder, start_new_session=True)
         stopped = False
-        with PeakMemory(process.pid, interval=0.05) as memory:
-            try:
-                process.wait(limit)
-            except subprocess.TimeoutExpired:
-                stopped = True
+        try:
+            with PeakMemory(process.pid, interval=0.05) as memory:
+                try:
+                    process.wait(limit)
+                except subprocess.TimeoutExpired:
+                    stopped = True
+        finally:
+            # Also when we are interrupted: the group is a session of its own and would go on without us.
+            if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
     tail = "\n".join(said.read_text(errors="replace").splitlines()[-40:])

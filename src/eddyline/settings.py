@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from eddyline.errors import SettingProblem
 
@@ -51,7 +52,8 @@ class Settings:
         option = OPTIONS.get(name.lower())
         if option is None:
             raise SettingProblem(f"there is no setting {name}", hint=f"settings are {', '.join(sorted(OPTIONS))}")
-        return replace(self, **{name.lower(): option.read(name.lower(), value)})
+        changed: dict[str, Any] = {name.lower(): option.read(name.lower(), value)}
+        return replace(self, **changed)
 
     def changed(self) -> dict[str, object]:
         """The options that differ from their defaults: what EXPLAIN shows."""

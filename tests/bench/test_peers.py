@@ -1,9 +1,12 @@
 """The switch and the runners, on small workloads."""
 
 import json
+import signal
 import sys
+import time
 
 import numpy as np
+import psutil
 import pyarrow.parquet as pq
 import pytest
 
@@ -58,6 +61,20 @@ def run(workload, **options):
 def test_a_run_that_takes_too_long_is_stopped(tmp_path):
     watched = processes.watch([sys.executable, "-c", "import time; time.sleep(60)"], 0.5, tmp_path)
     assert watched.stopped
+
+
+def test_an_interrupted_switch_leaves_no_process_behind(tmp_path):
+    environment = {**processes.environment(), "EDDYLINE_BENCH_DATA": str(tmp_path / "data")}
+    arguments = ["--runner", "duckdb", "--workload", "W1", "--factor", "4", "--results", str(tmp_path)]
+    parent = psutil.Popen([sys.executable, "-m", "bench.peers", *arguments], cwd=tmp_path, env=environment)
+    deadline = time.monotonic() + 60
+    while not (children := [child for child in parent.children() if "duckdb_batch" in " ".join(child.cmdline())]):
+        assert parent.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    parent.terminate()
+    assert parent.wait(30) == 128 + signal.SIGTERM
+    assert not any(child.is_running() for child in children)
 
 
 def test_a_command_that_fails_says_what_it_said(tmp_path):

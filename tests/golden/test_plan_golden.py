@@ -26,7 +26,7 @@ import pytest
 
 from eddyline.language import Job, bind_script, parse_select
 from eddyline.model.datatypes import DataType
-from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, Literal, conjunction, walk
+from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, Literal, walk
 from eddyline.model.query import BoundQuery
 from eddyline.operators.evaluate import compile_expression, compile_predicate
 from eddyline.plan.explain import explain
@@ -148,9 +148,7 @@ def grouped_answer(query: BoundQuery, columns: dict[tuple[str, str], pa.Array], 
     made = table.group_by(names).aggregate([(f"arg{i}", a.function) for i, a in enumerate(aggregates)])
     above: dict[Expression, ColumnRef] = {e: ColumnRef("", name, e.type) for e, name in zip(query.group_by, names, strict=True)}
     above |= {a: ColumnRef("", f"arg{i}_{a.function}", a.type) for i, a in enumerate(aggregates)}
-    groups = {
-        ("", ref.column): made.column(ref.column).combine_chunks().cast(ref.type.arrow, safe=False) for ref in above.values()
-    }
+    groups = {("", ref.column): made.column(ref.column).combine_chunks().cast(ref.type.arrow, safe=False) for ref in above.values()}
     if query.having is not None:
         holds = pa.array(compile_predicate(put_in(query.having, above))(groups, len(made)))
         groups = {name: column.filter(holds) for name, column in groups.items()}

@@ -67,9 +67,15 @@ def test_tree_gives_the_ranges_that_contain_a_key(ranges: list[Range], keys: lis
     build_tree(high, tops)
     boxes, nulls = np.arange(low.size), (np.zeros(2, np.int64), np.empty(0, np.int64))
     batch = np.array([keys], np.int64)
-    found = stab_pairs(boxes, np.array([0, low.size]), low, high, tops, boxes, *nulls, low.size, batch, np.ones(batch.shape, np.bool_), 8)
+    found, row = [], 0
+    while row < len(keys):
+        pairs = np.empty(2 * low.size + 1, np.int64)
+        used, row = stab_pairs(
+            boxes, np.array([0, low.size]), low, high, tops, boxes, *nulls, low.size, batch, np.ones(batch.shape, np.bool_), 8, row, pairs
+        )
+        found += pairs[:used].tolist()
     expected = [(at, row) for at, r in enumerate(ranges) for row, key in enumerate(keys) if r[0] <= key <= r[1]]
-    assert sorted((int(p) >> 8, int(p) & 255) for p in found) == expected
+    assert sorted((p >> 8, p & 255) for p in found) == expected
 
 
 @st.composite
@@ -145,8 +151,12 @@ def test_pairs_of_boxes_of_one_term_in_one_go(table: tuple[list[list[Term]], lis
     which = np.argsort(a.low, kind="stable") if by_low else np.arange(a.low.size)
     ordered = a.keys[0, a.order[0]][: a.valid[0].sum()]
     label = np.where(a.label == 1, -1, 100 + a.label)
-    found = sweep_pairs(ordered, a.order[0], a.low, a.high, which, owner, label, 8)
-    assert sorted(((int(p) >> 8) - 100, int(p) & 255) for p in found) == [pair for pair in box_pairs(boxes, table[1]) if pair[0] != 1]
+    found, at = [], 0
+    while at < which.size:
+        pairs = np.empty(2 * a.rows, np.int64)
+        used, at = sweep_pairs(ordered, a.order[0], a.low, a.high, which, owner, label, 8, at, pairs)
+        found += pairs[:used].tolist()
+    assert sorted(((p >> 8) - 100, p & 255) for p in found) == [pair for pair in box_pairs(boxes, table[1]) if pair[0] != 1]
 
 
 @settings(max_examples=80, deadline=None)
@@ -166,12 +176,14 @@ def test_pairs_of_rows_looked_up_in_trees(table: tuple[list[list[Term]], list[li
     tops = np.empty(len(true), np.int64)
     for first, last in itertools.pairwise(tree_from):
         build_tree(high[first:last], tops[first:last])
-    found = stab_pairs(
+    pairs = np.empty(a.label.size * a.rows, np.int64)
+    used, row = stab_pairs(
         a.label, tree_from, np.array([e[1] for e in true], np.int64), high, tops, np.array([e[3] for e in true], np.int64),
-        np.searchsorted([e[0] for e in null], np.arange(4)), np.array([e[3] for e in null], np.int64), tail, a.keys, a.valid, 8,
+        np.searchsorted([e[0] for e in null], np.arange(4)), np.array([e[3] for e in null], np.int64), tail, a.keys, a.valid, 8, 0, pairs,
     )  # fmt: skip
+    assert row == a.rows
     expected = [pair for pair in box_pairs(boxes, keys) if boxes[pair[0]] or pair[0] >= tail]
-    assert sorted(a.confirmed(found, lead)) == expected
+    assert sorted(a.confirmed(pairs[:used], lead)) == expected
 
 
 def test_lead_is_the_term_with_the_fewest_rows_then_the_narrowest() -> None:

@@ -314,8 +314,6 @@ _PRODUCTIONS: dict[DataType, list[Production]] = {
         *(_call(op, INT, INT) for op in ("+", "-", "*", "//", "%")),
         _call("neg", INT, form="(-({}))"),
         _call("abs", INT),
-        _call("sign", DOUBLE),
-        _call("sign", MONEY),
         _call("mod", INT, INT),
         _with_literal("round", (INT,), INT, [-12, -10, -9, -2, -1, 0, 3]),
         *(_cast(k, INT) for k in (BOOLEAN, BIGINT, DOUBLE, STRING, MONEY, FINE)),
@@ -406,7 +404,7 @@ _PRODUCTIONS: dict[DataType, list[Production]] = {
     FINE: [_call("abs", FINE), *(_cast(k, FINE) for k in (INT, DOUBLE, STRING, MONEY)), *_choosing(FINE)],
 }
 
-#: Expressions that are drawn at the root only: results whose type is a DECIMAL of their own, and functions whose last bit
+#: Expressions that are drawn at the root only: results whose type is a DECIMAL of their own or one that we do not have, and functions whose last bit
 #: depends on the library, which something discontinuous above them would make visible.
 ROOTS: list[Production] = [
     *(_call(op, a, b) for op in ("+", "-", "*") for a, b in ((MONEY, MONEY), (MONEY, INT), (BIGINT, MONEY), (MONEY, FINE))),
@@ -414,6 +412,7 @@ ROOTS: list[Production] = [
     *(_call(name, k) for name in ("ceil", "floor") for k in (MONEY, FINE)),
     *(_with_literal("round", (k,), INT, [-1, 0, 1, 2, 3]) for k in (MONEY,)),
     *(_call(name, DOUBLE) for name in ("ln", "log10", "log2", "exp")),
+    *(_call("sign", k) for k in (INT, DOUBLE, MONEY)),
     _call("power", DOUBLE, DOUBLE),
     _call("power", INT, DOUBLE),
 ]

@@ -45,7 +45,9 @@ def test_every_expression_gives_what_duckdb_gives(piece: Piece, table: pa.Table)
     assert ours.type == piece.type.arrow
     ours.validate(full=True)
     assert len(ours) == table.num_rows
-    assert from_arrow(theirs.type) == piece.type, f"{piece.sql} is {theirs.type}"
+    if theirs.null_count < len(theirs):
+        # What is always NULL may have any type there.
+        assert from_arrow(theirs.type) == piece.type, f"{piece.sql} is {theirs.type}"
     pairs = list(zip(plain(ours, piece.type), plain(theirs, piece.type), strict=True))
     wrong = [(row, a, b) for row, (a, b) in enumerate(pairs) if not same(a, b)]
     assert not wrong, f"{piece.sql}\n{piece.expression}\nrow, ours, DuckDB's: {wrong[:3]}\n{table.slice(wrong[0][0], 1).to_pylist()}"

@@ -103,7 +103,9 @@ def _run(case: Case, shards: int, random: Random, directory: str) -> Outcome:
         outcomes = [worker.step([p for p in packets if p.shard == worker.number]) for worker in workers]
         for name in results:
             used = [
-                (i, pa.concat_tables(o.results[name])) for i, o in enumerate(outcomes) if o.results.get(name) and layout.routing.routings[name].uses(i)
+                (i, pa.concat_tables(o.results[name]))
+                for i, o in enumerate(outcomes)
+                if o.results.get(name) and layout.routing.routings[name].uses(i)
             ]
             if used:
                 results[name].append(merged(used))

@@ -12,7 +12,7 @@ from eddyline.plan.tree_choice import choose_tree
 from eddyline.plan.verify import verify, warnings_of
 
 
-def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]
+def add_parser(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser("check", help="parse, bind and verify a job file; nothing runs")
     parser.add_argument("job", help="job file")
     parser.set_defaults(run=run)

@@ -34,7 +34,7 @@ CREATE QUERY bidding_wars WITH (plan = '((a x) y)') AS
 """
 
 
-def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]
+def add_parser(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser("demo", help="generate auction streams and run several queries over them")
     parser.add_argument("--dir", default="demo", help="where data and results go (default: demo)")
     parser.add_argument("--seconds", type=float, default=300.0, help="seconds of event time (default: 300)")

@@ -12,7 +12,7 @@ from eddyline.plan.rewrite import rewrite
 from eddyline.plan.tree_choice import choose_tree
 
 
-def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]
+def add_parser(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser("explain", help="show how each query of a job would be answered")
     parser.add_argument("job", help="job file")
     parser.add_argument("--rules", action="store_true", help="show what each rewrite rule changed")

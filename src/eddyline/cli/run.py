@@ -16,7 +16,7 @@ from eddyline.plan.verify import warnings_of
 from eddyline.session import Session
 
 
-def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]
+def add_parser(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser("run", help="run a job file")
     parser.add_argument("job", help="job file")
     parser.add_argument("--engine", choices=("embedded", "spark"), default="embedded", help="where it runs (default: embedded)")

@@ -6,7 +6,7 @@ import argparse
 from importlib.metadata import version
 
 
-def add_parser(commands: argparse._SubParsersAction) -> None:  # type: ignore[type-arg]
+def add_parser(commands: argparse._SubParsersAction) -> None:
     commands.add_parser("version", help="print the version").set_defaults(run=run)
 
 

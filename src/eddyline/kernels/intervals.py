@@ -107,15 +107,6 @@ def _first_at_least(ordered, key, at):
 
 
 @njit(cache=True)
-def _grown(pairs, used, more):
-    if used + more <= pairs.size:
-        return pairs
-    larger = np.empty(max(2 * pairs.size, used + more), np.int64)
-    larger[:used] = pairs[:used]
-    return larger
-
-
-@njit(cache=True)
 def cover_ranges(ordered, low, high, which, rows, start, stop):
     """The sorted places `start[i] .. stop[i]` that each range i of `which` covers; null rows stand after the values.
 
@@ -138,38 +129,41 @@ def cover_ranges(ordered, low, high, which, rows, start, stop):
 
 
 @njit(cache=True)
-def sweep_pairs(ordered, order, low, high, which, interval_box, label, bits):
-    """The pairs of boxes of one term, for the ranges `which` of their column: found and written in one go.
+def sweep_pairs(ordered, order, low, high, which, interval_box, label, bits, first, pairs):
+    """The pairs of boxes of one term, for the ranges `which[first:]` of their column: found and written in one go.
 
     `order` has the row numbers in key order, null rows last. As with `cover_ranges`, `which` is best in the order of `low`.
+    Stops when `pairs` may not hold what the next range covers (growing it here would cost more than the search). Returns
+    how many pairs there are and where to go on.
     """
     shift = np.int64(bits)
     valid = ordered.size
-    pairs = np.empty(max(64, order.size), np.int64)
     used = 0
     at = 0
     last = np.int64(-(2**63))
-    for i in which:
+    for n in range(first, which.size):
+        if used + order.size > pairs.size:
+            return used, n
+        i = which[n]
         name = label[interval_box[i]]
         if name < 0:
             continue
         base = np.int64(name) << shift
         if low[i] > high[i]:
-            place, end = valid, order.size
-        else:
-            if low[i] < last:
-                at = 0
-            last = low[i]
-            at = _first_at_least(ordered, low[i], at)
-            place, end = at, valid
-        null = place == valid
-        while place < end and (null or ordered[place] <= high[i]):
-            if used == pairs.size:
-                pairs = _grown(pairs, used, 1)
+            for place in range(valid, order.size):
+                pairs[used] = base | order[place]
+                used += 1
+            continue
+        if low[i] < last:
+            at = 0
+        last = low[i]
+        at = _first_at_least(ordered, low[i], at)
+        place = at
+        while place < valid and ordered[place] <= high[i]:
             pairs[used] = base | order[place]
             used += 1
             place += 1
-    return pairs[:used]
+    return used, which.size
 
 
 @njit(cache=True)
@@ -309,21 +303,24 @@ def build_tree(high, tops):
 
 
 @njit(cache=True)
-def stab_pairs(label, tree_from, tree_low, tree_high, tree_top, tree_box, null_from, null_box, tail, keys, valid, bits):
-    """What the leads of the boxes cover in a small batch, as (box, row) pairs: each row is looked up in the tree of each
-    column; boxes from `tail` on, which are in no tree, are candidates for every row."""
+def stab_pairs(label, tree_from, tree_low, tree_high, tree_top, tree_box, null_from, null_box, tail, keys, valid, bits, first, pairs):
+    """What the leads of the boxes cover in the rows from `first` on of a small batch, as (box, row) pairs.
+
+    Each row is looked up in the tree of each column; boxes from `tail` on, which are in no tree, are candidates for every
+    row. Stops when `pairs` may not hold what the next row is in. Returns how many pairs there are and where to go on.
+    """
     shift = np.int64(bits)
     columns, rows = keys.shape
     stack = np.empty((128, 2), np.int64)
-    pairs = np.empty(64, np.int64)
     used = 0
-    for row in range(rows):
+    for row in range(first, rows):
+        if used + label.size > pairs.size:
+            return used, row
         for column in range(min(columns, tree_from.size - 1)):
             if not valid[column, row]:
-                pairs = _grown(pairs, used, null_from[column + 1] - null_from[column])
-                for box in null_box[null_from[column] : null_from[column + 1]]:
-                    if label[box] >= 0:
-                        pairs[used] = (box << shift) | row
+                for n in range(null_from[column], null_from[column + 1]):
+                    if label[null_box[n]] >= 0:
+                        pairs[used] = (null_box[n] << shift) | row
                         used += 1
                 continue
             key = keys[column, row]
@@ -344,17 +341,13 @@ def stab_pairs(label, tree_from, tree_low, tree_high, tree_top, tree_box, null_f
                 depth += 1
                 box = tree_box[offset + middle]
                 if tree_high[offset + middle] >= key and label[box] >= 0:
-                    if used == pairs.size:
-                        pairs = _grown(pairs, used, 1)
                     pairs[used] = (box << shift) | row
                     used += 1
-        if tail < label.size:
-            pairs = _grown(pairs, used, label.size - tail)
-            for box in range(tail, label.size):
-                if label[box] >= 0:
-                    pairs[used] = (box << shift) | row
-                    used += 1
-    return pairs[:used]
+        for box in range(tail, label.size):
+            if label[box] >= 0:
+                pairs[used] = (box << shift) | row
+                used += 1
+    return used, rows
 
 
 @njit(cache=True)

@@ -333,7 +333,7 @@ def _kernel(call: Call) -> Kernel:
 
 #: Functions whose result can be an issue; with a DOUBLE result most of them cannot.
 _FAILING = frozenset(("+", "-", "*", "neg", "abs", "round", "%"))
-_ALWAYS_FAILING = frozenset(("//", "lpad", "rpad", "make_timestamp", "make_timestamp_ms", "date_trunc"))
+_ALWAYS_FAILING = frozenset(("//", "lpad", "rpad", "substr", "left", "make_timestamp", "make_timestamp_ms"))
 
 
 def _may_fail(e: Expression) -> bool:

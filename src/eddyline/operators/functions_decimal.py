@@ -65,10 +65,13 @@ def from_doubles(frame: Frame, values: Array, valid: Mask | None, kind: DataType
     whole = cut + np.where(np.abs(scaled - cut) >= 0.5, np.sign(scaled), 0.0)
     bad = ~(np.abs(whole) < 10.0**kind.precision)
     valid = frame.spoil("failed cast", bad, valid)
-    whole = np.where(bad, 0.0, whole)
-    high = np.floor(whole / 2.0**64)
-    low = (whole - high * 2.0**64).astype(np.uint64).view(np.int64)
-    return Vector(from_words(low, high.astype(np.int64), valid, kind))
+    size = np.where(bad, 0.0, np.abs(whole))
+    above = np.floor(size / 2.0**64)
+    low = (size - above * 2.0**64).astype(np.uint64).view(np.int64)
+    high = above.astype(np.int64)
+    # The sign last, in two's complement: a double cannot hold 2**64 less a little.
+    low, high = np.where(whole < 0, -low, low), np.where(whole < 0, ~high + (low == 0), high)
+    return Vector(from_words(low, high, valid, kind))
 
 
 def to_doubles(values: pa.Array, kind: DataType) -> Array:
@@ -160,10 +163,8 @@ def make_round(call: Call) -> Kernel:
     def compute(frame: Frame, a: Vector, *_: Vector) -> Vector:
         values = spread(a.values, frame.rows)
         if places < 0:
-            if -places >= call.args[0].type.precision - call.args[0].type.scale:
-                values = pc.multiply(values.cast(pa.decimal256(38, values.type.scale)), pa.scalar(decimals.Decimal(0), pa.decimal256(1, 0)))
-            else:
-                values = pc.round(widened(values), places, "half_towards_infinity")
+            # Nothing is left of any decimal beyond its 38 digits, and rounding one place more says so.
+            values = pc.round(widened(values), max(places, -39), "half_towards_infinity")
         return fit(frame, values, kind)
 
     return compute

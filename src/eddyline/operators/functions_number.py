@@ -161,7 +161,7 @@ def _round_doubles(frame: Frame, a: Vector, digits: Vector | None = None) -> Vec
     up = half_away(a.values * scale) / scale
     up = np.where(np.isfinite(up), up, a.values)
     down = half_away(a.values / scale) * scale
-    down = np.where(np.isfinite(down), down, 0.0)
+    down = np.where(np.isfinite(down), down, np.where(np.isfinite(a.values), 0.0, a.values))
     return Vector(np.where(places < 0, down, up), both(a.valid, digits.valid))
 
 

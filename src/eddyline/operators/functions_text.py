@@ -23,6 +23,8 @@ from eddyline.operators.vectors import Frame, Kernel, Vector, boolean, constant,
 SPACES = " \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
 #: Parameters beyond these are as good as infinite.
 _FAR = 2**31 - 1
+#: The largest offset and length that a part of a text can be asked for.
+_WIDE = 2**32 - 1
 
 #: A text function whose parameters are constants: (texts, parameter, …) to values; None marks a failure.
 Plain = Callable[..., Any]
@@ -113,10 +115,12 @@ def length(frame: Frame, a: Vector) -> Vector:
 
 
 def make_concat(call: Call) -> Kernel:
-    nulls = "skip" if call.function == "concat" else "emit_null"
+    leaves_out = call.function == "concat"
 
     def join(frame: Frame, *args: Vector) -> Vector:
-        return Vector(pc.binary_join_element_wise(*(a.values for a in args), pa.scalar(""), null_handling=nulls))
+        # Arrow's own way to skip nulls goes wrong in rows where all are null.
+        texts = (pc.fill_null(a.values, "") if leaves_out else a.values for a in args)
+        return Vector(pc.binary_join_element_wise(*texts, pa.scalar("")))
 
     return join
 
@@ -156,9 +160,13 @@ def _slice(texts: Any, start: int, stop: int | None) -> Any:
     return pc.utf8_slice_codeunits(texts, start, stop)
 
 
+def _refused(texts: Any) -> Any:
+    """Nothing: the parameter is one that DuckDB refuses."""
+    return pa.scalar(None, pa.string()) if isinstance(texts, pa.Scalar) else pa.nulls(len(texts), pa.string())
+
+
 def left(texts: Any, n: int) -> Any:
-    n = _clip(n)
-    return _slice(texts, 0, n)
+    return _refused(texts) if n > _WIDE else _slice(texts, 0, _clip(n))
 
 
 def right(texts: Any, n: int) -> Any:
@@ -170,6 +178,8 @@ def right(texts: Any, n: int) -> Any:
 
 def substr(texts: Any, start: int, count: int | None = None) -> Any:
     """From `start` (1 is the first, -1 the last character), `count` characters on, or back where it is negative."""
+    if not -_WIDE - 1 <= start <= _WIDE or not -_WIDE - 1 <= (count or 0) <= _WIDE:
+        return _refused(texts)
     start = _clip(start)
     if count is None:
         return _slice(texts, start - 1 if start > 0 else start, None)
@@ -215,7 +225,7 @@ def split_part(texts: Any, separator: str, n: int) -> Any:
         return split_part(pa.array([texts.as_py()], pa.string()), separator, n)[0]
     if separator == "":
         n = _clip(n)
-        return _slice(texts, 0, 0) if n == 0 else _slice(texts, n - 1 if n > 0 else n, n if n != -1 else None)
+        return _slice(texts, 0, 0) if n == 0 else _slice(texts, n - 1 if n > 0 else n, n if n > 0 else n + 1 or None)
     pieces = pc.split_pattern(texts, separator)
     starts = pieces.offsets.to_numpy()[:-1].astype(np.int64)
     counts = np.diff(pieces.offsets.to_numpy())

@@ -137,7 +137,8 @@ def seconds(frame: Frame, t: Vector) -> Vector:
 
 
 def milliseconds(frame: Frame, t: Vector) -> Vector:
-    return Vector(t.values // 1000, t.valid)
+    # Rounded, halves away from zero.
+    return Vector(_truncated(t.values + np.where(t.values < 0, -500, 500), 1000), t.valid)
 
 
 def same(frame: Frame, t: Vector) -> Vector:

@@ -20,6 +20,7 @@ from eddyline.model.datatypes import DataType
 from eddyline.model.expression import Expression
 from eddyline.model.window import FOREVER
 from eddyline.operators.evaluate import Compiled, compile_expression
+from eddyline.operators.join.combination import any_bit
 from eddyline.operators.join.port import Port
 from eddyline.operators.keys import combined, key_words, without_nulls
 from eddyline.state.columns import Ints
@@ -99,7 +100,7 @@ class StreamState:
             if lineage is None:
                 wanted[:] = True
             else:
-                wanted |= lineage.any(axis=1)
+                wanted |= any_bit(lineage)
         chosen = None if wanted.all() else np.flatnonzero(wanted)
         marks: dict[str, npt.NDArray[np.generic]] = {"seq": seq, "ts": ts, **keys}
         if self.counts_rows and num is not None:

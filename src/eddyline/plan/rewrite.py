@@ -56,7 +56,7 @@ class RuleTrace:
 
     @property
     def changed(self) -> bool:
-        return self.before != self.after
+        return self.new is not self.old and self.before != self.after
 
     def __str__(self) -> str:
         """The lines that went and the lines that came."""
@@ -103,8 +103,9 @@ def run_rule(name: str, rule: Rule, query: BoundQuery, off: frozenset[str] = fro
     began = perf_counter()
     try:
         after = rule(query)
-        verify(after)
-        verify_rewritten(query, after)
+        if after is not query:
+            verify(after)
+            verify_rewritten(query, after)
     except RecursionError:
         # Rules go deeper into an expression than those who run it. What is nested that deeply runs as it is written.
         after = query

@@ -25,6 +25,12 @@ MOST_REFERENCES = 1 << POSITION_BITS
 Words = npt.NDArray[np.uint64]
 
 
+def any_bit(words: Words) -> npt.NDArray[np.bool_]:
+    """Whether anybody wants each row."""
+    wanted: npt.NDArray[np.bool_] = words[:, 0] != 0 if words.shape[1] == 1 else np.asarray(words.any(axis=1))
+    return wanted
+
+
 @dataclass(slots=True)
 class Combinations:
     ids: dict[int, Ints]

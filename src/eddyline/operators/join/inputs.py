@@ -17,7 +17,7 @@ from typing import Protocol
 
 import numpy as np
 
-from eddyline.operators.join.combination import POSITION_BITS, Combinations, Words
+from eddyline.operators.join.combination import POSITION_BITS, Combinations, Words, any_bit
 from eddyline.operators.join.port import Port, clear_bit
 from eddyline.operators.keys import combined
 from eddyline.operators.stream import ALWAYS, StreamState
@@ -28,9 +28,10 @@ _POSITION = (1 << POSITION_BITS) - 1
 
 
 class Input(Protocol):
+    """What a node asks of its inputs. `order` and `death` name marks of the store."""
+
     store: Store
     references: tuple[int, ...]
-    #: Marks of the store that say the order and the death of a row.
     order: str
     death: str
     in_time_order: bool
@@ -51,15 +52,15 @@ class Input(Protocol):
 class StreamInput:
     """New rows and old rows of a stream or table, as one reference of the join reads them."""
 
-    order = "seq"
-    death = "ts"
-    in_time_order = True
+    order: str = "seq"
+    death: str = "ts"
+    in_time_order: bool = True
 
     def __init__(self, stream: StreamState, port: Port) -> None:
         self.stream = stream
         self.port = port
         self.store = stream.store
-        self.references = (port.position,)
+        self.references: tuple[int, ...] = (port.position,)
 
     def limits(self, stamps: Ints) -> Ints:
         return (stamps >> POSITION_BITS) + (self.port.position < (stamps & _POSITION))
@@ -86,7 +87,7 @@ class StreamInput:
         """The rows start … stop-1 as combinations of one reference, without those that no member wants."""
         ids = np.arange(start, stop)
         words = self.words(ids)
-        if words is not None and not (wanted := words.any(axis=1)).all():
+        if words is not None and not (wanted := any_bit(words)).all():
             ids, words = ids[wanted], words[wanted]
         ts = self.store.at("ts", ids)
         return Combinations({self.port.position: ids}, self.port.stamps(self.store.at("seq", ids)), ts, self.deaths(ids), words)
@@ -95,9 +96,9 @@ class StreamInput:
 class NodeInput:
     """Combinations made by another node, kept while they live."""
 
-    order = "stamp"
-    death = "dead"
-    in_time_order = False
+    order: str = "stamp"
+    death: str = "dead"
+    in_time_order: bool = False
 
     def __init__(self, name: str, references: tuple[int, ...], bases: Mapping[int, StreamInput]) -> None:
         self.references = references
@@ -147,6 +148,7 @@ class NodeInput:
             self.store.add_mark("words", np.uint64, self.width)
             self.store.mark("words")[:] = ~np.uint64(0)
         marks = {f"id:{r}": ids for r, ids in made.ids.items()}
+        assert made.dead is not None, "a stored combination knows when it dies"
         marks |= {"stamp": made.stamp, "clock": made.clock, "dead": made.dead}
         for mark, keys in self.indexed.items():
             marks[mark] = combined([self.bases[r].store.at(key, made.ids[r]) for r, key in keys])

@@ -24,7 +24,7 @@ from eddyline.kernels import probe as probe_kernels
 from eddyline.model.expression import Expression, refs_of
 from eddyline.model.window import FOREVER
 from eddyline.operators.evaluate import Predicate, compile_predicate
-from eddyline.operators.join.combination import Combinations
+from eddyline.operators.join.combination import Combinations, any_bit
 from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
 from eddyline.operators.join.policy import JoinPolicy
 from eddyline.operators.keys import combined
@@ -198,7 +198,9 @@ class JoinNode:
             made.clock = np.max(newest, axis=0)
             yield made
 
-    def _extend(self, rows: Combinations, origin: int, steps: list[Step], at: int, rows_seen: RowsSeen | None, keeps: bool) -> Iterator[Combinations]:
+    def _extend(
+        self, rows: Combinations, origin: int, steps: list[Step], at: int, rows_seen: RowsSeen | None, keeps: bool
+    ) -> Iterator[Combinations]:
         if at == len(steps):
             self.counters.rows_out += len(rows)
             yield rows
@@ -235,11 +237,11 @@ class JoinNode:
         order, dead = store.marks[one.order], store.marks[one.death]
         if step.index is None or self.loop:
             keys = store.marks[step.index] if step.index is not None else order
-            return probe_kernels.probe_scan(  # type: ignore[no-any-return]
+            return probe_kernels.probe_scan(
                 hashes, limits, floors, step.index is not None, keys, order, dead, store.base, store.first, store.end
             )
         index = store.indexes[step.index]
-        return probe_kernels.probe_chains(  # type: ignore[no-any-return]
+        return probe_kernels.probe_chains(
             hashes, limits, floors, index.heads, index.back, index.keys, order, dead, store.base, store.first, one.in_time_order
         )
 
@@ -257,7 +259,7 @@ class JoinNode:
         if rows_seen is not None:
             made = self._in_windows(made, tuple(added), rows_seen)
         if made.words is not None:
-            wanted = made.words.any(axis=1)
+            wanted = any_bit(made.words)
             if not wanted.all():
                 made = made.take(wanted)
         for equality in step.verify:
@@ -286,7 +288,7 @@ class JoinNode:
                 counts = rows_seen(reference, made.rank) - base.store.at("num", ids)
             inside = port.inside(made.clock - base.store.at("ts", ids), counts)
             words = inside if made.words is None else made.words & inside
-            alive = words.any(axis=1)
+            alive = any_bit(words)
             made.words = words if len(port.members) > 1 or made.words is not None else None
             if not alive.all():
                 made = made.take(alive)

@@ -29,7 +29,7 @@ from eddyline.operators.sharing.interval_index import IntervalIndex
 from eddyline.operators.sharing.predicates import SELF, boxes_of
 
 #: Looking up one row in the tree costs about as much as looking up so many ranges in a sorted batch.
-_RANGES_PER_ROW = 64
+_RANGES_PER_ROW = 32
 #: Candidates that are held at a time before they are confirmed; more come from boxes whose best column is a poor one.
 _CANDIDATES = 1 << 20
 

@@ -16,6 +16,8 @@ from eddyline.operators.sharing.boxes import BoxTable
 
 #: Rows that the choice of leads looks back at.
 _SAMPLE = 1024
+#: Pairs that one call of a kernel has room for, at least.
+_ROOM = 1 << 16
 
 
 class IntervalIndex:
@@ -40,7 +42,14 @@ class IntervalIndex:
         """The (label, row) pairs of a sorted batch, for boxes whose only term is on this column."""
         table = self._table
         low, high, boxes = table.low.view, table.high.view, table.interval_box.view
-        return [sweep_pairs(ordered, order, low, high, which, boxes, label, bits) for which in self._parts(column, alone=True)]
+        found = []
+        for which in self._parts(column, alone=True):
+            at = 0
+            while at < which.size:
+                pairs = np.empty(max(_ROOM, 2 * order.size), np.int64)
+                used, at = sweep_pairs(ordered, order, low, high, which, boxes, label, bits, at, pairs)
+                found.append(pairs[:used])
+        return found
 
     def ranges(self, column: int, ordered: np.ndarray, rows: int, start: np.ndarray, stop: np.ndarray) -> None:
         """Where in a sorted batch the ranges of a column begin and end, for boxes of several terms."""
@@ -74,16 +83,21 @@ class IntervalIndex:
             self._tree = _Tree(table, self._sample)
             self._in_vain = 0
         tree = self._tree
-        found = stab_pairs(
-            label, tree.column_from, tree.low, tree.high, tree.top, tree.box, tree.null_from, tree.null_box, tree.boxes, keys, valid, bits
-        )
-        candidates = found.size
-        found = confirm_pairs(
-            found, label, tree.lead, table.box_term.view, table.term_column.view, table.term_interval.view,
-            table.low.view, table.high.view, keys, valid, bits,
-        )  # fmt: skip
-        self._in_vain += candidates - found.size
-        return found
+        found, row = [], 0
+        while row < keys.shape[1]:
+            pairs = np.empty(max(_ROOM, 2 * label.size), np.int64)
+            used, row = stab_pairs(
+                label, tree.column_from, tree.low, tree.high, tree.top, tree.box, tree.null_from, tree.null_box, tree.boxes,
+                keys, valid, bits, row, pairs,
+            )  # fmt: skip
+            found.append(
+                confirm_pairs(
+                    pairs[:used], label, tree.lead, table.box_term.view, table.term_column.view, table.term_interval.view,
+                    table.low.view, table.high.view, keys, valid, bits,
+                )
+            )  # fmt: skip
+            self._in_vain += used - found[-1].size
+        return found[0] if len(found) == 1 else np.concatenate(found)
 
     def observe(self, keys: np.ndarray, valid: np.ndarray) -> None:
         """Remembers some rows of a large batch."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 from eddyline.model.expression import Aggregate, Call, Expression, Literal
 from eddyline.model.query import BoundQuery, Output
 from eddyline.operators.evaluate import Issues, compile_expression
+from eddyline.plan.rules.terms import with_args
 
 
 def fold_constants(query: BoundQuery) -> BoundQuery:
@@ -28,6 +29,9 @@ def fold_constants(query: BoundQuery) -> BoundQuery:
     >>> str(fold_constants(job.queries[0]).where[0])
     'bids.price > 25.0'
     """
+    old = (*query.where, *(o.expression for o in query.outputs), *query.group_by, *(() if query.having is None else (query.having,)))
+    if all(folded(e) is e for e in old):
+        return query
     return replace(
         query,
         where=tuple(folded(part) for part in query.where),
@@ -49,13 +53,14 @@ def _inside(e: Expression) -> tuple[Expression, bool]:
     if isinstance(e, Literal):
         return e, True
     if isinstance(e, Aggregate):
-        return (e if e.arg is None else replace(e, arg=folded(e.arg))), False
+        inner = None if e.arg is None else folded(e.arg)
+        return (e if inner is e.arg else replace(e, arg=inner)), False
     if not isinstance(e, Call):
         return e, False
     parts = [_inside(a) for a in e.args]
     if all(constant for _, constant in parts):
         return e, True
-    return replace(e, args=tuple(_computed(part) if constant else part for part, constant in parts)), False
+    return with_args(e, tuple(_computed(part) if constant else part for part, constant in parts)), False
 
 
 def _computed(e: Expression) -> Expression:
@@ -66,7 +71,7 @@ def _computed(e: Expression) -> Expression:
     array = compile_expression(e)({}, 1, issues)
     value = _plain(array)
     if issues.total or _is_hard_to_compare(value):
-        return replace(e, args=tuple(_computed(a) for a in e.args))
+        return with_args(e, tuple(_computed(a) for a in e.args))
     return Literal(value, e.type)
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from eddyline.model.expression import Expression, conjunction, conjuncts
+from eddyline.model.expression import Expression, conjunction
 from eddyline.model.query import BoundQuery
-from eddyline.plan.rules.terms import disjunction, disjuncts, key_of, without_repeats
+from eddyline.plan.rules.terms import disjunction, key_of, parts_of, without_repeats
 
 
 def pull_common_filters(query: BoundQuery) -> BoundQuery:
@@ -34,7 +34,7 @@ def pull_common_filters(query: BoundQuery) -> BoundQuery:
 
 def _pulled(part: Expression) -> tuple[Expression, ...] | None:
     """The common terms and what is left of the OR; None if there is nothing in common."""
-    alternatives = [conjuncts(alternative) for alternative in disjuncts(part)]
+    alternatives = [parts_of(alternative, "and") for alternative in parts_of(part, "or")]
     if len(alternatives) < 2:
         return None
     common = set.intersection(*({key_of(term) for term in terms} for terms in alternatives))

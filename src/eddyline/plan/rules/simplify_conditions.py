@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from eddyline.model.datatypes import BOOLEAN
-from eddyline.model.expression import Call, Expression, Literal, conjunction, conjuncts
+from eddyline.model.expression import Call, Expression, Literal, conjunction
 from eddyline.model.query import BoundQuery
 from eddyline.plan.rules.ranges import contradict
-from eddyline.plan.rules.terms import FALSE, TRUE, UNKNOWN, disjunction, disjuncts, with_nothing, without_repeats
+from eddyline.plan.rules.terms import FALSE, TRUE, UNKNOWN, disjunction, is_same, parts_of, with_args, with_nothing, without_repeats
 
 _OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "is_null": "is_not_null", "is_not_null": "is_null"}
 _NULL_OF_NULL = frozenset(("=", "<>", "<", "<=", ">", ">=", "like", "ilike"))
@@ -32,11 +32,11 @@ def simplify_conditions(query: BoundQuery) -> BoundQuery:
     ['bids.price > 10.0']
     """
     having = None if query.having is None else _simple(query.having, True, query.group_by)
-    parts = without_repeats(term for part in query.where for term in conjuncts(_simple(part, True, ())))
-    query = replace(query, where=tuple(part for part in parts if part != TRUE), having=having)
-    if FALSE in parts or contradict(parts):
-        return with_nothing(query)
-    return query
+    parts = without_repeats(term for part in query.where for term in parts_of(_simple(part, True, ()), "and"))
+    parts = tuple(part for part in parts if part != TRUE)
+    if having is not query.having or not is_same(parts, query.where):
+        query = replace(query, where=parts, having=having)
+    return with_nothing(query) if FALSE in parts or contradict(parts) else query
 
 
 def _simple(e: Expression, as_filter: bool, fixed: tuple[Expression, ...]) -> Expression:
@@ -44,8 +44,8 @@ def _simple(e: Expression, as_filter: bool, fixed: tuple[Expression, ...]) -> Ex
     if e in fixed or not isinstance(e, Call):
         return FALSE if as_filter and _is_unknown(e) else e
     if e.function in ("and", "or"):
-        return _joined(e.function, [_simple(a, as_filter, fixed) for a in e.args], fixed)
-    whole = replace(e, args=tuple(_simple(a, False, fixed) for a in e.args))
+        return _simple_chain(e, as_filter, fixed)
+    whole = with_args(e, tuple(_simple(a, False, fixed) for a in e.args))
     if whole.function == "not":
         return _simple_negation(whole, fixed)
     if whole.function in _NULL_OF_NULL and any(_is_unknown(a) for a in whole.args):
@@ -53,15 +53,17 @@ def _simple(e: Expression, as_filter: bool, fixed: tuple[Expression, ...]) -> Ex
     return whole
 
 
-def _joined(function: str, args: list[Expression], fixed: tuple[Expression, ...]) -> Expression:
-    """The AND or OR of simple parts: one FALSE (or TRUE) decides, a TRUE (or FALSE) says nothing."""
-    apart = conjuncts if function == "and" else disjuncts
-    decides, neutral = (FALSE, TRUE) if function == "and" else (TRUE, FALSE)
-    terms = without_repeats(term for arg in args for term in ((arg,) if arg in fixed else apart(arg)))
-    if decides in terms:
+def _simple_chain(e: Call, as_filter: bool, fixed: tuple[Expression, ...]) -> Expression:
+    """An AND or OR of simple parts: one FALSE (or TRUE) decides, a TRUE (or FALSE) says nothing."""
+    decides, neutral = (FALSE, TRUE) if e.function == "and" else (TRUE, FALSE)
+    old = parts_of(e, e.function, fixed)
+    new = [term for part in old for term in parts_of(_simple(part, as_filter, fixed), e.function, fixed)]
+    if decides in new:
         return decides
-    rest = tuple(term for term in terms if term != neutral)
-    return conjunction(rest) if function == "and" else disjunction(rest)
+    rest = without_repeats(term for term in new if term != neutral)
+    if is_same(old, rest):
+        return e
+    return conjunction(rest) if e.function == "and" else disjunction(rest)
 
 
 def _simple_negation(e: Call, fixed: tuple[Expression, ...]) -> Expression:

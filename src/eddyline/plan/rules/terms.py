@@ -1,13 +1,13 @@
 """The terms of a condition: taking them apart, telling them apart, and putting them together again.
 
 Answer   `key_of` is equal for expressions that say the same, and only for those; Python's own equality takes 0.0 for -0.0.
-         `disjuncts` and `disjunction` are to OR what `conjuncts` and `conjunction` are to AND.
+         `parts_of` takes a chain of ANDs or ORs apart; `disjunction` is to OR what `conjunction` is to AND.
 Limits   Two terms say the same when they are written the same after binding; `a.x = b.x` and `b.x = a.x` are two terms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 
 from eddyline.model.datatypes import BOOLEAN
@@ -30,6 +30,16 @@ def key_of(e: Expression) -> Hashable:
     return e
 
 
+def with_args(e: Call, args: tuple[Expression, ...]) -> Call:
+    """The call with other arguments; the very same where they are the same, so that a rule knows that it changed nothing."""
+    return e if is_same(e.args, args) else replace(e, args=args)
+
+
+def is_same(old: Sequence[Expression], new: Sequence[Expression]) -> bool:
+    """Whether both hold the very same terms in the same order."""
+    return len(old) == len(new) and all(a is b for a, b in zip(old, new, strict=True))
+
+
 def without_repeats(terms: Iterable[Expression]) -> tuple[Expression, ...]:
     """Each term once, where it first stands."""
     found: dict[Hashable, Expression] = {}
@@ -38,15 +48,22 @@ def without_repeats(terms: Iterable[Expression]) -> tuple[Expression, ...]:
     return tuple(found.values())
 
 
-def disjuncts(e: Expression) -> tuple[Expression, ...]:
-    """The alternatives of an OR, in order.
+def parts_of(e: Expression, function: str, fixed: Sequence[Expression] = ()) -> tuple[Expression, ...]:
+    """The parts of an AND or of an OR, in order; a part that is one of the `fixed` is not taken apart.
 
-    >>> len(disjuncts(Call("or", (TRUE, Call("or", (FALSE, UNKNOWN), BOOLEAN)), BOOLEAN)))
+    >>> len(parts_of(Call("or", (TRUE, Call("or", (FALSE, UNKNOWN), BOOLEAN)), BOOLEAN), "or"))
     3
     """
-    if isinstance(e, Call) and e.function == "or":
-        return tuple(part for arg in e.args for part in disjuncts(arg))
-    return (e,)
+    found: list[Expression] = []
+    rest = [e]
+    # A chain of hundreds of ORs is nested as deeply: it is walked, not recursed into.
+    while rest:
+        part = rest.pop()
+        if isinstance(part, Call) and part.function == function and part not in fixed:
+            rest.extend(reversed(part.args))
+        else:
+            found.append(part)
+    return tuple(found)
 
 
 def disjunction(terms: Iterable[Expression]) -> Expression:
@@ -63,4 +80,5 @@ def with_nothing(query: BoundQuery) -> BoundQuery:
     One FALSE takes the place of all filters. Conditions between references stay: without them the join below would still
     make the cross product of the references that the FALSE does not reach.
     """
-    return replace(query, where=(FALSE, *(part for part in query.where if len(refs_of(part)) > 1)))
+    where = (FALSE, *(part for part in query.where if len(refs_of(part)) > 1))
+    return query if is_same(query.where, where) else replace(query, where=where)

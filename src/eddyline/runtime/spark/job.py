@@ -17,14 +17,17 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from eddyline.connectors.base import Sink
 from eddyline.connectors.files import read_table
+from eddyline.language.catalog import Catalog
+from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.plan.shares import route_all
@@ -35,7 +38,7 @@ from eddyline.runtime.spark.packet import PARCEL, spark_schema
 from eddyline.runtime.spark.processor import ShardProcessor
 from eddyline.runtime.spark.progress import Progress, stage_seconds
 from eddyline.runtime.spark.session import prepare_session, shard_labels
-from eddyline.runtime.spark.shard import Engine, ShardPipeline
+from eddyline.runtime.spark.shard import Engine, ShardPipeline, result_schemas
 from eddyline.runtime.spark.sinks import Delivered, Delivery
 from eddyline.runtime.spark.sources import PacketSource
 from eddyline.runtime.spark.spool import spool_folder
@@ -100,9 +103,14 @@ class SparkJob:
         self.query: StreamingQuery | None = None
         self.events: list[dict[str, Any]] = []
 
-    def add_query(self, name: str, schema: pa.Schema, **sinks: Any) -> None:
+    def add_query(self, name: str, schema: pa.Schema, declared: Sequence[DeclaredSink] = (), own: Sequence[Sink] = ()) -> None:
         """Say where a query's results go; before `run` or `start`."""
-        self.delivery.add_query(name, schema, **sinks)
+        self.delivery.add_query(name, schema, declared, own)
+
+    def add_queries(self, catalog: Catalog, own: Mapping[str, Sequence[Sink]] | None = None) -> None:
+        """All queries of the layout, with the sinks that the catalog declares for them."""
+        for name, schema in result_schemas(self.layout).items():
+            self.add_query(name, schema, catalog.sinks_of(name), (own or {}).get(name, ()))
 
     def run(self) -> Progress:
         """Read what is there, end the streams, return when everything is written."""

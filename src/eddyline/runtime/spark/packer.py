@@ -95,7 +95,7 @@ class Packer:
     def _blobs(self, name: str, rows: pa.Table, first_row: int) -> list[bytes | None]:
         """Per shard its rows as a blob; None where it gets none."""
         rows = rows.combine_chunks()
-        taken, starts, bits = self._placed(self._routes[name], rows, first_row)
+        taken, starts, bits = self._placed(self._routes[name], rows, first_row, name in self.layout.whole)
         part = rows.take(pa.array(taken)) if len(starts) > 2 else rows
         if bits is not None:
             part = part.append_column(ROUTES_COLUMN, pa.array(bits))
@@ -106,7 +106,9 @@ class Packer:
             for start, stop in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
         ]
 
-    def _placed(self, routes: list[tuple[int, Route]], rows: pa.Table, first_row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    def _placed(
+        self, routes: list[tuple[int, Route]], rows: pa.Table, first_row: int, to_all: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Row numbers ordered by shard, where each shard's begin, and the route bits (None: there is nothing to tell)."""
         count, shards = rows.num_rows, self.layout.shards
         pairs: list[np.ndarray] = []
@@ -118,11 +120,15 @@ class Packer:
             if not bits:
                 flag[:, 0] |= np.uint64(1) << np.uint64(HOME_BIT)
             bits.append(flag.ravel())
+        if to_all:
+            # Without a bit: seen, counted, wanted by nobody.
+            pairs.append(np.arange(shards * count))
+            bits.append(np.zeros(shards * count, np.uint64))
         whole = np.concatenate(pairs) if len(pairs) > 1 else pairs[0]
         order = np.argsort(whole, kind="stable")
         whole = whole[order]
         told: np.ndarray | None = None
-        if len(routes) > 1 or routes[0][1].replication > 1:
+        if len(pairs) > 1 or routes[0][1].replication > 1:
             first = np.flatnonzero(np.concatenate([[True], whole[1:] != whole[:-1]]))
             told = np.bitwise_or.reduceat(np.concatenate(bits)[order], first)
             whole = whole[first]

@@ -58,6 +58,12 @@ class RoutedPipeline(Pipeline):
         return super()._group_for(replace(lowered, seats=seats, signature=f"{lowered.signature} routes={bits}"))
 
 
+def result_schemas(layout: Layout) -> dict[str, pa.Schema]:
+    """query -> the schema of its results."""
+    pipeline = RoutedPipeline(layout)
+    return {query.name: pipeline.add_query(query).schema for query in layout.queries}
+
+
 class ShardPipeline:
     def __init__(self, pipeline: Pipeline):
         self.pipeline = pipeline

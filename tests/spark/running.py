@@ -1,0 +1,62 @@
+"""Scripts and random cases through Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+from pyspark.sql import SparkSession
+
+from eddyline.connectors.sinks import MemorySink
+from eddyline.language import bind_script
+from eddyline.language.job import Job
+from eddyline.runtime.spark.job import SparkJob, make_layout
+from eddyline.runtime.spark.layout import Layout
+from tests.property.compare import Outcome, plain_rows
+from tests.property.specs import Case
+
+
+def layout_of(spark: SparkSession, job: Job, checkpoint: Path, shards: int) -> Layout:
+    settings = replace(job.settings, shards=shards)
+    return make_layout(spark, str(checkpoint), job.streams, job.queries, job.tables, settings)
+
+
+def run_script(
+    spark: SparkSession, text: str, checkpoint: Path, out: Path | None = None, shards: int = 2
+) -> tuple[SparkJob, dict[str, pa.Table]]:
+    """Run a script to its end; returns the job and all results of each query."""
+    job = bind_script(text)
+    running = SparkJob(spark, layout_of(spark, job, checkpoint, shards), out=None if out is None else str(out))
+    kept = {query.name: MemorySink() for query in job.queries}
+    running.add_queries(job.catalog, {name: [sink] for name, sink in kept.items()})
+    running.run()
+    return running, {name: sink.table() for name, sink in kept.items()}
+
+
+def run_case(spark: SparkSession, case: Case, shards: int) -> Outcome:
+    """A case as files: the n-th file of every stream is the n-th epoch; a last empty one closes."""
+    with TemporaryDirectory() as directory:
+        for table in case.tables:
+            parquet.write_table(case.arrow_rows(table.name, table.rows), f"{directory}/{table.name}.parquet")
+        for stream in case.streams:
+            Path(directory, stream.name).mkdir()
+            for number, epoch in enumerate([*case.epochs(), {}]):
+                rows: Sequence = epoch.get(stream.name, ())
+                parquet.write_table(case.arrow_rows(stream.name, rows), f"{directory}/{stream.name}/{number:06d}.parquet")
+        statements = [
+            s.replace("format='memory'", f"format='parquet', files_per_batch='1', path='{directory}/{stream.name}'")
+            for stream, s in zip(case.streams, case.statements(directory), strict=False)
+        ] + case.statements(directory)[len(case.streams) :]
+        out = Path(directory, "out")
+        _, results = run_script(spark, ";\n".join(statements), Path(directory, "checkpoint"), out, shards)
+        found = Outcome()
+        found.results = {name: plain_rows([table]) for name, table in results.items()}
+        for stream in case.streams:
+            folder = out / "_dead_letter" / stream.name
+            letters = plain_rows([parquet.read_table(folder)]) if folder.exists() else []
+            found.dead[stream.name] = [(str(row["_reason"]), {k: v for k, v in row.items() if k != "_reason"}) for row in letters]
+        return found
