@@ -95,7 +95,7 @@ bench-peers: $(STAMP) ## how do others fare? DuckDB, Spark's own join, eddyline 
 	$(RUN) -m bench.peers --runner all $(ARGS)
 
 golden-rewrite: $(STAMP) ## write what the goldens give now; read the difference before you keep it
-	$(PYTEST) -n 0 tests/golden --rewrite $(ARGS)
+	REWRITE_GOLDEN=1 $(PYTEST) -n 0 tests/golden $(ARGS)
 
 format: $(STAMP) ## format the code and repair what ruff can repair
 	$(VENV)/bin/ruff format .

@@ -28,6 +28,7 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Column, Schema, Stream, Table
 from eddyline.plan.explain import explain
 from eddyline.plan.prepare import prepare_tree
+from eddyline.plan.verify import warnings_of
 from eddyline.runtime.clock import Clock
 from eddyline.runtime.embedded.checkpoint import Checkpoint
 from eddyline.runtime.embedded.delivery import Delivery
@@ -106,6 +107,8 @@ class Session:
         self._failure: BaseException | None = None
         self._observer: Observer | None = None
         self._closed = False
+        #: What is worth knowing about the queries: references whose store grows for ever.
+        self.warnings: list[str] = []
 
     # -- saying what there is
 
@@ -311,6 +314,7 @@ class Session:
 
     def _register(self, query: BoundQuery) -> None:
         prepare_tree(query)
+        self.warnings += warnings_of(query)
         self._queries[query.name] = Query(self, query.name)
         if self._driver is not None:
             newest = [i.newest for i in self._driver.pipeline.intakes.values() if i.newest is not None]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from jtree_oracle import every_tree, price, random_setting, text
 
 from eddyline.errors import PlanProblem
 from eddyline.plan.cost import CostModel, UnitCosts, probe_orders
 from eddyline.plan.join_graph import JoinGraph, JoinInput
 from eddyline.plan.jtree.tree import JTree
+from tests.plan.jtree_oracle import every_tree, price, random_setting, text
 
 # The symbols of the paper's Table 1; the numbers are parameter set 1.
 LA, LB, LC = 20.0, 20.0, 20.0

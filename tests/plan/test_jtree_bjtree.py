@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from jtree_oracle import every_tree, price, random_setting
-from test_cost import model_of
 
 from eddyline.plan.cost import UnitCosts
 from eddyline.plan.jtree.bjtree import _merged, _weight, best_bjtree
+from tests.plan.jtree_oracle import every_tree, price, random_setting
+from tests.plan.test_cost import model_of
 
 
 def is_binary(tree) -> bool:

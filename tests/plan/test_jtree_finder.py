@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 
 import pytest
-from jtree_oracle import every_tree, price, random_setting
-from test_cost import model_of
 
 from eddyline.errors import PlanProblem
 from eddyline.plan.cost import UnitCosts
 from eddyline.plan.jtree.candidates import Budgets
 from eddyline.plan.jtree.finder import finder
+from tests.plan.jtree_oracle import every_tree, price, random_setting
+from tests.plan.test_cost import model_of
 
 
 @pytest.mark.parametrize(("streams", "seeds"), [(2, 4), (3, 10), (4, 10), (5, 5)])

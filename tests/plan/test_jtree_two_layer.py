@@ -8,8 +8,6 @@ from pathlib import Path
 from time import process_time
 
 import pytest
-from jtree_oracle import every_tree, price, random_setting
-from test_cost import model_of
 
 from eddyline.plan.cost import CostModel, Price, UnitCosts
 from eddyline.plan.join_graph import JoinGraph, JoinInput
@@ -20,6 +18,8 @@ from eddyline.plan.jtree.state_removal import state_removal
 from eddyline.plan.jtree.state_selection import state_selection
 from eddyline.plan.jtree.tree import JTree
 from eddyline.plan.jtree.two_layer import two_layer
+from tests.plan.jtree_oracle import every_tree, price, random_setting
+from tests.plan.test_cost import model_of
 
 SETTINGS = Path(__file__).parents[2] / "bench" / "papers" / "qualified-plans" / "random_settings.py"
 

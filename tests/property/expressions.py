@@ -224,16 +224,25 @@ def _with_unit(name: str, units: tuple[str, ...], *kinds: DataType) -> Productio
 
 
 def _cast(source: DataType, target: DataType) -> Production:
+    form = f"TRY_CAST({{}} AS {sql_type(target)})"
+    if source == STRING and target.is_temporal:
+        # Infinite times are DuckDB's alone.
+        form = f"TRY_CAST(nullif({{}}, 'inf') AS {sql_type(target)})"
+    elif source == DOUBLE and target == STRING:
+        # The sign of NaN depends on the processor.
+        form = "replace(CAST({} AS VARCHAR), '-nan', 'nan')"
+
     def production(depth: int) -> st.SearchStrategy[Piece]:
-        return pieces(source, depth).map(
-            lambda a: (
-                Piece(Call("cast", (a.expression,), target), f"TRY_CAST({a.sql} AS {sql_type(target)})")
-                if isinstance(a.expression, Literal)
-                else Piece(resolve_cast(a.expression, target), f"TRY_CAST({a.sql} AS {sql_type(target)})")
-            )
-        )
+        # Times as texts are compared within the years 1 to 9999, which computed times may leave.
+        inner = pieces(source, 0 if source.is_temporal and target == STRING else depth)
+        return inner.map(lambda a: Piece(_unfolded_cast(a.expression, target), form.format(a.sql)))
 
     return production
+
+
+def _unfolded_cast(e: Expression, target: DataType) -> Expression:
+    """The cast as a call even for literals, so that a text that cannot be read is the evaluator's and not the binder's."""
+    return Call("cast", (e,), target) if isinstance(e, Literal) else resolve_cast(e, target)
 
 
 def _case(kind: DataType) -> Production:
@@ -404,8 +413,8 @@ _PRODUCTIONS: dict[DataType, list[Production]] = {
     FINE: [_call("abs", FINE), *(_cast(k, FINE) for k in (INT, DOUBLE, STRING, MONEY)), *_choosing(FINE)],
 }
 
-#: Expressions that are drawn at the root only: results whose type is a DECIMAL of their own or one that we do not have, and functions whose last bit
-#: depends on the library, which something discontinuous above them would make visible.
+#: Expressions that are drawn at the root only: results whose type is a DECIMAL of their own or one that we do not have, and
+#: functions whose last bit depends on the library, which something discontinuous above them would make visible.
 ROOTS: list[Production] = [
     *(_call(op, a, b) for op in ("+", "-", "*") for a, b in ((MONEY, MONEY), (MONEY, INT), (BIGINT, MONEY), (MONEY, FINE))),
     _call("%", MONEY, INT),
@@ -438,4 +447,4 @@ class DuckDB:
     def compute(self, table: pa.Table, sql: str) -> pa.ChunkedArray:
         with self._connection.cursor() as cursor:
             cursor.register("t", table)
-            return cursor.execute(f"SELECT {sql} AS x FROM t").to_arrow_table().column(0)
+            return cursor.sql(f"SELECT {sql} AS x FROM t").to_arrow_table().column(0)

@@ -17,7 +17,6 @@ from eddyline.model.schema import Column, Schema, Stream
 from eddyline.model.window import Range, Window
 from eddyline.plan.shares import route_all
 from eddyline.runtime.spark.layout import Layout
-from tests.spark.echo import EchoEngine
 
 SCHEMA = Schema((Column("k", BIGINT), Column("v", BIGINT), Column("ts", TIMESTAMP)))
 
@@ -68,5 +67,5 @@ def layout(streams: Sequence[Stream], queries: Sequence[BoundQuery], shards: int
         labels=tuple(range(shards)),
         checkpoint=str(checkpoint),
         spool=str(checkpoint / "spool"),
-        engine=EchoEngine,
+        engine="tests.spark.echo:EchoEngine",
     )

@@ -46,7 +46,6 @@ def case_layout(case: Case, shards: int, directory: str) -> Layout:
         labels=tuple(range(shards)),
         checkpoint=directory,
         spool=str(Path(directory) / "spool"),
-        engine=ShardPipeline,
         tables=tuple((table, read_table(table)) for table in job.tables),
         settings=job.settings,
     )

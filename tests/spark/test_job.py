@@ -14,7 +14,7 @@ from eddyline import Session
 from eddyline.errors import CheckpointProblem, DataProblem
 from eddyline.runtime.spark.job import SparkJob, make_layout
 from eddyline.settings import Settings
-from tests.spark.echo import EchoEngine, echo_schema
+from tests.spark.echo import echo_schema
 from tests.spark.material import SCHEMA, equality, query, stream, write_files
 from tests.spark.running import run_script
 
@@ -82,9 +82,8 @@ def test_spark_answers_as_embedded(spark, data: Path, tmp_path: Path, shards: in
 
 def test_a_later_run_continues(spark, data: Path, tmp_path: Path) -> None:
     text = script(data)
-    for name, first in (("a", 1000), ("b", 600), ("c", 800)):
-        if name != "b":
-            os.rename(data / name / "3.parquet", tmp_path / f"{name}-later.parquet")
+    for name in ("a", "c"):
+        os.rename(data / name / "3.parquet", tmp_path / f"{name}-later.parquet")
     run_script(spark, text, tmp_path / "checkpoint", tmp_path / "out")
     for name in ("a", "c"):
         os.rename(tmp_path / f"{name}-later.parquet", data / name / "9.parquet")
@@ -134,7 +133,9 @@ def test_every_row_once_wherever_its_shard_was_last(spark, tmp_path: Path) -> No
     write_files(tmp_path / "b", ["0.parquet"], 100)
     queries = [query(f"echo_{name}", "a b", equality("a.k", "b.k")) for name in "ab"]
     streams = [stream("a", 0, tmp_path, files_per_batch="1"), stream("b", 1, tmp_path)]
-    made = make_layout(spark, str(tmp_path / "checkpoint"), streams, queries, settings=Settings(shards=3), engine=EchoEngine)
+    made = make_layout(
+        spark, str(tmp_path / "checkpoint"), streams, queries, settings=Settings(shards=3), engine="tests.spark.echo:EchoEngine"
+    )
     job = SparkJob(spark, made, out=str(tmp_path / "out"))
     for name in "ab":
         job.add_query(f"echo_{name}", echo_schema(SCHEMA.arrow))

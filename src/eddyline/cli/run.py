@@ -12,7 +12,6 @@ from typing import Any
 from eddyline.cli.jobs import read_job
 from eddyline.cli.progress import Progress
 from eddyline.errors import UserError
-from eddyline.plan.verify import warnings_of
 from eddyline.session import Session
 
 
@@ -45,9 +44,8 @@ def _run_embedded(args: argparse.Namespace, text: str) -> dict[str, Any]:
         print(explained)
     if not session.job.queries:
         raise UserError(f"{args.job} has no query", hint="CREATE QUERY name AS SELECT …")
-    for query in session.job.queries:
-        for warning in warnings_of(query):
-            print(f"warning: {warning}", file=sys.stderr)
+    for warning in session.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
     driver = session.driver
 
     def stop(number: int, frame: FrameType | None) -> None:

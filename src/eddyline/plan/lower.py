@@ -54,8 +54,9 @@ def lower(query: BoundQuery) -> Lowered:
     for part in where:
         read = sorted(int(alias[1:]) for alias in refs_of(part))
         if len(read) <= 1:
-            # A condition that reads nothing holds for all rows or for none: the first stream's filter says which.
-            filters.setdefault(read[0] if read else 0, []).append(part)
+            # A condition that reads nothing holds for all rows or for none, of every reference.
+            for position in read or range(len(references)):
+                filters.setdefault(position, []).append(part)
         elif (equality := _as_equality(part)) is not None:
             equalities.append(equality)
         else:
@@ -111,7 +112,7 @@ def _as_equality(part: Expression) -> Equality | None:
 
 def _bare(expression: Expression) -> Expression:
     """With the alias taken out: the same key of two references to one stream is one key."""
-    return rename_refs(expression, {alias: "" for alias in refs_of(expression)})
+    return rename_refs(expression, dict.fromkeys(refs_of(expression), ""))
 
 
 def _mark(expression: Expression) -> str:

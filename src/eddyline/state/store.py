@@ -134,13 +134,11 @@ class Store:
         if self.end - self.base + rows <= self.capacity:
             return
         dead, needed = self.first - self.base, self.live + rows
-        # Sliding copies the live rows; it has to be paid for by at least as many dead ones.
-        if dead and needed <= self.capacity and dead >= self.live:
+        # Sliding copies the live rows: it has to be paid for by dead ones, a quarter as many at least.
+        if dead:
             self._slide(dead)
-        else:
-            if dead:
-                self._slide(dead)
-            self._resize(max(_SMALLEST, 2 * needed))
+        if needed > self.capacity or 4 * dead < self.live:
+            self._resize(max(_SMALLEST, needed + needed // 4))
 
     def _slide(self, dead: int) -> None:
         used = self.end - self.base
@@ -190,7 +188,7 @@ class HashIndex:
 
     def rebuild(self) -> None:
         size = _SMALLEST
-        while size < 2 * self.store.live:
+        while 4 * size < 5 * self.store.live:
             size *= 2
         self.heads = np.full(size, -1, np.int64)
         probe.link(self.heads, self.back, self.keys, self.store.base, self.store.first, self.store.end)

@@ -151,6 +151,8 @@ class JoinNode:
             partners = [s[0] for _, s in joining]
             best = max(sorted(set(partners)), key=partners.count)
             indexed = [(e, s) for e, s in joining if s[0] == best]
+        # Of several equalities on one key of the added side one is enough: spread equalities would only lengthen the hash.
+        indexed = [pair for n, pair in enumerate(indexed) if pair[1][2:] not in [other[1][2:] for other in indexed[:n]]]
         index = None
         if indexed:
             index = self.inputs[number].need_index(tuple((s[2], s[3]) for _, s in indexed))

@@ -15,7 +15,9 @@ from pyspark.daemon import manager
 
 warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
 
+import eddyline.runtime.spark.packer  # noqa: E402
 import eddyline.runtime.spark.processor  # noqa: E402
+import eddyline.runtime.spark.shard  # noqa: E402
 import eddyline.runtime.spark.sources  # noqa: E402, F401
 
 if __name__ == "__main__":

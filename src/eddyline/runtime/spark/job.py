@@ -38,7 +38,7 @@ from eddyline.runtime.spark.packet import PARCEL, spark_schema
 from eddyline.runtime.spark.processor import ShardProcessor
 from eddyline.runtime.spark.progress import Progress, stage_seconds
 from eddyline.runtime.spark.session import prepare_session, shard_labels
-from eddyline.runtime.spark.shard import Engine, ShardPipeline, result_schemas
+from eddyline.runtime.spark.shard import result_schemas
 from eddyline.runtime.spark.sinks import Delivered, Delivery
 from eddyline.runtime.spark.sources import PacketSource
 from eddyline.runtime.spark.spool import spool_folder
@@ -52,7 +52,7 @@ def make_layout(
     queries: Sequence[BoundQuery],
     tables: Sequence[Table] = (),
     settings: Settings | None = None,
-    engine: type[Engine] = ShardPipeline,
+    engine: str = "eddyline.runtime.spark.shard:ShardPipeline",
 ) -> Layout:
     """The layout of a job over a checkpoint, new or continued; refuses what does not fit the checkpoint."""
     settings = settings or Settings()

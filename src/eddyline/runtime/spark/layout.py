@@ -9,12 +9,13 @@ Limits   Frozen: another set of queries is another layout, with another digest. 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 import pickle
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -39,8 +40,9 @@ class Layout:
     checkpoint: str
     #: Local folder of spooled segments.
     spool: str
-    #: What a shard's worker keeps; see `shard.Engine`.
-    engine: type[Engine]
+    #: What a shard's worker keeps, as module:class; see `shard.Engine`. By name, because the processes in which Spark plans
+    #: open layouts too, and loading an engine takes a second that they have no use for.
+    engine: str = "eddyline.runtime.spark.shard:ShardPipeline"
     tables: tuple[tuple[Table, pa.Table], ...] = ()
     settings: Settings = field(default_factory=Settings)
 
@@ -52,6 +54,11 @@ class Layout:
     def staging(self) -> str:
         """Where shards put results that are too large to travel through Spark."""
         return os.path.join(self.checkpoint, "eddyline", "staged")
+
+    def open_engine(self, header: dict[str, Any] | None, load: Callable[[str], pa.Table]) -> Engine:
+        module, _, name = self.engine.partition(":")
+        found: Engine = getattr(importlib.import_module(module), name).open(self, header, load)
+        return found
 
     @cached_property
     def numbers(self) -> dict[str, int]:

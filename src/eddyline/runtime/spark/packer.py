@@ -20,9 +20,6 @@ from eddyline.plan.shares import HOME_BIT, Route
 from eddyline.runtime.spark.layout import Layout
 from eddyline.runtime.spark.packet import CONTROL, NUMBER_COLUMN, PACKET, ROUTES_COLUMN, to_blob
 
-#: Rows of one piece: large enough to be worth a blob, small enough that a shard's blob stays a few megabytes.
-PIECE_ROWS = 1 << 17
-
 
 class Packer:
     """Packs the rows of all streams of a layout; one per worker process and layout."""

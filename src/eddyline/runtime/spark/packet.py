@@ -3,13 +3,16 @@
 Answer   A packet carries one shard's rows of one piece of a stream as an Arrow IPC blob, and what every shard must know
          of the whole piece: its newest event time, how many rows it had, whether the stream ends with it. So the packets
          of a batch are its ticks too. A parcel carries results, dead letters or notes from a shard to the driver.
-Limits   One packet holds at most what a packer read in one piece; see `packer.PIECE_ROWS`.
+Limits   One packet holds at most what a packer read in one piece; see `PIECE_ROWS`.
 """
 
 from __future__ import annotations
 
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, BooleanType, IntegerType, LongType, StringType, StructField, StructType
+
+#: Rows of one piece: large enough to be worth a blob, small enough that a shard's blob stays a few megabytes.
+PIECE_ROWS = 1 << 17
 
 #: Stream number of packets that carry a control record.
 CONTROL = -1

@@ -20,7 +20,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -33,8 +33,10 @@ from eddyline.runtime.spark.failure import reported
 from eddyline.runtime.spark.layout import Layout, PackedLayout
 from eddyline.runtime.spark.packet import from_blob, to_blob
 from eddyline.runtime.spark.parcels import note, parcels
-from eddyline.runtime.spark.shard import Engine
 from eddyline.runtime.spark.spool import Spool, Stamp
+
+if TYPE_CHECKING:
+    from eddyline.runtime.spark.shard import Engine
 
 #: Version of the state's form; another one is refused.
 FORMAT = 1
@@ -132,7 +134,7 @@ class ShardProcessor(StatefulProcessor):
             spool.save(name, stamps[name], blob)
             return from_blob(blob)
 
-        pipeline = layout.engine.open(layout, header, load)
+        pipeline = layout.open_engine(header, load)
         return pipeline, "nothing" if header is None else "state" if from_state else "spool"
 
     def _persist(self, layout: Layout, shard: int, pipeline: Engine, old: dict[str, Stamp], spool: Spool) -> int:

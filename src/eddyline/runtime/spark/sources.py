@@ -19,7 +19,7 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -33,8 +33,10 @@ from eddyline.model.schema import Stream
 from eddyline.runtime.spark.control import control_records, read_control
 from eddyline.runtime.spark.failure import reported
 from eddyline.runtime.spark.layout import Layout, PackedLayout
-from eddyline.runtime.spark.packer import PIECE_ROWS, Packer
-from eddyline.runtime.spark.packet import PACKET, spark_schema
+from eddyline.runtime.spark.packet import PACKET, PIECE_ROWS, spark_schema
+
+if TYPE_CHECKING:
+    from eddyline.runtime.spark.packer import Packer
 
 #: Without `files_per_batch`, a batch takes files of a stream up to so many bytes together, at least one.
 BATCH_BYTES = 64 << 20
@@ -211,6 +213,9 @@ _PACKERS: dict[str, Packer] = {}
 
 def packer_of(packed: PackedLayout) -> Packer:
     """This worker's packer for a layout: compiling keys costs, and tasks are many."""
+    # Not at the top: the process that plans batches packs nothing, and expressions take a second to load.
+    from eddyline.runtime.spark.packer import Packer
+
     if packed.digest not in _PACKERS:
         _PACKERS.clear()
         _PACKERS[packed.digest] = Packer(packed.open())

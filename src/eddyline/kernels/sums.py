@@ -1,0 +1,166 @@
+"""Sums that can be taken back: exact while their parts span less than about 150 bits.
+
+Answer   `add_floats` adds values (or takes them away: sign -1) to sums of three doubles, without rounding: each addition leaves its error
+         to the next double. NaN and infinities are counted, not added. `add_whole` keeps sums of integers in 128 bits.
+State    floats: `sums[g]` = (sum, error, error of the error, largest magnitude, 1 where a rest was lost); `tallies[g]` = (values, NaN,
+         +infinity, -infinity). whole: `sums[g]` = (low, high) words, `tallies[g]` = values.
+Limits   Where a rest was lost and little of the largest magnitude remains, the sum has to be computed anew from live values: `doubtful`.
+Reading  Knuth's TwoSum, Dekker's product
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+#: A sum of three doubles keeps about 150 bits; below this part of the largest magnitude it may have lost the digits that count.
+_LITTLE = 2.0**-100
+_SPLIT = 134217729.0
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _two_sum(a, b):
+    s = a + b
+    t = s - a
+    return s, (a - (s - t)) + (b - t)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _two_product(a, b):
+    p = a * b
+    t = _SPLIT * a
+    a_high = t - (t - a)
+    a_low = a - a_high
+    t = _SPLIT * b
+    b_high = t - (t - b)
+    b_low = b - b_high
+    return p, ((a_high * b_high - p) + a_high * b_low + a_low * b_high) + a_low * b_low
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _accumulate(sums, g, x):
+    s, rest = _two_sum(sums[g, 0], x)
+    c, rest = _two_sum(sums[g, 1], rest)
+    e, rest = _two_sum(sums[g, 2], rest)
+    sums[g, 0] = s
+    sums[g, 1] = c
+    sums[g, 2] = e
+    largest = max(abs(x), abs(s))
+    if largest > sums[g, 3]:
+        sums[g, 3] = largest
+    if rest != 0.0:
+        sums[g, 4] = 1.0
+
+
+@njit(cache=True, nogil=True)
+def add_floats(codes, values, valid, sign, sums, squares, tallies):
+    """`squares` has no rows where nobody asks for sums of squares; `valid` is empty where all count."""
+    with_squares = len(squares) > 0
+    for i in range(len(codes)):
+        if len(valid) and not valid[i]:
+            continue
+        g = codes[i]
+        x = values[i]
+        tallies[g, 0] += sign
+        if x != x:
+            tallies[g, 1] += sign
+        elif x == np.inf:
+            tallies[g, 2] += sign
+        elif x == -np.inf:
+            tallies[g, 3] += sign
+        else:
+            _accumulate(sums, g, sign * x)
+            if with_squares:
+                p, rest = _two_product(x, x)
+                _accumulate(squares, g, sign * p)
+                _accumulate(squares, g, sign * rest)
+        if tallies[g, 0] == tallies[g, 1] + tallies[g, 2] + tallies[g, 3]:
+            sums[g, :] = 0.0
+            if with_squares:
+                squares[g, :] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def doubtful(codes, sums):
+    """Which of the groups' sums may have lost digits that count."""
+    out = np.empty(len(codes), np.bool_)
+    for i in range(len(codes)):
+        g = codes[i]
+        out[i] = sums[g, 4] != 0.0 and not (abs(sums[g, 0]) >= sums[g, 3] * _LITTLE and abs(sums[g, 0]) < np.inf)
+    return out
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _normal(sums, g):
+    """The sum as two doubles, the first the nearest to the whole."""
+    if not abs(sums[g, 0]) < np.inf:
+        return sums[g, 0], 0.0
+    b, c = _two_sum(sums[g, 1], sums[g, 2])
+    a, b = _two_sum(sums[g, 0], b)
+    b, c = _two_sum(b, c)
+    a, b = _two_sum(a, b)
+    return a, b + c
+
+
+@njit(cache=True, nogil=True)
+def read_sums(codes, sums, tallies, mean):
+    """Sums, or means; what stands at groups without values is arbitrary."""
+    out = np.empty(len(codes), np.float64)
+    for i in range(len(codes)):
+        g = codes[i]
+        if tallies[g, 1] > 0 or (tallies[g, 2] > 0 and tallies[g, 3] > 0):
+            out[i] = np.nan
+        elif tallies[g, 2] > 0:
+            out[i] = np.inf
+        elif tallies[g, 3] > 0:
+            out[i] = -np.inf
+        else:
+            a, b = _normal(sums, g)
+            out[i] = a
+            if mean and tallies[g, 0] > 0:
+                out[i] = a / tallies[g, 0]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def read_deviations(codes, sums, squares, tallies):
+    """Sample standard deviations; what stands at groups with fewer than two values is arbitrary."""
+    out = np.zeros(len(codes), np.float64)
+    for i in range(len(codes)):
+        g = codes[i]
+        n = tallies[g, 0]
+        if n < 2:
+            continue
+        if tallies[g, 1] + tallies[g, 2] + tallies[g, 3] > 0:
+            out[i] = np.nan
+            continue
+        a, b = _normal(sums, g)
+        # (sum of x) squared over n, in twice the precision: most of its digits cancel against the sum of squares.
+        p, rest = _two_product(a, a)
+        rest += 2.0 * a * b
+        q = p / n
+        back, lost = _two_product(q, np.float64(n))
+        q_rest = (((p - back) - lost) + rest) / n
+        c, d = _normal(squares, g)
+        top, under = _two_sum(c, -q)
+        variance = (top + (under + (d - q_rest))) / (n - 1)
+        out[i] = np.sqrt(max(variance, 0.0)) if variance == variance else np.nan
+    return out
+
+
+@njit(cache=True, nogil=True)
+def add_whole(codes, low, high, valid, sign, sums, tallies):
+    """Add 128-bit integers, or take them away; `valid` is empty where all count."""
+    for i in range(len(codes)):
+        if len(valid) and not valid[i]:
+            continue
+        g = codes[i]
+        tallies[g] += sign
+        before = np.uint64(sums[g, 0])
+        if sign > 0:
+            after = before + np.uint64(low[i])
+            sums[g, 1] += high[i] + np.int64(after < before)
+        else:
+            after = before - np.uint64(low[i])
+            sums[g, 1] -= high[i] + np.int64(after > before)
+        sums[g, 0] = np.int64(after)

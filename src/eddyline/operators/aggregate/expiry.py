@@ -1,0 +1,108 @@
+"""Contributions by when they leave: sorted runs, of which there are few.
+
+Answer   `push` takes (when, ticket) pairs in any order; `pop` hands out the tickets of all whose time has come. Each pair is sorted, merged
+         and handed out once: amortised the logarithm of the queue, and constant where pairs come in order, as they do for one stream.
+
+             run  |======================|        run  |=======|      run  |==|       each at most half of the one before
+
+State    Runs of ascending keys; what has been handed out is skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from eddyline.kernels.order import ascends, merge_order, pick
+from eddyline.state.columns import Ints
+
+_SMALLEST = 1024
+
+
+class Run:
+    """Ascending keys with their tickets; grows at the end, is used up from the front."""
+
+    __slots__ = ("keys", "tickets", "first", "end")
+
+    def __init__(self, keys: Ints, tickets: Ints) -> None:
+        self.keys = keys
+        self.tickets = tickets
+        self.first = 0
+        self.end = len(keys)
+
+    def __len__(self) -> int:
+        return self.end - self.first
+
+    def append(self, keys: Ints, tickets: Ints) -> None:
+        stop = self.end + len(keys)
+        if stop > len(self.keys):
+            live = len(self)
+            size = max(_SMALLEST, 2 * (live + len(keys)))
+            for name in ("keys", "tickets"):
+                wide = np.empty(size, np.int64)
+                wide[:live] = getattr(self, name)[self.first : self.end]
+                setattr(self, name, wide)
+            self.first, self.end, stop = 0, live, live + len(keys)
+        self.keys[self.end : stop] = keys
+        self.tickets[self.end : stop] = tickets
+        self.end = stop
+
+    def pairs(self) -> tuple[Ints, Ints]:
+        return self.keys[self.first : self.end], self.tickets[self.first : self.end]
+
+
+class ExpiryQueue:
+    def __init__(self) -> None:
+        self.runs: list[Run] = []
+
+    def __len__(self) -> int:
+        return sum(len(run) for run in self.runs)
+
+    @property
+    def next(self) -> int | None:
+        """The smallest key."""
+        return min((int(run.keys[run.first]) for run in self.runs), default=None)
+
+    def push(self, keys: Ints, tickets: Ints) -> None:
+        if not len(keys):
+            return
+        if not ascends(keys):
+            order = np.argsort(keys, kind="stable")
+            keys, tickets = keys[order], tickets[order]
+        if self.runs and keys[0] >= self.runs[-1].keys[self.runs[-1].end - 1]:
+            self.runs[-1].append(keys, tickets)
+        else:
+            self.runs.append(Run(keys, tickets))
+        while len(self.runs) > 1 and 2 * len(self.runs[-1]) >= len(self.runs[-2]):
+            (b, b_tickets), (a, a_tickets) = self.runs.pop().pairs(), self.runs.pop().pairs()
+            chosen = merge_order(a, b)
+            self.runs.append(Run(pick(a, b, chosen), pick(a_tickets, b_tickets, chosen)))
+
+    def pop(self, limit: int) -> Ints:
+        """Tickets of all keys below `limit`."""
+        found = []
+        for run in self.runs:
+            keys, tickets = run.pairs()
+            cut = int(np.searchsorted(keys, limit))
+            if cut:
+                found.append(tickets[:cut])
+                run.first += cut
+        if not found:
+            return np.empty(0, np.int64)
+        taken = np.concatenate(found)
+        self.runs = [run for run in self.runs if len(run)]
+        return taken
+
+    def keep(self, wanted: Callable[[Ints], np.ndarray[tuple[int], np.dtype[np.bool_]]]) -> None:
+        """Keep only the pairs whose tickets are wanted."""
+        keys, tickets = self.pairs()
+        here = wanted(tickets)
+        self.runs = []
+        self.push(keys[here], tickets[here])
+
+    def pairs(self) -> tuple[Ints, Ints]:
+        """Everything, in no order."""
+        if not self.runs:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        return np.concatenate([run.pairs()[0] for run in self.runs]), np.concatenate([run.pairs()[1] for run in self.runs])

@@ -1,0 +1,60 @@
+"""Chains and scans against plain loops, also after rows have left and the arrays have slid."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from eddyline.kernels import probe
+from eddyline.state.store import Store
+from tests.oracle.kernels import matches
+
+
+def filled(rng: np.random.Generator, rows: int, keys: int, gone: int) -> tuple[Store, np.ndarray, np.ndarray, np.ndarray]:
+    """A store with `rows` rows in portions, of which the first `gone` have left."""
+    store = Store("s")
+    for mark in ("key", "seq", "ts"):
+        store.add_mark(mark, np.int64)
+    store.add_index("key")
+    key, seq, ts = rng.integers(0, keys, rows), np.arange(rows), np.sort(rng.integers(0, 50, rows))
+    at = 0
+    while at < rows:
+        stop = min(rows, at + int(rng.integers(1, 40)))
+        store.append(stop - at, {}, {"key": key[at:stop], "seq": seq[at:stop], "ts": ts[at:stop]})
+        store.forget_before(min(gone, store.end))
+        at = stop
+    return store, key, seq, ts
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_chains_and_scans_find_the_same_as_loops(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = int(rng.integers(0, 700))
+    gone = int(rng.integers(0, rows + 1))
+    store, key, seq, ts = filled(rng, rows, int(rng.integers(1, 30)), gone)
+    asked = int(rng.integers(0, 60))
+    hashes, limit, floor = rng.integers(0, 30, asked), rng.integers(0, rows + 2, asked), rng.integers(-5, 55, asked)
+    expected = sorted(matches(hashes, limit, floor, key, seq, ts, min(gone, rows), rows))
+    index = store.indexes["key"]
+    rest = (store.marks["seq"], store.marks["ts"], store.base, store.first)
+    for in_time_order in (True, False):
+        left, right, visited = probe.probe_chains(hashes, limit, floor, index.heads, index.back, index.keys, *rest, in_time_order)
+        assert sorted(zip(left.tolist(), right.tolist(), strict=True)) == expected
+        assert (np.diff(left) >= 0).all() and visited >= len(expected)
+    left, right, visited = probe.probe_scan(hashes, limit, floor, True, index.keys, *rest, store.end)
+    assert sorted(zip(left.tolist(), right.tolist(), strict=True)) == expected and visited == asked * store.live
+    left, right, _ = probe.probe_scan(hashes, limit, floor, False, index.keys, *rest, store.end)
+    everything = matches(hashes, limit, floor, key, seq, ts, min(gone, rows), rows, keyed=False)
+    assert sorted(zip(left.tolist(), right.tolist(), strict=True)) == sorted(everything)
+    found = probe.exists(hashes, limit, floor, index.heads, index.back, index.keys, *rest)
+    assert found.tolist() == [any(o == i for o, _ in expected) for i in range(asked)]
+
+
+def test_no_probing_row_finds_nothing() -> None:
+    store, *_ = filled(np.random.default_rng(0), 10, 3, 0)
+    none = np.empty(0, np.int64)
+    index = store.indexes["key"]
+    left, right, visited = probe.probe_chains(
+        none, none, none, index.heads, index.back, index.keys, store.marks["seq"], store.marks["ts"], store.base, store.first, True
+    )
+    assert len(left) == len(right) == visited == 0
