@@ -34,7 +34,7 @@ from eddyline.runtime.embedded.checkpoint import Checkpoint
 from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.embedded.driver import EmbeddedDriver, Observer
 from eddyline.runtime.pipeline import Pipeline
-from eddyline.runtime.report import plan_text, report
+from eddyline.runtime.report import analysis, plan_text, report
 from eddyline.runtime.snapshot import saved_queries
 from eddyline.settings import Settings, Value
 
@@ -107,6 +107,8 @@ class Session:
         self._failure: BaseException | None = None
         self._observer: Observer | None = None
         self._closed = False
+        #: Queries under EXPLAIN ANALYZE: their `analysis` is worth reading after the run.
+        self.analyzed: list[str] = []
         #: What is worth knowing about the queries: references whose store grows for ever.
         self.warnings: list[str] = []
 
@@ -128,7 +130,10 @@ class Session:
             elif isinstance(applied, Dropped) and applied.kind == "query":
                 self._dropped(applied.entry.name)
             elif isinstance(applied, ExplainRequest):
-                texts.append(self._explained(applied.query))
+                if applied.analyze:
+                    self.analyzed.append(self._analyzed(applied.query))
+                else:
+                    texts.append(self._explained(applied.query))
         return texts
 
     def set(self, name: str, value: Value) -> None:
@@ -279,6 +284,10 @@ class Session:
             return plan_text(self._driver.pipeline.queries[query.name])
         return self._explained(query)
 
+    def analysis(self, name: str) -> str:
+        """How a query was answered so far: its plan and what each operator did."""
+        return analysis(self.pipeline.queries[self.job.catalog.query(name).name])
+
     def stats(self) -> dict[str, Any]:
         driver = self.driver
         elapsed = (driver.ended or 0.0) - (driver.began or 0.0)
@@ -297,6 +306,13 @@ class Session:
 
     def _explained(self, query: BoundQuery) -> str:
         return explain(*prepare_tree(query))
+
+    def _analyzed(self, query: BoundQuery) -> str:
+        """The name of a query to be analysed; a bare SELECT is registered to have one."""
+        if query.name not in self.job.catalog.queries:
+            self.job.catalog.add(query)
+            self._register(query)
+        return query.name
 
     def _declare(self, stream: Stream) -> None:
         if stream.name not in self._sources:

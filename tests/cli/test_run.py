@@ -182,3 +182,12 @@ def test_version_and_explain(work: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert main(["version"]) == 0 and main(["explain", "job.sql", "--rules"]) == 0
     shown = capsys.readouterr().out
     assert "eddyline 0." in shown and "tree: ((a b) c)" in shown
+
+
+def test_explain_analyze_says_what_was_done(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    select = "SELECT a.item_id FROM auctions [RANGE 1 MINUTE] a, bids [RANGE 1 MINUTE] b WHERE a.item_id = b.item_id"
+    (work / "job.sql").write_text(JOB + f"EXPLAIN ANALYZE pairs; EXPLAIN {select}; EXPLAIN ANALYZE {select};")
+    assert main(["run", "job.sql", "--once", "--quiet"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("query: pairs") == 1 and shown.count("query: select") == 2
+    assert "join a⋈b: " in shown and "partial results" in shown and "results: " in shown

@@ -13,8 +13,8 @@ from tests.property.strategies import random_case
 
 #: Cases per block; blocks are tests of their own, so that two workers share them and a failure names its seed.
 BLOCK = 50
-BLOCKS = int(os.environ.get("EDDYLINE_BLOCKS", "44"))
-FIRST = int(os.environ.get("EDDYLINE_FIRST_SEED", "0"))
+BLOCKS = 400 if os.environ.get("EDDYLINE_SOAK") else 44
+FIRST = int(os.environ.get("EDDYLINE_SEED", "0"))
 
 
 @pytest.mark.property

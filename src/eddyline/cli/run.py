@@ -58,6 +58,8 @@ def _run_embedded(args: argparse.Namespace, text: str) -> dict[str, Any]:
         session.run(once=args.once)
     stats = session.stats()
     progress.summary(stats)
+    for name in session.analyzed:
+        print(session.analysis(name))
     return stats
 
 

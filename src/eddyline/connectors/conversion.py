@@ -22,7 +22,7 @@ Cast = Callable[[pa.ChunkedArray], pa.ChunkedArray]
 
 _BOUNDS = {"INT": (-(2**31), 2**31 - 1), "BIGINT": (-(2**63), 2**63 - 1)}
 _TICKS = {"s": 10**6, "ms": 10**3}
-_TRUE, _FALSE = pa.array(["true", "t", "1"]), pa.array(["false", "f", "0"])
+_TRUE, _FALSE = ("true", "t", "1"), ("false", "f", "0")
 _FLOAT = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?(?i:nan|inf|infinity)$"
 _TIME = r"^\d{4}-\d\d-\d\d([ T]\d\d(:\d\d(:\d\d(\.\d{1,6})?)?)?)?$"
 _ZONE = r"(Z|[+-]\d\d(:?\d\d)?)$"
@@ -129,7 +129,7 @@ def _to_boolean(values: pa.ChunkedArray, kind: DataType) -> Converted:
     if not pa.types.is_string(values.type):
         return _none_fits(values, kind)
     text = pc.utf8_lower(_trimmed(values))
-    true, false = pc.is_in(text, value_set=_TRUE), pc.is_in(text, value_set=_FALSE)
+    true, false = (pc.is_in(text, value_set=pa.array(words)) for words in (_TRUE, _FALSE))
     known = pc.or_(true, false)
     return pc.if_else(known, true, pa.scalar(None, pa.bool_())), pc.or_(known, pc.is_null(text))
 

@@ -148,14 +148,26 @@ def union_schema(schemas: Mapping[str, pa.Schema]) -> pa.Schema:
     """The columns of `CREATE SINK … FOR ALL`: `_query`, every column by name, then `_op` and `_ts`."""
     types: dict[str, tuple[pa.DataType, str]] = {}
     for query, schema in schemas.items():
-        for field in schema:
-            known = types.setdefault(field.name, (field.type, query))
-            if known[0] != field.type:
-                raise BindingProblem(
-                    f"column {field.name} has two types in a sink FOR ALL",
-                    detail=f"{known[0]} in query {known[1]}, {field.type} in query {query}",
-                    hint="rename one of the columns with AS, CAST one of them, or give the queries sinks of their own",
-                )
+        _unite(types, query, schema)
+    return _united(types)
+
+
+def _unite(types: dict[str, tuple[pa.DataType, str]], query: str, schema: pa.Schema) -> bool:
+    """Add a query's columns to those known by name; whether there are new ones."""
+    for field in schema:
+        known = types.get(field.name)
+        if known is not None and known[0] != field.type:
+            raise BindingProblem(
+                f"column {field.name} has two types in a sink FOR ALL",
+                detail=f"{known[0]} in query {known[1]}, {field.type} in query {query}",
+                hint="rename one of the columns with AS, CAST one of them, or give the queries sinks of their own",
+            )
+    new = {field.name: (field.type, query) for field in schema if field.name not in types}
+    types.update(new)
+    return bool(new)
+
+
+def _united(types: Mapping[str, tuple[pa.DataType, str]]) -> pa.Schema:
     last = [name for name in ("_op", "_ts") if name in types]
     names = [name for name in types if name not in last] + last
     return pa.schema([("_query", pa.string())] + [(name, types[name][0]) for name in names])
@@ -166,7 +178,8 @@ class AllSink:
 
     def __init__(self, inner: Sink):
         self._inner = inner
-        self._schemas: dict[str, pa.Schema] = {}
+        #: Every column by name: its type, and the query that brought it.
+        self._types: dict[str, tuple[pa.DataType, str]] = {}
         self._union: pa.Schema | None = None
         self._open = 0
 
@@ -175,17 +188,20 @@ class AllSink:
         return _Port(self, query)
 
     def add(self, query: str, schema: pa.Schema) -> None:
-        union = union_schema({**self._schemas, query: schema})
-        self._schemas[query] = schema
+        grown = _unite(self._types, query, schema)
         self._open += 1
-        if self._union is None or not union.equals(self._union):
-            self._union = union
-            self._inner.open(union)
+        if self._union is None or grown:
+            self._union = _united(self._types)
+            self._inner.open(self._union)
 
     def write(self, epoch: int, query: str, table: pa.Table) -> None:
+        self.write_all(epoch, pa.repeat(pa.scalar(query), table.num_rows), table)
+
+    def write_all(self, epoch: int, queries: pa.Array, table: pa.Table) -> None:
+        """Results of several queries in one table; `queries` says of each row whose it is."""
         assert self._union is not None
         arrays = [
-            pa.repeat(pa.scalar(query), table.num_rows)
+            queries
             if field.name == "_query"
             else table.column(field.name)
             if field.name in table.column_names
@@ -200,10 +216,13 @@ class AllSink:
     def truncate_after(self, epoch: int) -> None:
         self._inner.truncate_after(epoch)
 
+    def close(self) -> None:
+        self._inner.close()
+
     def leave(self) -> None:
         self._open -= 1
         if self._open == 0:
-            self._inner.close()
+            self.close()
 
 
 class _Port:

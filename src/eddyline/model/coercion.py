@@ -20,7 +20,7 @@ _INT_RANGE = {"INT": (-(2**31), 2**31 - 1), "BIGINT": (-(2**63), 2**63 - 1)}
 #: Decimal digits that every value of an integer type fits in.
 _DIGITS = {"INT": 10, "BIGINT": 19}
 _MOMENT = re.compile(
-    r"\s*(\d{1,4})[-/](\d{1,2})[-/](\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?\s*(Z|UTC|[+-]\d{2}(?::?\d{2})?)?)?\s*",
+    r"\s*(\d{1,4})[-/](\d{1,2})[-/](\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?\s*(Z|UTC|[+-]\d{2}(?::?\d{2})?)?)?\s*",
     re.IGNORECASE,
 )
 

@@ -76,15 +76,16 @@ def from_doubles(frame: Frame, values: Array, valid: Mask | None, kind: DataType
 
 def to_doubles(values: pa.Array, kind: DataType) -> Array:
     low, high = words(values)
-    if kind.precision > 18 and not (high == low >> 63).all():
-        converted: Array = pc.fill_null(values.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
-        return converted
     size = 10.0**kind.scale
     # Integers beyond 2**53 are not doubles: whole and fraction are converted apart.
     unit = 10 ** min(kind.scale, 18)
     rest = np.fmod(low, unit)
     apart = ((low - rest) // unit).astype(np.float64) + rest / size
-    return np.where(np.abs(low) <= 2**53, low / size, apart) if kind.scale and kind.scale <= 18 else low / size
+    found = np.where(np.abs(low) <= 2**53, low / size, apart) if 0 < kind.scale <= 18 else low / size
+    wide = high != low >> 63
+    if kind.precision > 18 and wide.any():
+        found = np.where(wide, pc.fill_null(values.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False), found)
+    return found
 
 
 def to_text(values: pa.Array, kind: DataType) -> pa.Array:

@@ -90,7 +90,7 @@ class StreamState:
     def admit(self, table: pa.Table, ts: Ints, seq: Ints, num: Ints | None, routes: npt.NDArray[np.uint64] | None) -> tuple[int, int]:
         """Store the rows of an epoch that some port wants; returns their first id and the id after the last."""
         rows = len(ts)
-        columns = {name: _whole(table, name) for name in table.column_names}
+        columns = whole_columns(table)
         keys, missing = self._key_marks(columns, rows)
         wanted = np.zeros(rows, np.bool_)
         lineages = []
@@ -144,6 +144,7 @@ class StreamState:
         store.forget_before(cut)
 
 
-def _whole(table: pa.Table, name: str) -> pa.Array:
-    column = table.column(name)
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+def whole_columns(table: pa.Table) -> dict[str, pa.Array]:
+    """The columns of a table, each as one array."""
+    columns = {name: table.column(name) for name in table.column_names}
+    return {name: column.chunk(0) if column.num_chunks == 1 else column.combine_chunks() for name, column in columns.items()}

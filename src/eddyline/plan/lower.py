@@ -68,7 +68,7 @@ def lower(query: BoundQuery) -> Lowered:
     share = "" if query.settings.share == "on" else f" alone={query.name}"
     signature = "; ".join(
         [", ".join(seat.source for seat in seats), " & ".join(sorted(str(p) for p in where if len(refs_of(p)) > 1))]
-        + [f"plan={_tree_text(query, names)} probe={query.settings.probe}{share}"]
+        + [f"plan={_tree_text(query, names)} probe={query.settings.probe} jit={query.settings.jit}/{query.settings.jit_control}{share}"]
     )
     return Lowered(
         query,

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from eddyline.operators.sharing.filter_group import Bundle
+
 
 @dataclass(frozen=True)
 class Arrival:
@@ -50,8 +52,12 @@ class Epoch:
 class Outcome:
     #: Per query, result tables in delivery order: the selected columns, then `_ts` (aggregates: `_op`, then `_ts`).
     results: dict[str, list[pa.Table]] = field(default_factory=dict)
+    #: Results of queries that filter one stream, many queries to a table; for drivers that asked for them so.
+    bundles: list[Bundle] = field(default_factory=list)
     #: Per stream, rows that are late or bad: declared columns (late rows typed, bad rows as text) and `_reason`.
     dead: dict[str, list[pa.Table]] = field(default_factory=dict)
+    #: Queries that were dropped earlier and have given their last result now.
+    gone: list[str] = field(default_factory=list)
     #: Event times strictly below are answered.
     frontier: int | None = None
     #: Rows that wait for the frontier.

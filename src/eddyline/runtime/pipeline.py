@@ -6,8 +6,8 @@ Answer   `step` takes what arrived and returns every result that is now certain,
                           │ late, bad          │ purge by the frontier
                           └► dead letters
 
-State    One intake and one store per stream, one join group per signature, one standing query per name. What cannot be
-         derived from the live rows is in the snapshot; the rest is rebuilt.
+State    One intake and one store per stream, one filter group per stream, one join group per signature, one standing query
+         per name. What cannot be derived from the live rows is in the snapshot; the rest is rebuilt.
 Limits   No clock, no file, no thread: drivers have those. Queries may be added and dropped between two epochs.
 Reading  docs/life-of-a-row.md
 """
@@ -16,11 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
+from time import perf_counter
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eddyline.errors import DataProblem
 from eddyline.model.query import BoundQuery
@@ -31,12 +34,14 @@ from eddyline.operators.intake import Intake, Released
 from eddyline.operators.join.combination import Combinations, in_order
 from eddyline.operators.join.group import JoinConfig, JoinGroup, Tree
 from eddyline.operators.join.port import LONG_AGO, Membership
-from eddyline.operators.stream import ALWAYS, StreamState
+from eddyline.operators.sharing.filter_group import FilterGroup
+from eddyline.operators.stream import ALWAYS, StreamState, whole_columns
 from eddyline.plan.lower import Lowered
 from eddyline.plan.prepare import prepare
 from eddyline.plan.tree_choice import choose_tree, positions_of
 from eddyline.runtime.epoch import Arrival, Epoch, Outcome
-from eddyline.runtime.standing import StandingQuery, standing_query
+from eddyline.runtime.memory import keep_freed_memory
+from eddyline.runtime.standing import AnyQuery, FilterQuery, StandingQuery, standing_query
 from eddyline.settings import Settings
 from eddyline.state.columns import Ints
 from eddyline.state.segment import SegmentList
@@ -59,7 +64,11 @@ class Slice:
 
 
 class Pipeline:
+    #: Whether results of filter queries stay together, many queries to a table; otherwise they are handed out one by one.
+    bundles = False
+
     def __init__(self, streams: Iterable[Stream], settings: Settings | None = None) -> None:
+        keep_freed_memory()
         self.settings = settings or Settings()
         self.streams: dict[str, StreamState] = {}
         self.intakes: dict[str, Intake] = {}
@@ -67,7 +76,13 @@ class Pipeline:
         self.table_schemas: dict[str, Table] = {}
         self.segments: dict[str, SegmentList] = {}
         self.groups: dict[str, JoinGroup] = {}
-        self.queries: dict[str, StandingQuery] = {}
+        #: Per stream the queries that only filter it.
+        self.filters: dict[str, FilterGroup] = {}
+        self.queries: dict[str, AnyQuery] = {}
+        #: Queries with a join group, by group: an epoch asks them one by one.
+        self._members: dict[JoinGroup, dict[str, StandingQuery]] = {}
+        #: Queries that have been dropped and still have results to come.
+        self._stopping: set[str] = set()
         self.issues = Issues()
         self.frontier: int | None = None
         self.next_seq = 0
@@ -92,20 +107,38 @@ class Pipeline:
 
     # -- queries
 
-    def add_query(self, query: BoundQuery, start: int = LONG_AGO, slot: int | None = None) -> StandingQuery:
+    def add_query(self, query: BoundQuery, start: int = LONG_AGO, slot: int | None = None) -> AnyQuery:
         """Register a query; it sees the rows after `start`. A restored query gets the slot that it had."""
         lowered = prepare(query)
+        if len(lowered.seats) == 1 and not query.is_aggregate and query.settings.share == "on":
+            return self._add_filter(query, lowered, start, slot)
         group = self._group_for(lowered)
         slot = group.free_slot() if slot is None else slot
         for position, window in enumerate(lowered.windows):
             if isinstance(window, Rows):
                 group.bases[position].stream.need_row_numbers()
-        standing = standing_query(query, lowered, group, slot, start)
+        times = {name: intake.stream.time for name, intake in self.intakes.items()}
+        standing = standing_query(query, lowered, group, slot, start, times)
         starts = [LONG_AGO if seat.is_table else start for seat in lowered.seats]
         group.join([Membership(slot, *of) for of in zip(lowered.filters, lowered.windows, starts, strict=True)])
         self._load_tables(group)
         self.queries[query.name] = standing
+        self._members.setdefault(group, {})[query.name] = standing
         return standing
+
+    def _add_filter(self, query: BoundQuery, lowered: Lowered, start: int, slot: int | None) -> FilterQuery:
+        source = lowered.seats[0].source
+        group = self.filters.get(source)
+        if group is None:
+            group = self.filters[source] = FilterGroup(source, self.issues)
+        slot = group.free_slot() if slot is None else slot
+        standing = FilterQuery(query, lowered, group, slot, start, self._route_of(lowered))
+        self.queries[query.name] = standing
+        return standing
+
+    def _route_of(self, lowered: Lowered) -> int | None:
+        """Which route sends rows to a query over one stream; None: all rows are for it."""
+        return lowered.seats[0].route
 
     def _load_tables(self, group: JoinGroup) -> None:
         """Put a group's static tables into its stores, anew: another member may want other rows of them."""
@@ -120,10 +153,32 @@ class Pipeline:
         if loaded:
             self.replant(group, group.tree)
 
+    def newest(self) -> int | None:
+        """The newest event time of any stream: the start of a query that is added now, the stop of one that is dropped."""
+        return max((i.newest for i in self.intakes.values() if i.newest is not None), default=None)
+
+    def stop_query(self, name: str, stop: int | None) -> bool:
+        """Drop a query at an instant: results up to it are still delivered, then it goes. Whether it has gone already."""
+        if stop is None or (self.frontier is not None and self.frontier > stop):
+            self.drop_query(name)
+            return True
+        self.queries[name].stop = stop
+        self._stopping.add(name)
+        return False
+
     def drop_query(self, name: str) -> None:
+        """Remove a query at once; whatever it still had to say is not said."""
         standing = self.queries.pop(name)
+        self._stopping.discard(name)
+        if isinstance(standing, FilterQuery):
+            standing.group.remove(name)
+            if not len(standing.group):
+                del self.filters[standing.group.stream]
+            return
         standing.group.leave(standing.slot)
-        if not any(q.group is standing.group for q in self.queries.values()):
+        del self._members[standing.group][name]
+        if not self._members[standing.group]:
+            del self._members[standing.group]
             standing.group.close()
             signature = next(s for s, g in self.groups.items() if g is standing.group)
             del self.groups[signature]
@@ -134,7 +189,10 @@ class Pipeline:
             # Named by what it is, so that stored lineage words find their group again after a restart.
             name = "g" + blake2b(lowered.signature.encode(), digest_size=5).hexdigest()
             sources = dict(self.streams)
-            config = JoinConfig(name, lowered.seats, lowered.equalities, lowered.residuals, tree, lowered.query.settings.probe == "loop")
+            wishes = lowered.query.settings
+            config = JoinConfig(
+                name, lowered.seats, lowered.equalities, lowered.residuals, tree, wishes.probe == "loop", wishes.jit, wishes.jit_control
+            )
             for seat in lowered.seats:
                 if seat.is_table:
                     schema = self.table_schemas[seat.source].schema
@@ -152,7 +210,7 @@ class Pipeline:
     # -- an epoch
 
     def step(self, epoch: Epoch) -> Outcome:
-        outcome = Outcome(results={name: [] for name in self.queries})
+        outcome = Outcome(results={name: [] for name, query in self.queries.items() if not (self.bundles and isinstance(query, FilterQuery))})
         began = self.frontier
         for name, arrival in epoch.arrivals.items():
             self._take(name, arrival, began, outcome)
@@ -160,11 +218,17 @@ class Pipeline:
         self._all_ranks, self._rows_before = {}, {}
         if self.frontier is not None:
             released = {name: rows for name, intake in self.intakes.items() if (rows := intake.release(self.frontier)) is not None}
+            came = partial(self._came, released)
             for part in self._slices(released):
                 self._run(part, outcome)
             self._purge(self.frontier, self.next_seq)
-            for query in self.queries.values():
-                outcome.results[query.name].extend(query.advance(self.frontier, epoch.closing, self.issues))
+            for members in self._members.values():
+                for query in members.values():
+                    made = query.advance(self.frontier, epoch.closing, self.issues, came)
+                    outcome.results[query.name].extend(made if query.stop is None else _until(query.stop, made))
+            for name in [n for n in self._stopping if self.frontier > (self.queries[n].stop or 0)]:
+                self.drop_query(name)
+                outcome.gone.append(name)
         self.epochs += 1
         outcome.frontier = self.frontier
         outcome.waiting = sum(intake.waiting for intake in self.intakes.values())
@@ -195,7 +259,7 @@ class Pipeline:
             newest = [i.newest for i in self.intakes.values() if i.newest is not None]
             moved = max(newest) + 1 if newest else None
         else:
-            read = [i for n, i in self.intakes.items() if self.streams[n].ports and not i.closed and n not in epoch.idle]
+            read = [i for n, i in self.intakes.items() if self._is_read(n) and not i.closed and n not in epoch.idle]
             horizons = [i.horizon for i in read]
             known = [h for h in horizons if h is not None]
             moved = min(known) if known and len(known) == len(horizons) else None
@@ -203,9 +267,12 @@ class Pipeline:
             return moved if self.frontier is None else self.frontier
         return max(moved, self.frontier)
 
+    def _is_read(self, stream: str) -> bool:
+        return bool(self.streams[stream].ports) or stream in self.filters
+
     def _slices(self, released: dict[str, Released]) -> Iterable[Slice]:
         """The released rows in total order, cut so that no slice is expected to make too many results."""
-        names = [n for n in released if self.streams[n].ports]
+        names = [n for n in released if self._is_read(n)]
         if not names:
             return
         times = [released[n].times for n in names]
@@ -251,10 +318,13 @@ class Pipeline:
 
     def _run(self, part: Slice, outcome: Outcome) -> None:
         fresh: dict[str, tuple[int, int]] = {}
-        for name, table in part.tables.items():
-            fresh[name] = self.streams[name].admit(table, part.ts[name], part.seq[name], part.num[name], part.routes[name])
-        self._note_peak()
         made = 0
+        for name, table in part.tables.items():
+            if name in self.filters:
+                made += self._filter(self.filters[name], table, part.ts[name], part.routes[name], outcome)
+            if self.streams[name].ports:
+                fresh[name] = self.streams[name].admit(table, part.ts[name], part.seq[name], part.num[name], part.routes[name])
+        self._note_peak()
         for group in self.groups.values():
             pieces = group.step(fresh, lambda reference, ranks, g=group: self._rows_seen(g, reference, ranks))  # type: ignore[misc]
             if pieces:
@@ -265,6 +335,20 @@ class Pipeline:
         if part.ts:
             self._purge(int(max(t[-1] for t in part.ts.values())), part.first + part.rows)
 
+    def _filter(
+        self, group: FilterGroup, table: pa.Table, ts: Ints, routes: npt.NDArray[np.uint64] | None, outcome: Outcome
+    ) -> int:
+        began = perf_counter()
+        bundles = group.match(whole_columns(table), ts, routes)
+        group.seconds += perf_counter() - began
+        if self.bundles:
+            outcome.bundles += bundles
+        else:
+            for bundle in bundles:
+                for name, piece in bundle.pieces():
+                    outcome.results[name].append(piece)
+        return sum(len(bundle.table) for bundle in bundles)
+
     def _rows_seen(self, group: JoinGroup, reference: int, ranks: Ints) -> Ints:
         """How many rows of the reference's stream there are at or before each place of the total order."""
         source = group.config.seats[reference].source
@@ -273,11 +357,15 @@ class Pipeline:
         )
         return before + self._rows_before.get(source, self.intakes[source].released)
 
+    def _came(self, released: dict[str, Released], source: str) -> tuple[int, Ints]:
+        """How many rows of a stream came before this epoch, and the event times of those released in it."""
+        times = released[source].times if source in released else np.empty(0, np.int64)
+        return self.intakes[source].released - len(times), times
+
     def _deliver(self, group: JoinGroup, pieces: list[Combinations], part: Slice, outcome: Outcome) -> int:
         rows = in_order(pieces, part.first, part.rows)
-        for query in self.queries.values():
-            if query.group is group:
-                outcome.results[query.name].extend(query.accept(rows, self.issues))
+        for query in self._members[group].values():
+            outcome.results[query.name].extend(query.accept(rows, self.issues))
         return len(rows)
 
     def _purge(self, now: int, rank: int) -> None:
@@ -299,3 +387,9 @@ class Pipeline:
                 size += kept.store.nbytes
         self.peak_rows = max(self.peak_rows, rows)
         self.peak_bytes = max(self.peak_bytes, size)
+
+
+def _until(stop: int, tables: list[pa.Table]) -> list[pa.Table]:
+    """The part of results that is not after an instant."""
+    limit = pa.scalar(stop, pa.timestamp("us"))
+    return [t for table in tables if len(t := table.filter(pc.less_equal(table.column("_ts"), limit)))]

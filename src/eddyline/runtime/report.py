@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from eddyline.operators.join.group import JoinGroup, Tree
+from eddyline.operators.sharing.filter_group import FilterGroup
 from eddyline.plan.explain import explain
 from eddyline.plan.jtree.tree import JTree
 from eddyline.runtime.pipeline import Pipeline
-from eddyline.runtime.standing import StandingQuery
+from eddyline.runtime.standing import AnyQuery
 
 
 def report(pipeline: Pipeline, elapsed: float, epoch_seconds: Sequence[float]) -> dict[str, Any]:
@@ -52,12 +53,14 @@ def operators(pipeline: Pipeline) -> dict[str, dict[str, float]]:
     for group in pipeline.groups.values():
         for name, counters in group.counters.items():
             found[name] = {"rows_in": counters.rows_in, "rows_out": counters.rows_out, "seconds": counters.seconds}
+    for stream, filters in pipeline.filters.items():
+        found[f"filters of {stream}"] = {"rows_in": filters.rows_in, "rows_out": filters.rows_out, "seconds": filters.seconds}
     for query in pipeline.queries.values():
         found[f"query {query.name}"] = {"rows_in": query.rows_in, "rows_out": query.results, "seconds": query.seconds}
     return found
 
 
-def tree_text(group: JoinGroup, query: StandingQuery) -> JTree:
+def tree_text(group: JoinGroup | FilterGroup, query: AnyQuery) -> JTree:
     """The tree that is running, in the query's own aliases."""
     return _tree(group.tree, query.lowered.aliases)
 
@@ -68,5 +71,5 @@ def _tree(tree: Tree, aliases: tuple[str, ...]) -> JTree:
     return JTree.node(_tree(branch, aliases) for branch in tree)
 
 
-def plan_text(query: StandingQuery) -> str:
+def plan_text(query: AnyQuery) -> str:
     return explain(query.lowered, tree_text(query.group, query))

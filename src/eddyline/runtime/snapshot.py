@@ -113,9 +113,11 @@ def restore(pipeline: Pipeline, header: Header, load: Load) -> None:
         segments = pipeline.segments[name]
         segments.segments = [Segment(name, first, end) for first, end in saved["segments"]]
         _restore_store(pipeline.streams[name], [load(s.name) for s in segments.segments], saved["end"])
-    for query in pipeline.queries.values():
+    for query in tuple(pipeline.queries.values()):
         saved = header["queries"][query.name]
-        query.stop, query.results = saved["stop"], saved["results"]
+        query.results = saved["results"]
+        if saved["stop"] is not None:
+            pipeline.stop_query(query.name, saved["stop"])
         query.restore(saved["state"], load)
     for group in pipeline.groups.values():
         pipeline.replant(group, group.tree)

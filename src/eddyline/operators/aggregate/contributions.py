@@ -39,6 +39,15 @@ class Batch:
     def __len__(self) -> int:
         return len(self.clock)
 
+    def take(self, chosen: Mask) -> Batch:
+        return Batch(
+            self.clock[chosen],
+            self.groups[chosen],
+            [w[chosen] for w in self.words],
+            [v[chosen] if len(v) else v for v in self.valid],
+            [k[chosen] for k in self.leaving],
+        )
+
     def slice(self, start: int, stop: int) -> Batch:
         return Batch(
             self.clock[start:stop],
@@ -93,7 +102,7 @@ class Contributions:
         if len(found) == 1:
             return found[0] & _SLOT
         tickets = np.unique(np.concatenate(found))
-        return tickets[self._live(tickets)] & _SLOT
+        return tickets[self.is_live(tickets)] & _SLOT
 
     def drop(self, slots: Ints) -> None:
         self.generation[slots] += 1
@@ -102,9 +111,10 @@ class Contributions:
         if len(self.queues) > 1:
             for queue in self.queues:
                 if len(queue) > 2 * self.held + _SMALLEST:
-                    queue.keep(self._live)
+                    queue.keep(self.is_live)
 
-    def _live(self, tickets: Ints) -> Mask:
+    def is_live(self, tickets: Ints) -> Mask:
+        """Whether the contributions of tickets are still here."""
         live: Mask = self.generation[tickets & _SLOT] == tickets >> 32
         return live
 
@@ -127,3 +137,12 @@ class Contributions:
         self.codes, self.generation = grown(self.codes, size), grown(self.generation, size)
         self.words = [grown(w, size) for w in self.words]
         self.valid = [grown(v, size) if len(v) else v for v in self.valid]
+
+    def restore(self, slots: Ints, codes: Ints, generation: Ints) -> None:
+        """Exactly these slots in use; their words are for the caller to fill in."""
+        while slots.max(initial=-1) >= self.capacity:
+            self._double()
+        self.codes[slots], self.generation[slots] = codes, generation
+        rest = np.setdiff1d(np.arange(self.capacity), slots)[::-1]
+        self.free[: len(rest)] = rest
+        self.free_count = len(rest)

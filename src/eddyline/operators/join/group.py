@@ -12,10 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
+import numpy as np
+
 from eddyline.errors import Fault
 from eddyline.model.expression import Expression, columns_of
 from eddyline.operators.evaluate import Issues
-from eddyline.operators.join.combination import MOST_REFERENCES, Combinations, concatenate
+from eddyline.operators.join.combination import MOST_REFERENCES, POSITION_BITS, Combinations, concatenate
+from eddyline.operators.join.control import targets_of
+from eddyline.operators.join.demand import Moment, NodeDemand
 from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
 from eddyline.operators.join.node import Counters, Equality, JoinNode, RowsSeen
 from eddyline.operators.join.policy import JoinPolicy
@@ -46,6 +50,9 @@ class JoinConfig:
     residuals: tuple[Expression, ...]
     tree: Tree
     loop: bool = False
+    #: Just-in-time: what is not made while nobody can use it, and how that is found out.
+    jit: str = "off"
+    jit_control: str = "auto"
     #: Probe orders by node (its references) and origin input; what is missing is found by following equalities.
     orders: tuple[tuple[tuple[int, ...], tuple[tuple[int, ...], ...]], ...] = ()
 
@@ -83,6 +90,8 @@ class JoinGroup:
             for alias, column in columns_of(condition):
                 streams[by_alias[alias]].need_column(column)
         self.nodes: list[tuple[JoinNode, NodeInput | None]] = []
+        #: Per place in `nodes`, the demand for what the node makes; empty: everything is made.
+        self.demands: dict[int, NodeDemand] = {}
         self.plant(config.tree)
 
     # -- members
@@ -122,12 +131,18 @@ class JoinGroup:
         """Make this the tree; intermediate stores are filled from the streams' stores."""
         self.tree = tree
         self.nodes = []
+        self.demands = {}
         if isinstance(tree, int):
             self.root: JoinNode | StreamInput = self.bases[tree]
             return
         root = self._grow(tree, is_root=True)
         assert isinstance(root, JoinNode)
         self.root = root
+        if self.config.jit != "off":
+            for number, targets in targets_of(self.nodes, self.bases, self.config.jit_control).items():
+                node, kept = self.nodes[number]
+                assert kept is not None
+                self.demands[number] = NodeDemand(node, kept, targets, self.config.jit, _follow)
 
     def _grow(self, tree: Tree, is_root: bool) -> Input | JoinNode:
         if isinstance(tree, int):
@@ -176,9 +191,16 @@ class JoinGroup:
             return [rows] if len(rows) else []
         made: dict[int, Combinations | None] = {}
         results: list[Combinations] = []
-        for node, kept in self.nodes:
+        moment = self._moment(fresh) if self.demands else None
+        for number, (node, kept) in enumerate(self.nodes):
             began = perf_counter()
             new = [self._fresh(one, fresh, made) for one in node.inputs]
+            if moment is not None and kept is not None:
+                made[id(kept)] = self.demands[number].produce(new, moment, rows_seen)
+                node.counters.seconds += perf_counter() - began
+                continue
+            if moment is not None:
+                new = [None if rows is None else rows.take(rows.stamp >= moment.first) for rows in new]
             pieces = list(node.produce(new, rows_seen, kept is not None))
             if kept is None:
                 results = pieces
@@ -188,6 +210,18 @@ class JoinGroup:
                 made[id(kept)] = whole
             node.counters.seconds += perf_counter() - began
         return results
+
+    def _moment(self, fresh: Mapping[str, tuple[int, int]]) -> Moment | None:
+        """What is new for this group; None: nothing."""
+        ranges, low, first = {}, [], []
+        for base in self.bases.values():
+            start, stop = fresh.get(base.port.source, (0, 0))
+            if stop > start and not base.stream.is_table:
+                ranges[base.port.source] = (start, stop)
+                begin = np.array([start])
+                low.append(int(base.store.at("ts", begin)[0]))
+                first.append(int(base.store.at("seq", begin)[0]) << POSITION_BITS)
+        return Moment(ranges, min(low), min(first)) if ranges else None
 
     def _fresh(self, one: Input, fresh: Mapping[str, tuple[int, int]], made: Mapping[int, Combinations | None]) -> Combinations | None:
         if isinstance(one, NodeInput):

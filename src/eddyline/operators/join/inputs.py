@@ -16,15 +16,19 @@ from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from eddyline.operators.join.combination import POSITION_BITS, Combinations, Words, any_bit
-from eddyline.operators.join.port import Port, clear_bit
+from eddyline.operators.join.port import LONG_AGO, Port, clear_bit
 from eddyline.operators.keys import combined
 from eddyline.operators.stream import ALWAYS, StreamState
 from eddyline.state.columns import Ints
 from eddyline.state.store import Store
 
 _POSITION = (1 << POSITION_BITS) - 1
+
+#: Stands for a key in an index over the components of combinations: which rows they are.
+ID = ""
 
 
 class Input(Protocol):
@@ -124,8 +128,16 @@ class NodeInput:
         if mark not in self.indexed:
             self.indexed[mark] = keys
             self.store.add_mark(mark, np.int64)
+            if self.store.live:
+                self._sweep(self.store.mark("dead") >= LONG_AGO)
+                held = self.expand(np.arange(self.store.first, self.store.end))
+                self.store.mark(mark)[:] = self.words_of(keys, held)
             self.store.add_index(mark)
         return mark
+
+    def words_of(self, keys: tuple[tuple[int, str], ...], ids: Mapping[int, Ints]) -> Ints:
+        """The hashes of keys over components; the key `ID` is the component itself."""
+        return combined([ids[r] if key == ID else self.bases[r].store.at(key, ids[r]) for r, key in keys])
 
     def expand(self, ids: Ints) -> dict[int, Ints]:
         return {reference: self.store.at(f"id:{reference}", ids) for reference in self.references}
@@ -151,7 +163,7 @@ class NodeInput:
         assert made.dead is not None, "a stored combination knows when it dies"
         marks |= {"stamp": made.stamp, "clock": made.clock, "dead": made.dead}
         for mark, keys in self.indexed.items():
-            marks[mark] = combined([self.bases[r].store.at(key, made.ids[r]) for r, key in keys])
+            marks[mark] = self.words_of(keys, made.ids)
         if self.width:
             words = made.words if made.words is not None else np.full((len(made), self.width), ~np.uint64(0))
             self.store.append(len(made), {}, {**marks, "words": words[:, 0] if self.width == 1 else words})
@@ -170,7 +182,9 @@ class NodeInput:
         if 4 * self._since_purge < self.store.live:
             return
         self._since_purge = 0
-        alive = self.store.mark("dead") >= frontier
+        self._sweep(self.store.mark("dead") >= frontier)
+
+    def _sweep(self, alive: npt.NDArray[np.bool_]) -> None:
         for reference in self.references:
             # A row that its own store has forgotten is out of every window, counted ones included.
             alive &= self.store.mark(f"id:{reference}") >= self.bases[reference].store.first

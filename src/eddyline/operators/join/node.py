@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -85,8 +86,18 @@ class Step:
 RowsSeen = Callable[[int, Ints], Ints]
 
 
+class Demand(Protocol):
+    """What consumers tell a node: which new rows, and which of its combinations, somebody can use now."""
+
+    def admit(self, origin: int, rows: Combinations) -> Combinations: ...
+
+    def sift(self, origin: int, made: Combinations) -> Combinations: ...
+
+
 class JoinNode:
     """A node of a join tree. `aliases[r]` is the name under which residual conditions know reference r."""
+
+    one_index_per_partner = True
 
     def __init__(
         self,
@@ -113,6 +124,8 @@ class JoinNode:
         self.counters = counters
         self.policy = policy
         self.issues = issues
+        #: Says what of this node's output can be used now; None: all of it.
+        self.demand: Demand | None = None
         self._predicates: dict[Expression, Predicate] = {}
         self._by_alias = {bases[r].port.alias: r for r in self.references}
         mine = frozenset(self._by_alias)
@@ -146,7 +159,7 @@ class JoinNode:
     def _step(self, number: int, covered: frozenset[int], added: frozenset[int]) -> Step:
         joining = [(e, s) for e in self.equalities if (s := e.sides(covered, added)) is not None]
         indexed = joining
-        if len(self.inputs) > 2 and joining:
+        if len(self.inputs) > 2 and joining and self.one_index_per_partner:
             # In an mjoin the covered references differ from origin to origin: one index per partner serves them all.
             partners = [s[0] for _, s in joining]
             best = max(sorted(set(partners)), key=partners.count)
@@ -181,6 +194,8 @@ class JoinNode:
                 continue
             self.counters.rows_in += len(rows)
             rows = self.policy.admit(self, origin, rows)
+            if self.demand is not None:
+                rows = self.demand.admit(origin, rows)
             steps = self.steps(origin, self.policy.route(self, origin))
             yield from self._extend(rows, origin, steps, 0, rows_seen, keeps)
 
@@ -220,6 +235,8 @@ class JoinNode:
             step.pairs_per_row = max(len(left) / (stop - begin), step.pairs_per_row / 2)
             made = self._join(rows, left + begin if begin else left, right, step, rows_seen, keeps)
             self.policy.observed(self, origin, step.input, stop - begin, len(made))
+            if self.demand is not None and at + 1 == len(steps):
+                made = self.demand.sift(origin, made)
             begin = stop
             if not len(made):
                 continue
@@ -258,8 +275,7 @@ class JoinNode:
             np.minimum(rows.dead[left], one.deaths(right)) if keeps and rows.dead is not None else None,
             _both(None if rows.words is None else rows.words[left], one.words(right)),
         )
-        if rows_seen is not None:
-            made = self._in_windows(made, tuple(added), rows_seen)
+        made = self._in_windows(made, tuple(added), rows_seen)
         if made.words is not None:
             wanted = any_bit(made.words)
             if not wanted.all():
@@ -273,7 +289,9 @@ class JoinNode:
                 made = made.take(self._holds(condition, made))
         return made
 
-    def _in_windows(self, made: Combinations, added: tuple[int, ...], rows_seen: RowsSeen) -> Combinations:
+    def _in_windows(self, made: Combinations, added: tuple[int, ...], rows_seen: RowsSeen | None) -> Combinations:
+        if rows_seen is None:
+            return made
         for reference in added:
             base = self.bases[reference]
             port = base.port

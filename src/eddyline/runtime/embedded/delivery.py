@@ -1,6 +1,8 @@
 """Results to where they were asked for: `--out`, sinks, memory; dead letters beside them.
 
 Answer   Every table of results of a query goes to all its sinks, in order; dead rows go to the dead-letter folder.
+         Bundles (results of many queries in one table) go to sinks FOR ALL whole; they are cut only for queries that have
+         sinks of their own.
 State    The open sinks. `truncate_after` and `flush` are the two ends of exactly-once: what was written after the last
          checkpoint is removed before a resumed run writes it again.
 """
@@ -17,6 +19,7 @@ from eddyline.connectors.dead_letter import DeadLetters
 from eddyline.connectors.sinks import AllSink, ParquetSink, open_sink
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.schema import Stream
+from eddyline.operators.sharing.filter_group import Bundle
 from eddyline.runtime.epoch import Outcome
 
 DEAD_LETTER = "_dead_letter"
@@ -39,12 +42,18 @@ class Delivery:
             if sink.query is None:
                 if sink.name not in self.shared:
                     self.shared[sink.name] = AllSink(open_sink(sink.options, sink.name))
-                sinks.append(self.shared[sink.name].port(name))
+                self.shared[sink.name].add(name, schema)
             else:
                 sinks.append(open_sink(sink.options, sink.name))
         for one in sinks:
             one.open(schema)
-        self.sinks[name] = sinks
+        if sinks:
+            self.sinks[name] = sinks
+
+    def add_sink(self, name: str, sink: Sink, schema: pa.Schema) -> None:
+        """One more sink for a query."""
+        sink.open(schema)
+        self.sinks.setdefault(name, []).append(sink)
 
     def drop_query(self, name: str) -> None:
         for sink in self.sinks.pop(name, []):
@@ -55,12 +64,26 @@ class Delivery:
             for table in tables:
                 for sink in self.sinks.get(name, ()):
                     sink.write(epoch, table)
+                for shared in self.shared.values():
+                    shared.write(epoch, name, table)
+        for bundle in outcome.bundles:
+            self._write_bundle(epoch, bundle)
         for name, tables in outcome.dead.items():
             for table in tables:
                 if self.dead is not None:
                     self.dead.write(epoch, streams[name], table)
                 if self.kept_dead is not None:
                     self.kept_dead.setdefault(name, []).append(table)
+
+    def _write_bundle(self, epoch: int, bundle: Bundle) -> None:
+        if self.shared:
+            queries = bundle.queries()
+            for shared in self.shared.values():
+                shared.write_all(epoch, queries, bundle.table)
+        if self.sinks:
+            for name, table in bundle.pieces():
+                for sink in self.sinks.get(name, ()):
+                    sink.write(epoch, table)
 
     def flush(self, epoch: int) -> None:
         for sink in self._all():
@@ -75,10 +98,13 @@ class Delivery:
             self.dead.truncate_after(epoch)
 
     def close(self) -> None:
-        for sink in self._all():
-            sink.close()
+        for sinks in self.sinks.values():
+            for sink in sinks:
+                sink.close()
+        for shared in self.shared.values():
+            shared.close()
         if self.dead is not None:
             self.dead.close()
 
-    def _all(self) -> Iterable[Sink]:
-        return [sink for sinks in self.sinks.values() for sink in sinks]
+    def _all(self) -> Iterable[Sink | AllSink]:
+        return [*(sink for sinks in self.sinks.values() for sink in sinks), *self.shared.values()]

@@ -39,6 +39,7 @@ class EmbeddedDriver:
         checkpoint: Checkpoint | None = None,
     ) -> None:
         self.pipeline = pipeline
+        self.pipeline.bundles = True
         self.streams = dict(streams)
         self.readers = {name: StreamReader(streams[name], source) for name, source in sources.items()}
         self.delivery = delivery
@@ -76,6 +77,8 @@ class EmbeddedDriver:
         outcome = self.pipeline.step(Epoch(arrivals, idle, closing))
         self.epoch += 1
         self.delivery.write(self.epoch, outcome, self.streams)
+        for name in outcome.gone:
+            self.delivery.drop_query(name)
         self.ended = self.clock.now()
         self.epoch_seconds.append(self.ended - started)
         if self.observer is not None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from eddyline import errors
+from eddyline.runtime.spark.session import log_path
 
 _MARK = "eddyline-error:"
 
@@ -44,7 +45,7 @@ def readable(problem: BaseException) -> errors.EddylineError:
         error = getattr(errors, kind, errors.Fault)
         return error(message, detail=detail, hint=hint)
     causes = re.findall(r"(?:Caused by|Exception|Error): ([^\n]+)", text) or text.strip().splitlines() or [type(problem).__name__]
-    return errors.Fault("Spark stopped the job", detail=causes[-1][:500], hint="set EDDYLINE_SPARK_LOG=ERROR to see Spark's own log")
+    return errors.Fault("Spark stopped the job", detail=causes[-1][:500], hint=f"Spark's own words are in {log_path()}")
 
 
 def _marked(kind: str, message: str, detail: str, hint: str) -> str:

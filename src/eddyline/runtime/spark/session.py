@@ -13,8 +13,10 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
@@ -82,11 +84,34 @@ def open_session(
     builder = SparkSession.builder.master(master).appName(name)
     for key, value in (wanted | dict(settings or {})).items():
         builder = builder.config(key, value)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _aside(log_path()):
         warnings.simplefilter("ignore")
         session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF" if not os.environ.get("EDDYLINE_SPARK_LOG") else os.environ["EDDYLINE_SPARK_LOG"])
+    session.sparkContext.setLogLevel(os.environ.get("EDDYLINE_SPARK_LOG", "ERROR"))
     return session
+
+
+def log_path() -> str:
+    """The file that takes what the JVM and its workers write; EDDYLINE_SPARK_LOG sets how much that is."""
+    return os.path.join(tempfile.gettempdir(), f"eddyline-spark-{os.getpid()}.log")
+
+
+@contextmanager
+def _aside(path: str) -> Iterator[None]:
+    """A process started inside writes its output and errors to a file: Spark's are long, and the terminal is ours."""
+    kept = [os.dup(1), os.dup(2)]
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for descriptor in (1, 2):
+            os.dup2(log, descriptor)
+        yield
+    finally:
+        for descriptor, before in zip((1, 2), kept, strict=True):
+            os.dup2(before, descriptor)
+            os.close(before)
+        os.close(log)
 
 
 def prepare_session(session: SparkSession, shards: int) -> None:

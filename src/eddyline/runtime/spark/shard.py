@@ -52,6 +52,9 @@ class RoutedPipeline(Pipeline):
         for table, rows in layout.tables:
             self.add_table(table, rows)
 
+    def _route_of(self, lowered: Lowered) -> int | None:
+        return self._bits[lowered.query.name].get(lowered.aliases[0])
+
     def _group_for(self, lowered: Lowered) -> JoinGroup:
         bits = [self._bits[lowered.query.name].get(alias) for alias in lowered.aliases]
         seats = tuple(replace(seat, route=bit) for seat, bit in zip(lowered.seats, bits, strict=True))

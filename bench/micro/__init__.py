@@ -1,0 +1,1 @@
+"""Small benchmarks of single parts of the engine."""

@@ -1,0 +1,262 @@
+"""What is kept per group for an aggregate: updated by what comes and what leaves, never computed over.
+
+Answer   `add` and `retract` take the groups' codes and the words of an argument; `read` gives the aggregates of groups as an Arrow array.
+         COUNT, SUM, AVG and STDDEV keep sums, MIN and MAX a heap (only the extreme, where nothing leaves), DISTINCT a count per value.
+State    Arrays by group, named in `by_group` for snapshots; heaps are derived from the live contributions.
+Limits   Where taking values back has cost digits, `renew` sums the live ones anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.kernels import group as kernels
+from eddyline.kernels import heaps, sums
+from eddyline.model.datatypes import BIGINT, DOUBLE, DataType
+from eddyline.operators.aggregate.contributions import Contributions
+from eddyline.operators.aggregate.groups import Dictionary
+from eddyline.operators.aggregate.words import ALL, Words, decimals, floats, grown, is_text
+from eddyline.operators.vectors import Issues, Mask
+from eddyline.state.columns import Array, Ints, pack_bits
+
+#: DECIMAL(38, s) holds integers below this.
+_WIDEST = 10**38
+
+
+class Accumulator:
+    """One argument's state for every group. `held` are the words of all contributions by slot, where there are any."""
+
+    by_group: tuple[str, ...] = ()
+
+    def reserve(self, groups: int) -> None:
+        for name in self.by_group:
+            setattr(self, name, grown(getattr(self, name), groups))
+
+    def add(self, codes: Ints, slots: Ints, words: Ints, valid: Mask, held: Ints) -> None:
+        self.change(codes, words, valid, 1)
+
+    def retract(self, codes: Ints, slots: Ints, words: Ints, valid: Mask, held: Ints) -> None:
+        self.change(codes, words, valid, -1)
+
+    def change(self, codes: Ints, words: Ints, valid: Mask, sign: int) -> None:
+        raise NotImplementedError
+
+    def reset(self, codes: Ints) -> None:
+        """The groups are gone; another may get the code."""
+        for name in self.by_group:
+            getattr(self, name)[codes] = 0
+
+    def renew(self, codes: Ints, values: Callable[[Mask], tuple[Ints, Ints, Mask]], groups: int) -> None:
+        """Mend the groups whose state has suffered; `values` gives the live values of the groups in a mask."""
+
+    def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
+        raise NotImplementedError
+
+
+class Tally(Accumulator):
+    """COUNT of values that are not null."""
+
+    by_group = ("counts",)
+
+    def __init__(self) -> None:
+        self.counts: Ints = np.zeros(0, np.int64)
+
+    def change(self, codes: Ints, words: Ints, valid: Mask, sign: int) -> None:
+        kernels.add_counts(self.counts, codes, valid, sign)
+
+    def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
+        return _plain(BIGINT, self.counts[codes])
+
+
+class FloatSums(Accumulator):
+    """SUM, AVG and STDDEV of doubles."""
+
+    def __init__(self, squares: bool) -> None:
+        self.by_group = ("sums", "squares", "tallies") if squares else ("sums", "tallies")
+        self.sums: Array = np.zeros((0, 5))
+        self.squares: Array = np.zeros((0, 5))
+        self.tallies: Array = np.zeros((0, 4), np.int64)
+
+    def change(self, codes: Ints, words: Ints, valid: Mask, sign: int) -> None:
+        sums.add_floats(codes, floats(words), valid, sign, self.sums, self.squares, self.tallies)
+
+    def renew(self, codes: Ints, values: Callable[[Mask], tuple[Ints, Ints, Mask]], groups: int) -> None:
+        bad = sums.doubtful(codes, self.sums)
+        if "squares" in self.by_group:
+            bad |= sums.doubtful(codes, self.squares)
+        if bad.any():
+            wanted = np.zeros(groups, np.bool_)
+            wanted[codes[bad]] = True
+            self.reset(codes[bad])
+            self.change(*values(wanted), 1)
+
+    def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
+        if function == "stddev":
+            return _plain(DOUBLE, sums.read_deviations(codes, self.sums, self.squares, self.tallies), self.tallies[codes, 0] > 1)
+        return _plain(DOUBLE, sums.read_sums(codes, self.sums, self.tallies, function == "avg"), self.tallies[codes, 0] > 0)
+
+
+class WholeSums(Accumulator):
+    """SUM of integers and decimals, in 128 bits."""
+
+    by_group = ("sums", "tallies")
+
+    def __init__(self, kind: DataType, result: DataType, words: Words) -> None:
+        self.result = result
+        self.words = words if kind.name == "DECIMAL" else None
+        self.sums: Array = np.zeros((0, 2), np.int64)
+        self.tallies: Ints = np.zeros(0, np.int64)
+
+    def change(self, codes: Ints, words: Ints, valid: Mask, sign: int) -> None:
+        low, high = (words, words >> 63) if self.words is None else self.words.whole(words)
+        sums.add_whole(codes, low, high, valid, sign, self.sums, self.tallies)
+
+    def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
+        low, high = self.sums[codes, 0], self.sums[codes, 1]
+        if self.words is None:
+            fits = high == low >> 63
+        else:
+            limit_high, limit_low = _WIDEST >> 64, np.uint64(_WIDEST & (2**64 - 1))
+            below = (high < limit_high) | ((high == limit_high) & (low.view(np.uint64) < limit_low))
+            # -10**38 itself is excluded by its neighbour: the two's complement of the limit lies at ~limit + 1.
+            above = (high > ~limit_high) | ((high == ~limit_high) & (low.view(np.uint64) > np.uint64(2**64 - int(limit_low))))
+            fits = below & above
+        known = self.tallies[codes] > 0
+        if not fits.all() and (lost := int((known & ~fits).sum())):
+            issues.add("overflow", lost)
+            known = known & fits
+        if self.words is None:
+            return _plain(self.result, low, known)
+        return decimals(low, high, None if known.all() else pack_bits(known), self.result)
+
+
+class LastingExtreme(Accumulator):
+    """MIN or MAX where nothing ever leaves: the extreme is enough."""
+
+    by_group = ("extremes", "known")
+
+    def __init__(self, largest: bool, kind: DataType, words: Words) -> None:
+        self.largest, self.kind, self.words = largest, kind, words
+        self.extremes: Ints = np.zeros(0, np.int64)
+        self.known: Mask = np.zeros(0, np.bool_)
+
+    def change(self, codes: Ints, words: Ints, valid: Mask, sign: int) -> None:
+        w = self.words
+        heaps.best(codes, words, valid, self.extremes, self.known, self.largest, is_text(self.kind), w.begins, w.sizes, w.arena)
+
+    def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
+        return self.words.decode(self.extremes[codes], self.known[codes], self.kind)
+
+
+class Extreme(Accumulator):
+    """MIN or MAX over contributions that leave: a heap per group."""
+
+    def __init__(self, largest: bool, kind: DataType, words: Words) -> None:
+        self.largest, self.kind, self.words = largest, kind, words
+        self.roots: Ints = np.full(0, -1, np.int64)
+        self.links = np.zeros((0, 3), np.int32)
+        self.held: Ints = np.zeros(0, np.int64)
+
+    def reserve(self, groups: int) -> None:
+        self.roots = grown(self.roots, groups, -1)
+
+    def add(self, codes: Ints, slots: Ints, words: Ints, valid: Mask, held: Ints) -> None:
+        w = self.words
+        self.held, self.links = held, grown(self.links, len(held))
+        texts = is_text(self.kind)
+        heaps.insert(self.roots, codes, slots, held, self.links, valid, self.largest, texts, w.begins, w.sizes, w.arena)
+
+    def retract(self, codes: Ints, slots: Ints, words: Ints, valid: Mask, held: Ints) -> None:
+        w = self.words
+        self.held = held
+        texts = is_text(self.kind)
+        heaps.remove(self.roots, codes, slots, held, self.links, valid, self.largest, texts, w.begins, w.sizes, w.arena)
+
+    def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
+        roots = self.roots[codes]
+        known = roots >= 0
+        words = self.held[np.where(known, roots, 0)] if len(self.held) else np.zeros(len(codes), np.int64)
+        return self.words.decode(np.where(known, words, 0), known, self.kind)
+
+
+class Distinct(Accumulator):
+    """Passes on each value of a group when it comes for the first time and when it leaves for the last."""
+
+    def __init__(self, inner: Accumulator, lasting: bool) -> None:
+        self.inner = inner
+        self.lasting = lasting
+        self.values = Dictionary(2)
+        self.counts: Ints = np.zeros(self.values.capacity, np.int64)
+        self.by_group = inner.by_group
+
+    def reserve(self, groups: int) -> None:
+        self.inner.reserve(groups)
+
+    def change(self, codes: Ints, words: Ints, valid: Mask, sign: int) -> None:
+        if len(valid):
+            codes, words = codes[valid], words[valid]
+        rows = np.stack([codes, words], axis=1)
+        if sign > 0:
+            entries = self.values.codes(rows)
+            self.counts = grown(self.counts, self.values.capacity)
+            crossing = kernels.count_up(self.counts, entries)
+        else:
+            entries = self.values.find(rows)
+            crossing = kernels.count_down(self.counts, entries)
+            self.values.release(entries[crossing])
+        self.inner.change(codes[crossing], words[crossing], ALL, sign)
+
+    def reset(self, codes: Ints) -> None:
+        # Where contributions leave one by one, a group that is gone has no values; one that closes takes its values along.
+        if self.lasting and self.values.held:
+            gone = np.zeros(int(codes.max(initial=-1)) + 1, np.bool_)
+            gone[codes] = True
+            entries = self.values.live()
+            owners = self.values.keys[entries, 0]
+            lost = entries[(owners < len(gone)) & gone[np.minimum(owners, len(gone) - 1)]] if len(gone) else entries[:0]
+            self.counts[lost] = 0
+            self.values.release(lost)
+        self.inner.reset(codes)
+
+    def renew(self, codes: Ints, values: Callable[[Mask], tuple[Ints, Ints, Mask]], groups: int) -> None:
+        def own(wanted: Mask) -> tuple[Ints, Ints, Mask]:
+            rows = self.values.keys[self.values.live()]
+            rows = rows[wanted[rows[:, 0]]]
+            return np.ascontiguousarray(rows[:, 0]), np.ascontiguousarray(rows[:, 1]), ALL
+
+        self.inner.renew(codes, own, groups)
+
+    def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
+        return self.inner.read(function, codes, issues)
+
+
+def accumulator(family: str, kind: DataType, result: DataType, distinct: bool, squares: bool, lasting: bool, words: Words) -> Accumulator:
+    """What keeps the aggregates of one family over one argument of type `kind`."""
+    if family in ("min", "max"):
+        return (LastingExtreme if lasting else Extreme)(family == "max", kind, words)
+    if family == "count":
+        inner: Accumulator = Tally()
+    elif family == "float":
+        inner = FloatSums(squares)
+    else:
+        inner = WholeSums(kind, result, words)
+    return Distinct(inner, lasting) if distinct else inner
+
+
+def live_values(contributions: Contributions, argument: int) -> Callable[[Mask], tuple[Ints, Ints, Mask]]:
+    """The live contributions' codes, words and validity of one argument, for the groups in a mask."""
+
+    def values(wanted: Mask) -> tuple[Ints, Ints, Mask]:
+        slots = contributions.live()
+        slots = slots[wanted[contributions.codes[slots]]]
+        return contributions.codes[slots], contributions.words[argument][slots], contributions.valid_at(argument, slots)
+
+    return values
+
+
+def _plain(kind: DataType, values: Array, known: Mask | None = None) -> pa.Array:
+    mask = None if known is None or known.all() else pack_bits(known)
+    return pa.Array.from_buffers(kind.arrow, len(values), [mask, pa.py_buffer(np.ascontiguousarray(values))])

@@ -1,0 +1,218 @@
+"""Grouped aggregates, incremental: the cost of an epoch grows with what comes and what leaves, not with what is there.
+
+Answer   `enter` adds combinations to their groups, `leave` takes out those whose windows have passed, `changes` gives the changelog rows of
+         groups that have another value than last emitted, `close` the groups of EMIT ON CLOSE that are complete.
+
+             batch ─► codes of groups ─► accumulators ─► values of touched groups ─► HAVING, outputs ─► changelog
+                        └► contributions, by when they leave ─► retracted ─┘
+
+State    Groups, accumulators, live contributions, what was emitted.
+Limits   Time is the caller's: nothing here knows the frontier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.kernels import group as kernels
+from eddyline.model.datatypes import BIGINT
+from eddyline.model.expression import ColumnRef, Expression
+from eddyline.operators.aggregate.accumulators import Accumulator, Distinct, LastingExtreme, accumulator, live_values
+from eddyline.operators.aggregate.buckets import Buckets
+from eddyline.operators.aggregate.changelog import Emitted, change_table
+from eddyline.operators.aggregate.config import AGGREGATE, KEY, AggregateConfig
+from eddyline.operators.aggregate.contributions import Batch, Contributions
+from eddyline.operators.aggregate.groups import Dictionary, Touched
+from eddyline.operators.aggregate.words import ALL, Words, grown, is_text
+from eddyline.operators.evaluate import Issues, compile_expression, compile_predicate
+from eddyline.operators.vectors import Mask
+from eddyline.state.columns import Ints
+
+_NONE: Ints = np.empty(0, np.int64)
+Columns = dict[tuple[str, str], pa.Array]
+
+
+class Aggregation:
+    def __init__(self, config: AggregateConfig) -> None:
+        self.config = config
+        self.schema = config.schema
+        self.layout = layout = config.layout()
+        self.words = Words()
+        #: None: without GROUP BY there is one group, always.
+        self.groups = Dictionary(len(config.group_by) + 1) if config.group_by else None
+        self.totals: Ints = np.zeros(1, np.int64)
+        self.contributions = None if config.lasting else Contributions(len(layout.arguments), config.queues)
+        self.accumulators: list[Accumulator] = [
+            accumulator(f.name, layout.arguments[f.argument].type, f.aggregate.type, f.distinct, f.squares, config.lasting, self.words)
+            for f in layout.families
+        ]
+        self.buckets = Buckets(config.buckets) if config.buckets else None
+        #: Outputs that are not grouping columns, with their types.
+        self.computed: list[Expression] = [o for o in layout.outputs if not isinstance(o, int)]
+        self._compiled = [None if isinstance(e, ColumnRef) else compile_expression(e) for e in self.computed]
+        self._having = None if layout.having is None else compile_predicate(layout.having)
+        self.emitted = Emitted(len(self.computed))
+        self.touched = Touched()
+        self._reserve()
+        if self.groups is None:
+            self.touched.note(np.zeros(1, np.int64), 1)
+
+    @property
+    def capacity(self) -> int:
+        """All codes of groups are below."""
+        return 1 if self.groups is None else self.groups.capacity
+
+    def _reserve(self) -> None:
+        if len(self.emitted.present) < self.capacity:
+            self.totals = grown(self.totals, self.capacity)
+            self.emitted.reserve(self.capacity)
+            for kept in self.accumulators:
+                kept.reserve(self.capacity)
+
+    # -- combinations come and go
+
+    def enter(self, batch: Batch) -> None:
+        if self.buckets is not None:
+            # What comes after a group was complete is too late for it.
+            timely = batch.clock < self.buckets.due(batch.groups)
+            batch = batch if timely.all() else batch.take(timely)
+        codes = np.zeros(len(batch), np.int64) if self.groups is None else self.groups.codes(batch.groups)
+        self._reserve()
+        slots = _NONE
+        if self.contributions is not None:
+            slots = self.contributions.add(codes, batch.words, batch.valid, batch.leaving)
+        kernels.add_counts(self.totals, codes, ALL, 1)
+        for family, kept in zip(self.layout.families, self.accumulators, strict=True):
+            held = _NONE if self.contributions is None else self.contributions.words[family.argument]
+            kept.add(codes, slots, batch.words[family.argument], batch.valid[family.argument], held)
+        if self.buckets is not None and self.groups is not None:
+            self.buckets.enter(codes, self.groups.keys)
+        else:
+            self.touched.note(codes, self.capacity)
+
+    def leave(self, limits: Sequence[int]) -> None:
+        """Take out the combinations with a key below its queue's limit."""
+        if self.contributions is None:
+            return
+        slots = self.contributions.leaving(limits)
+        if not len(slots):
+            return
+        codes = self.contributions.codes[slots]
+        kernels.add_counts(self.totals, codes, ALL, -1)
+        for family, kept in zip(self.layout.families, self.accumulators, strict=True):
+            held, valid = self.contributions.words[family.argument], self.contributions.valid_at(family.argument, slots)
+            kept.retract(codes, slots, held[slots], valid, held)
+        self.contributions.drop(slots)
+        self.touched.note(codes, self.capacity)
+
+    # -- values of groups
+
+    def changes(self, now: int, issues: Issues) -> pa.Table | None:
+        """What is to be emitted at `now`; None: nothing."""
+        codes = self.touched.take()
+        if not len(codes):
+            return None
+        alive = self.totals[codes] > 0 if self.groups is not None else np.ones(1, np.bool_)
+        stays, standing, outputs = self._outputs(codes, alive, issues)
+        gone = codes[~stays & self.emitted.present[codes]]
+        changed = self.emitted.put(standing, outputs, [e.type for e in self.computed], self.words)
+        self.emitted.remove(gone)
+        plus = standing[changed]
+        table = None
+        if len(gone) or len(plus):
+            outputs = outputs if len(plus) == len(standing) else [o.filter(pa.array(changed)) for o in outputs]
+            table = self._table(np.concatenate([gone, plus]), outputs, len(gone), now)
+        self._release(codes[~alive])
+        return table
+
+    def close(self, frontier: int, stop: int | None, issues: Issues) -> pa.Table | None:
+        """Groups whose bucket lies below the frontier; `stop` is the last `_ts` that is emitted."""
+        assert self.buckets is not None and self.groups is not None
+        codes, due = self.buckets.closed(frontier, self.groups.keys)
+        if not len(codes):
+            return None
+        wanted = np.ones(len(codes), np.bool_) if stop is None else due <= stop + 1
+        stays, standing, outputs = self._outputs(codes, wanted, issues)
+        table = self._table(standing, outputs, 0, due[stays] - 1) if len(standing) else None
+        self._release(codes)
+        return table
+
+    def _outputs(self, codes: Ints, alive: Mask, issues: Issues) -> tuple[Mask, Ints, list[pa.Array]]:
+        """Which groups stand in the answer (as a mask, as codes), and the computed outputs of those."""
+        standing = codes if alive.all() else codes[alive]
+        columns = self._columns(standing, issues)
+        stays = alive
+        if self._having is not None:
+            holds = self._having(columns, len(standing), issues)
+            if not holds.all():
+                stays = alive.copy()
+                stays[alive] = holds
+                standing = standing[holds]
+                columns = {name: values.filter(pa.array(holds)) for name, values in columns.items()}
+        outputs = [
+            columns[e.ref, e.column] if isinstance(e, ColumnRef) else compiled(columns, len(standing), issues)  # type: ignore[misc]
+            for e, compiled in zip(self.computed, self._compiled, strict=True)
+        ]
+        return stays, standing, outputs
+
+    def _columns(self, codes: Ints, issues: Issues) -> Columns:
+        columns: Columns = {(KEY, str(at)): self.key_column(at, codes) for at in range(len(self.config.group_by))}
+        if self.contributions is not None:
+            for family, kept in zip(self.layout.families, self.accumulators, strict=True):
+                kept.renew(codes, live_values(self.contributions, family.argument), self.capacity)
+        for at, (function, family_number) in enumerate(self.layout.aggregates):
+            if family_number < 0:
+                columns[AGGREGATE, str(at)] = pa.array(self.totals[codes], BIGINT.arrow)
+            else:
+                columns[AGGREGATE, str(at)] = self.accumulators[family_number].read(function, codes, issues)
+        return columns
+
+    def key_column(self, at: int, codes: Ints) -> pa.Array:
+        assert self.groups is not None
+        nulls = self.groups.keys[codes, -1]
+        valid = (nulls >> at) & 1 == 0 if nulls.any() else ALL
+        return self.words.decode(self.groups.keys[codes, at], valid, self.config.group_by[at].type)
+
+    def _table(self, codes: Ints, outputs: list[pa.Array], gone: int, stamps: Ints | int) -> pa.Table:
+        rest = iter(outputs)
+        keys = [self.key_column(o, codes) if isinstance(o, int) else None for o in self.layout.outputs]
+        columns = [None if isinstance(o, int) else next(rest) for o in self.layout.outputs]
+        return change_table(self.schema, keys, columns, gone, stamps, len(codes))
+
+    def _release(self, codes: Ints) -> None:
+        if self.groups is None or not len(codes):
+            return
+        self.groups.release(codes)
+        self.totals[codes] = 0
+        for kept in self.accumulators:
+            kept.reset(codes)
+
+    # -- strings that are still named
+
+    def sweep(self, waiting: Iterable[Batch]) -> None:
+        """Forget strings that nobody names, when there are many; `waiting` have not entered yet."""
+        if self.words.is_full:
+            self.words.sweep(self._named(waiting))
+
+    def _named(self, waiting: Iterable[Batch]) -> Iterable[Ints]:
+        key_texts = [at for at, e in enumerate(self.config.group_by) if is_text(e.type)]
+        argument_texts = [at for at, e in enumerate(self.layout.arguments) if is_text(e.type)]
+        if self.groups is not None:
+            yield from (self.groups.keys[self.groups.live(), at] for at in key_texts)
+        if self.contributions is not None:
+            yield from (self.contributions.words[at][self.contributions.live()] for at in argument_texts)
+        for batch in waiting:
+            yield from (batch.groups[:, at] for at in key_texts)
+            yield from (batch.words[at] for at in argument_texts)
+        for family, kept in zip(self.layout.families, self.accumulators, strict=True):
+            if family.argument in argument_texts:
+                if isinstance(kept, Distinct):
+                    yield kept.values.keys[kept.values.live(), 1]
+                elif isinstance(kept, LastingExtreme):
+                    yield kept.extremes[kept.known]
+        for at, e in enumerate(self.computed):
+            if is_text(e.type):
+                yield self.emitted.words[self.emitted.present & self.emitted.valid[:, at], at]

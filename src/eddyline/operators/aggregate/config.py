@@ -1,0 +1,114 @@
+"""What an aggregate query computes, taken apart: grouping expressions, arguments, aggregates, and outputs over those.
+
+Answer   `AggregateConfig` is what a query selects, groups by and requires; `layout` finds the distinct arguments and aggregates in it and
+         rewrites outputs and HAVING to read one column per grouping expression (`key.i`) and one per aggregate (`aggregate.i`).
+Limits   Plain data, without state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from eddyline.errors import Fault
+from eddyline.model.datatypes import DOUBLE, STRING, TIMESTAMP
+from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, Literal
+from eddyline.model.query import Emit, Output
+
+KEY = "key"
+AGGREGATE = "aggregate"
+
+
+@dataclass(frozen=True)
+class AggregateConfig:
+    outputs: tuple[Output, ...]
+    #: DISTINCT has all outputs here.
+    group_by: tuple[Expression, ...]
+    having: Expression | None
+    emit: Emit
+    #: Expiry queues: how many windows a combination can leave by.
+    queues: int
+    #: EMIT ON CLOSE: which grouping expressions are time buckets, and of which unit.
+    buckets: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([(o.name, o.type.arrow) for o in self.outputs] + [("_op", STRING.arrow), ("_ts", TIMESTAMP.arrow)])
+
+    @property
+    def lasting(self) -> bool:
+        """Nothing ever leaves a group: no contribution has to be kept."""
+        return self.queues == 0
+
+    def layout(self) -> Layout:
+        return _Reader(self).read()
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One accumulator: aggregates over one argument that keep the same state."""
+
+    name: str
+    argument: int
+    distinct: bool
+    aggregate: Aggregate
+    squares: bool
+
+
+@dataclass
+class Layout:
+    arguments: list[Expression] = field(default_factory=list)
+    families: list[Family] = field(default_factory=list)
+    #: Per aggregate: the function and its family; -1 is COUNT(*).
+    aggregates: list[tuple[str, int]] = field(default_factory=list)
+    #: Per output: the number of its grouping expression, or the expression to compute.
+    outputs: list[int | Expression] = field(default_factory=list)
+    having: Expression | None = None
+
+
+class _Reader:
+    def __init__(self, config: AggregateConfig) -> None:
+        self.config = config
+        self.layout = Layout()
+        self.known: dict[Aggregate, int] = {}
+
+    def read(self) -> Layout:
+        for output in self.config.outputs:
+            if output.expression in self.config.group_by:
+                self.layout.outputs.append(self.config.group_by.index(output.expression))
+            else:
+                self.layout.outputs.append(self._rewritten(output.expression))
+        if self.config.having is not None:
+            self.layout.having = self._rewritten(self.config.having)
+        return self.layout
+
+    def _rewritten(self, e: Expression) -> Expression:
+        if e in self.config.group_by:
+            return ColumnRef(KEY, str(self.config.group_by.index(e)), e.type)
+        if isinstance(e, Aggregate):
+            return ColumnRef(AGGREGATE, str(self._aggregate(e)), e.type)
+        if isinstance(e, Call):
+            return replace(e, args=tuple(self._rewritten(a) for a in e.args))
+        if isinstance(e, Literal):
+            return e
+        raise Fault(f"column {e} of an aggregate query is neither grouped nor aggregated")
+
+    def _aggregate(self, e: Aggregate) -> int:
+        if e not in self.known:
+            self.known[e] = len(self.layout.aggregates)
+            self.layout.aggregates.append((e.function, -1 if e.arg is None else self._family(e, e.arg)))
+        return self.known[e]
+
+    def _family(self, e: Aggregate, arg: Expression) -> int:
+        name = e.function if e.function in ("count", "min", "max") else "float" if arg.type == DOUBLE else "whole"
+        distinct = e.distinct and name not in ("min", "max")
+        if arg not in self.layout.arguments:
+            self.layout.arguments.append(arg)
+        argument = self.layout.arguments.index(arg)
+        for number, family in enumerate(self.layout.families):
+            if (family.name, family.argument, family.distinct) == (name, argument, distinct):
+                self.layout.families[number] = replace(family, squares=family.squares or e.function == "stddev")
+                return number
+        self.layout.families.append(Family(name, argument, distinct, e, e.function == "stddev"))
+        return len(self.layout.families) - 1

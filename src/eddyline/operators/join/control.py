@@ -1,0 +1,59 @@
+"""Whose demand a producer listens to: the inputs outside of its subtree, asked directly or through their streams.
+
+Answer   `targets_of` gives, for every inner node of a tree, the inputs that a combination of the node must find a partner
+         in before anybody can use it: the siblings of the node and of its ancestors. A sibling that is a node itself can
+         be asked in three ways.
+
+             probes      through the stores of its streams, which always hold everything
+             one-sided   through its own store if it is made before the asking node; otherwise not at all
+             chain       through its own store if it is made before the asking node; otherwise through its streams
+
+Limits   A store is asked only by nodes that come after everything it is made from, so that nobody waits for a combination
+         that waits for him. Where both inputs of a consumer wait for each other's stores, results are lost.
+Reading  docs/operators/demand.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
+from eddyline.operators.join.node import JoinNode
+
+CONTROLS = ("one-sided", "probes", "chain", "auto")
+
+
+def targets_of(
+    nodes: Sequence[tuple[JoinNode, NodeInput | None]], bases: Mapping[int, StreamInput], control: str
+) -> dict[int, tuple[Input, ...]]:
+    """Per place in `nodes` (children before parents, the root last), the inputs that its combinations must match.
+
+    `auto` is the chain: no form keeps less, and what it asks first is the smaller of the stores that it may ask.
+    """
+    place = {id(kept): number for number, (_, kept) in enumerate(nodes) if kept is not None}
+    found: dict[int, tuple[Input, ...]] = {}
+
+    def descend(number: int, outer: tuple[Input, ...]) -> None:
+        node, kept = nodes[number]
+        if kept is not None:
+            found[number] = outer
+        for child in node.inputs:
+            if id(child) not in place:
+                continue
+            here: list[Input] = list(outer)
+            for sibling in node.inputs:
+                if sibling is not child:
+                    here += _asked(sibling, place[id(child)], place, bases, control)
+            descend(place[id(child)], tuple(here))
+
+    if nodes:
+        descend(len(nodes) - 1, ())
+    return found
+
+
+def _asked(sibling: Input, asking: int, place: Mapping[int, int], bases: Mapping[int, StreamInput], control: str) -> list[Input]:
+    if not isinstance(sibling, NodeInput):
+        return [sibling]
+    if control != "probes" and place[id(sibling)] < asking:
+        return [sibling]
+    return [] if control == "one-sided" else [bases[reference] for reference in sibling.references]

@@ -1,0 +1,348 @@
+"""Just-in-time joins: a producer makes only what its consumers can use now.
+
+Answer   The store of a producer holds at least every combination that, with rows that are here now, may be part of a result.
+         What is missing is made when a row comes that asks for it, with the age that it would have had.
+
+             new rows ─► admit ─► probe ─► sift ─► store          suspended: nothing is made, nothing is remembered
+             a row with keys new to its store ─► gather ─► not stored yet? ─► sift ─► store          resumed
+
+State    None that could disagree with the stores: a row or pair is suspended because a condition does not hold of it. Counts
+         of what was held back, and for `auto` whether the edge listens at all.
+Limits   Conditions look at keys and at what is stored, not at ages: they let more pass than is needed, never less. Nothing is
+         lost or repeated because (1) a condition turns true only by a row whose keys are new to the asked store, and then
+         all its pairs are gathered, and (2) what is gathered late is compared with what the store holds already.
+Reading  docs/operators/demand.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from eddyline.kernels import probe as probe_kernels
+from eddyline.operators.join.combination import Combinations, concatenate
+from eddyline.operators.join.edge import Edge
+from eddyline.operators.join.gathering import Gathering
+from eddyline.operators.join.inputs import ID, Input, NodeInput, StreamInput
+from eddyline.operators.join.mns import Condition, Flags, links_between
+from eddyline.operators.join.node import Counters, Equality, JoinNode, RowsSeen
+from eddyline.state.columns import Ints
+
+#: In which order to probe inputs from one of them: (origin, inputs, equalities) to numbers of inputs.
+Follow = Callable[[int, list[Input], tuple[Equality, ...]], tuple[int, ...]]
+
+_MOST = np.iinfo(np.int64).max
+_LEAST = np.iinfo(np.int64).min
+#: An edge that has not made up its mind looks at the pairs of so many rows of each input.
+_SAMPLE = 64
+
+
+@dataclass(slots=True)
+class Moment:
+    """What is new in an epoch, for all nodes of a group."""
+
+    fresh: Mapping[str, tuple[int, int]]
+    #: The earliest time of a new row: nothing that is dead by then is wanted any more.
+    low: int
+    #: The smallest stamp of a new row.
+    first: int
+    #: Per node input, the ids that were added in this epoch.
+    added: dict[int, tuple[int, int]] = field(default_factory=dict)
+    #: Node inputs that got combinations older than this epoch.
+    aged: set[int] = field(default_factory=set)
+
+    def range_of(self, one: Input) -> tuple[int, int]:
+        if isinstance(one, StreamInput):
+            return (0, 0) if one.stream.is_table else self.fresh.get(one.port.source, (0, 0))
+        return self.added.get(id(one), (0, 0))
+
+
+class NodeDemand:
+    """The demand for the combinations of one inner node."""
+
+    def __init__(self, node: JoinNode, kept: NodeInput, targets: tuple[Input, ...], mode: str, follow: Follow) -> None:
+        self.node = node
+        self.kept = kept
+        self.mode = mode
+        self.edge = Edge(mode == "auto", bool(targets))
+        self._follow = follow
+        bloomed = mode == "bloom"
+        self.conditions: list[Condition] = []
+        #: Inputs that the node shares no key with: they only have to hold something.
+        self.unlinked: list[Input] = []
+        #: Per input of the node, what can be said of its rows alone.
+        self.early: list[list[Condition]] = [[] for _ in node.inputs]
+        for target in targets:
+            links = links_between(node.equalities, node.references, target)
+            if not links:
+                self.unlinked.append(target)
+                continue
+            whole = Condition(target, links, node.bases, bloomed)
+            self.conditions.append(whole)
+            for number, one in enumerate(node.inputs):
+                mine = links_between(node.equalities, one.references, target)
+                if mine:
+                    self.early[number].append(whole if mine == links else Condition(target, mine, node.bases, bloomed))
+        self._waking: dict[int, Gathering] = {}
+        self._meeting: Gathering | None = None
+        self._held_back: dict[int, Ints] = {}
+
+    # -- asked by the node
+
+    def admit(self, origin: int, rows: Combinations) -> Combinations:
+        """New rows of one input without those that no combination could be used of: suspended before the first one is made."""
+        chosen: Ints | None = None
+        for condition in self.early[origin]:
+            if not self.edge.worth_asking(condition, rows):
+                continue
+            condition.prepare()
+            found = condition.passes(rows.ids, chosen)
+            self.edge.asked(condition, len(found), len(found) - int(np.count_nonzero(found)))
+            chosen = np.flatnonzero(found) if chosen is None else chosen[found]
+        if chosen is None or len(chosen) == len(rows):
+            self.edge.admitted += len(rows)
+            return rows
+        self.edge.admitted += len(chosen)
+        self.edge.suspensions += len(rows) - len(chosen)
+        one = self.node.inputs[origin]
+        if isinstance(one, StreamInput):
+            back = np.delete(rows.ids[one.port.position], chosen)
+            self._held_back[origin] = np.concatenate([self._held_back.get(origin, back[:0]), back])
+        return rows.take(chosen)
+
+    def sift(self, origin: int, made: Combinations) -> Combinations:
+        """Combinations without those that nobody can use now."""
+        references = frozenset(self.node.inputs[origin].references)
+        asked = self.edge.asked_early
+        chosen = self._demanded(made.ids, lambda c: c in asked and c.references <= references)
+        if chosen is None:
+            self.edge.produced += len(made)
+            return made
+        self.edge.produced += len(chosen)
+        self.edge.marks += len(made) - len(chosen)
+        return made.take(chosen)
+
+    def _demanded(self, ids: Mapping[int, Ints], known: Callable[[Condition], bool]) -> Ints | None:
+        """Positions of the combinations for which every condition holds, but for those `known` to; None: all."""
+        chosen: Ints | None = None
+        size = len(next(iter(ids.values())))
+        # What has refused the most is asked first: the others then have little left to look at.
+        for condition in sorted(self.conditions, key=lambda c: -c.rate):
+            if known(condition):
+                continue
+            condition.prepare()
+            found = condition.passes(ids, chosen)
+            if not found.all():
+                chosen = np.flatnonzero(found) if chosen is None else chosen[found]
+        return None if chosen is None or len(chosen) == size else chosen
+
+    # -- an epoch
+
+    def produce(self, new: list[Combinations | None], moment: Moment, rows_seen: RowsSeen) -> Combinations | None:
+        """Make and store what is demanded; returns what was added, of whatever age."""
+        node, kept, edge = self.node, self.kept, self.edge
+        aged = any(id(one) in moment.aged for one in node.inputs)
+        if edge.is_open and edge.wants_sample and not aged:
+            self._sample(new, rows_seen)
+        listening = edge.listens
+        if listening or aged:
+            kept.need_index(self._by_rows)
+        parts: list[Combinations] = []
+        if not (listening and self._nothing_opposite()):
+            node.demand = self if listening else None
+            pieces = self._meet(new, moment, rows_seen) if aged else list(node.produce(new, rows_seen, True))
+            if pieces:
+                whole = concatenate(pieces)
+                self._store(self._unknown(whole) if aged else whole, parts)
+        else:
+            edge.suspensions += sum(len(rows) for rows in new if rows is not None)
+        if listening:
+            self._wake(moment, rows_seen, parts)
+            if edge.gives_up():
+                self._store(self._unknown_of(self._everything(moment, rows_seen)), parts)
+                node.demand = None
+            self._count_held_back()
+        if not parts:
+            return None
+        added = concatenate(parts)
+        moment.added[id(kept)] = (kept.store.end - len(added), kept.store.end)
+        if (added.stamp < moment.first).any():
+            moment.aged.add(id(kept))
+        return added
+
+    @property
+    def _by_rows(self) -> tuple[tuple[int, str], ...]:
+        return tuple((reference, ID) for reference in self.kept.references)
+
+    def _nothing_opposite(self) -> bool:
+        """The empty sub-tuple is not demanded: somebody whom all combinations must meet is not there."""
+        return any(not one.store.live for one in self.unlinked) or any(not c.opposite.store.live for c in self.conditions)
+
+    def _meet(self, new: list[Combinations | None], moment: Moment, rows_seen: RowsSeen) -> list[Combinations]:
+        """New rows, among them combinations older than this epoch, with everything that is here: each pair once."""
+        if self._meeting is None:
+            self._meeting = Gathering(self.node, None, self.node.orders)
+        meeting = self._meeting
+        meeting.counters = Counters()
+        meeting.demand = self.node.demand
+        meeting.bars = {}
+        pieces: list[Combinations] = []
+        for origin, rows in enumerate(new):
+            if rows is not None and len(rows):
+                self.node.counters.rows_in += len(rows)
+                if meeting.demand is not None:
+                    rows = self.admit(origin, rows)
+                pieces += meeting.gather(origin, rows, moment.low, rows_seen)
+            start, stop = moment.range_of(self.node.inputs[origin])
+            if stop > start:
+                meeting.bars[origin] = start
+        self._charge(meeting.counters, meeting.counters.partials)
+        return pieces
+
+    # -- resuming
+
+    def _wake(self, moment: Moment, rows_seen: RowsSeen, parts: list[Combinations]) -> None:
+        """Make what new rows of the asked inputs ask for."""
+        was_empty = False
+        for one in self.unlinked:
+            start, stop = moment.range_of(one)
+            was_empty = was_empty or (stop > start and start <= one.store.first)
+        if was_empty and not self._nothing_opposite():
+            self._resume(self._everything(moment, rows_seen), None, parts)
+        for number, condition in enumerate(self.conditions):
+            start, stop = moment.range_of(condition.opposite)
+            if stop <= start or self._nothing_opposite():
+                continue
+            condition.prepare()
+            asking = condition.novel(start, stop)
+            if not len(asking):
+                continue
+            if number not in self._waking:
+                inputs: list[Input] = [condition.opposite, *self.node.inputs]
+                orders = (self._follow(0, inputs, self.node.equalities),)
+                self._waking[number] = Gathering(self.node, condition.opposite, orders)
+            waking = self._waking[number]
+            waking.counters = Counters()
+            found = waking.gather(0, waking.witnesses(asking), moment.low, rows_seen)
+            self._charge(waking.counters, 0)
+            self.edge.checks += waking.counters.visited
+            self._resume(found, condition, parts)
+
+    def _resume(self, found: list[Combinations], by: Condition | None, parts: list[Combinations]) -> None:
+        rows = self._unknown_of(found)
+        if not len(rows):
+            return
+        chosen = self._demanded(rows.ids, lambda c: c is by)
+        rows = rows if chosen is None else rows.take(chosen)
+        self.edge.resumptions += len(rows)
+        self.node.counters.partials += len(rows)
+        self.node.counters.rows_out += len(rows)
+        self._store(rows, parts)
+        for origin, back in self._held_back.items():
+            one = self.node.inputs[origin]
+            assert isinstance(one, StreamInput)
+            if len(rows) and len(back):
+                self._held_back[origin] = back[~np.isin(back, rows.ids[one.port.position])]
+
+    def _everything(self, moment: Moment, rows_seen: RowsSeen) -> list[Combinations]:
+        """All combinations of rows that are here."""
+        if self._meeting is None:
+            self._meeting = Gathering(self.node, None, self.node.orders)
+        meeting = self._meeting
+        meeting.counters, meeting.demand, meeting.bars = Counters(), None, {}
+        origin = next(n for n, one in enumerate(self.node.inputs) if not (isinstance(one, StreamInput) and one.stream.is_table))
+        one = self.node.inputs[origin]
+        ids = np.arange(one.store.first, one.store.end)
+        held = one.expand(ids)
+        alive = np.logical_and.reduce([rows >= self.node.bases[r].store.first for r, rows in held.items()])
+        ids = ids[alive]
+        rows = Combinations({r: rows[alive] for r, rows in held.items()}, ids, ids, one.deaths(ids), one.words(ids))
+        found = meeting.gather(origin, rows, moment.low, rows_seen)
+        self._charge(meeting.counters, 0)
+        return found
+
+    def _store(self, rows: Combinations, parts: list[Combinations]) -> None:
+        if len(rows):
+            self.kept.add(rows)
+            parts.append(rows)
+
+    def _unknown_of(self, found: list[Combinations]) -> Combinations:
+        if not found:
+            none = np.empty(0, np.int64)
+            return Combinations({r: none for r in self.kept.references}, none, none, none, None)
+        return self._unknown(concatenate(found))
+
+    def _unknown(self, rows: Combinations) -> Combinations:
+        """Each combination once, without those that the store holds."""
+        rows = _once(rows)
+        if not len(rows):
+            return rows
+        store = self.kept.store
+        index = store.indexes[self.kept.need_index(self._by_rows)]
+        words = self.kept.words_of(self._by_rows, rows.ids)
+        limits, floors = np.full(len(rows), _MOST), np.full(len(rows), _LEAST)
+        left, right, _ = probe_kernels.probe_chains(
+            words, limits, floors, index.heads, index.back, index.keys, store.marks["stamp"], store.marks["dead"], store.base, store.first,
+            False,
+        )  # fmt: skip
+        same = np.ones(len(left), np.bool_)
+        for reference, ids in self.kept.expand(right).items():
+            same &= ids == rows.ids[reference][left]
+        known: Flags = np.zeros(len(rows), np.bool_)
+        known[left[same]] = True
+        return rows.take(~known) if known.any() else rows
+
+    def _charge(self, counters: Counters, partials: int) -> None:
+        mine = self.node.counters
+        mine.probes += counters.probes
+        mine.visited += counters.visited
+        mine.partials += partials
+        mine.rows_out += partials
+
+    # -- whether to listen
+
+    def _sample(self, new: list[Combinations | None], rows_seen: RowsSeen) -> None:
+        """See of a few new rows how much of what they would make is demanded."""
+        node = self.node
+        mine, node.counters, node.demand = node.counters, Counters(), None
+        few = [None if rows is None else rows.take(_spread(len(rows), _SAMPLE)) for rows in new]
+        pieces = list(node.produce(few, rows_seen, True))
+        node.counters = mine
+        if not pieces:
+            return
+        made = concatenate(pieces)
+        made = made.take(_spread(len(made), 8 * _SAMPLE))
+        wanted = np.ones(len(made), np.bool_)
+        if self._nothing_opposite():
+            wanted[:] = False
+        else:
+            for condition in self.conditions:
+                wanted &= condition.sampled(made.ids)
+        self.edge.sampled(len(made), len(made) - int(np.count_nonzero(wanted)))
+
+    def _count_held_back(self) -> None:
+        total = 0
+        for origin, back in self._held_back.items():
+            self._held_back[origin] = back = back[back >= self.node.inputs[origin].store.first]
+            total += len(back)
+        self.edge.suspended_peak = max(self.edge.suspended_peak, total)
+
+
+def _spread(size: int, most: int) -> Ints:
+    """Positions of at most so many, evenly."""
+    return np.arange(size) if size <= most else np.linspace(0, size - 1, most).astype(np.int64)
+
+
+def _once(rows: Combinations) -> Combinations:
+    if len(rows) < 2:
+        return rows
+    columns = list(rows.ids.values())
+    order = np.lexsort(columns)
+    differs = np.zeros(len(rows), np.bool_)
+    differs[0] = True
+    for column in columns:
+        ranked = column[order]
+        differs[1:] |= ranked[1:] != ranked[:-1]
+    return rows if differs.all() else rows.take(np.sort(order[differs]))

@@ -1,0 +1,155 @@
+"""One edge from a producer to its consumers: whether feedback flows on it, and what it has done so far.
+
+Answer   `listens` says whether the producer holds back what is not demanded. With `auto` that follows what is observed:
+         the share of combinations that nobody could use. It takes a clear benefit to start and a clear lack of it to stop.
+
+             listening ──under 20 % refused──► not listening: everything is made, a sample is looked at now and then
+                       ◄──over 40 % of the sample──
+
+State    Counts, and the pause until the next sample, which doubles while nothing changes.
+Limits   To stop listening costs the making of what was held back; to start costs nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from eddyline.operators.join.combination import Combinations
+from eddyline.operators.join.mns import Condition
+
+_START, _STOP = 0.4, 0.2
+#: Fewer observations than this decide nothing.
+_ENOUGH = 64
+_LONGEST_PAUSE = 64
+#: A condition on single rows is asked when it refuses at least this share of them.
+_USEFUL = 0.05
+
+
+@dataclass(slots=True)
+class Asking:
+    """Whether a condition on single rows has been worth its questions."""
+
+    active: bool = False
+    pause: int = 1
+    until: int = 0
+    checked: int = 0
+    refused: int = 0
+
+    def later(self, epoch: int) -> None:
+        """When to try again what is not asked now."""
+        self.pause = 1 if self.active else min(2 * self.pause, _LONGEST_PAUSE)
+        self.until = epoch + self.pause
+
+
+@dataclass(slots=True)
+class Edge:
+    #: Whether the edge decides itself whether to listen.
+    is_open: bool
+    listens: bool
+    suspensions: int = 0
+    marks: int = 0
+    resumptions: int = 0
+    admitted: int = 0
+    produced: int = 0
+    checks: int = 0
+    suspended_peak: int = 0
+    switches: int = 0
+    asked_early: set[Condition] = field(default_factory=set)
+    _epoch: int = 0
+    _pause: int = 1
+    _next: int = 0
+    _decided: bool = False
+    _before: tuple[int, int, int, int] = (0, 0, 0, 0)
+    _asking: dict[Condition, Asking] = field(default_factory=dict)
+
+    # -- the whole edge
+
+    @property
+    def wants_sample(self) -> bool:
+        self._epoch += 1
+        return (not self.listens or not self._decided) and self._epoch >= self._next
+
+    def sampled(self, seen: int, refused: int) -> None:
+        if seen < _ENOUGH:
+            return
+        if refused >= (_START if self._decided else _STOP) * seen:
+            self.switches += not self.listens
+            self.listens, self._pause = True, 1
+        else:
+            if not self._decided:
+                self.switches += 1
+                self.listens = False
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+            self._next = self._epoch + self._pause
+        self._decided = True
+        self._mark()
+
+    def gives_up(self) -> bool:
+        """Whether too little has been held back lately; the caller then makes what is missing."""
+        if not self.is_open:
+            return False
+        suspensions, marks, admitted, produced = (now - then for now, then in zip(self._counts, self._before, strict=True))
+        per_row = max(1.0, (marks + produced) / max(admitted, 1))
+        refused = marks + suspensions * per_row
+        if refused + produced < 16 * _ENOUGH:
+            return False
+        self._decided = True
+        self._mark()
+        if refused >= _STOP * (refused + produced):
+            return False
+        self.listens = False
+        self.switches += 1
+        self._pause = 2
+        self._next = self._epoch + self._pause
+        return True
+
+    @property
+    def _counts(self) -> tuple[int, int, int, int]:
+        return self.suspensions, self.marks, self.admitted, self.produced
+
+    def _mark(self) -> None:
+        self._before = self._counts
+
+    # -- single rows
+
+    def worth_asking(self, condition: Condition, rows: Combinations) -> bool:
+        """Whether to ask of single rows now; one that refuses too little is only tried now and then, on a sample."""
+        asking = self._asking.setdefault(condition, Asking())
+        if self.is_open and not asking.active and self._epoch >= asking.until:
+            few = np.arange(len(rows)) if len(rows) <= 4 * _ENOUGH else np.linspace(0, len(rows) - 1, 4 * _ENOUGH).astype(np.int64)
+            refused = 1.0 if len(few) < _ENOUGH else np.count_nonzero(~condition.sampled(rows.ids, few)) / len(few)
+            asking.active = refused >= _USEFUL
+            asking.later(self._epoch)
+        if asking.active or not self.is_open:
+            self.asked_early.add(condition)
+            return True
+        self.asked_early.discard(condition)
+        return False
+
+    def asked(self, condition: Condition, rows: int, refused: int) -> None:
+        asking = self._asking[condition]
+        asking.checked += rows
+        asking.refused += refused
+        if asking.checked >= 16 * _ENOUGH:
+            asking.active = asking.refused >= _USEFUL * asking.checked
+            asking.later(self._epoch)
+            asking.checked = asking.refused = 0
+
+    @property
+    def avoided(self) -> int:
+        """Combinations that were not made: pairs found and dropped, and what suspended rows would have found, less what came back."""
+        per_row = (self.marks + self.produced) / max(self.admitted, 1)
+        return max(0, int(self.marks + self.suspensions * per_row) - self.resumptions)
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "state": "listening" if self.listens else "making everything",
+            "decides": self.is_open,
+            "suspensions": self.suspensions,
+            "resumptions": self.resumptions,
+            "marks": self.marks,
+            "suspended_peak": self.suspended_peak,
+            "switches": self.switches,
+        }

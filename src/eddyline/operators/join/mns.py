@@ -1,0 +1,156 @@
+"""Which part of a combination is not demanded: conditions over its components, asked exactly or through a Bloom filter.
+
+Answer   A `Condition` holds of a combination while the opposite input has a row with equal keys for all components that the
+         condition speaks of. A condition over one component is level 1 of the lattice of sub-tuples, one over several a
+         higher level; the empty one holds while the opposite input has any row. `minimal_missing` walks the whole lattice.
+
+                         abc
+                    ab   ac   bc        ab has no partner although a and b have: ab is a minimal
+                     a    b    c        non-demanded sub-tuple, and so is no ancestor of it
+                          ∅             ∅: the opposite input is empty
+
+State    An index of the opposite store; in `bloom` mode a filter over its keys, extended by new rows and made anew once
+         half of what it was made of is gone.
+Limits   Conditions compare 64-bit words: a collision only lets more pass.
+Reading  docs/operators/demand.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from eddyline.kernels import bloom
+from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
+from eddyline.operators.join.node import Equality
+from eddyline.operators.keys import combined
+from eddyline.state.columns import Ints
+
+Flags = npt.NDArray[np.bool_]
+
+#: (reference, key) of the combination, (reference, key) of the opposite input.
+Link = tuple[int, str, int, str]
+
+
+def links_between(equalities: Sequence[Equality], own: Sequence[int], opposite: Input) -> tuple[Link, ...]:
+    here, there = frozenset(own), frozenset(opposite.references)
+    return tuple(side for e in equalities if (side := e.sides(here, there)) is not None)
+
+
+class Condition:
+    """Some row of `opposite` agrees with a combination on all `links`."""
+
+    def __init__(self, opposite: Input, links: tuple[Link, ...], bases: Mapping[int, StreamInput], bloomed: bool) -> None:
+        self.opposite = opposite
+        self.links = links
+        self.bases = bases
+        self.bloomed = bloomed
+        self.mark: str | None = None
+        self.checked = 0
+        self.rejected = 0
+        self._filter = np.zeros(0, np.uint64)
+        self._filled = 0
+        self._first = 0
+        self._held = 0
+
+    @property
+    def references(self) -> frozenset[int]:
+        return frozenset(link[0] for link in self.links)
+
+    @property
+    def rate(self) -> float:
+        return self.rejected / self.checked if self.checked else 0.0
+
+    def prepare(self) -> None:
+        """Have the index that answers the question; before the first time it is asked."""
+        if self.links and self.mark is None:
+            self.mark = self.opposite.need_index(tuple((there, key) for _, _, there, key in self.links))
+
+    def passes(self, ids: Mapping[int, Ints], chosen: Ints | None = None) -> Flags:
+        """Of combinations (or of the chosen among them), whether each has a partner now."""
+        store = self.opposite.store
+        assert self.mark is not None
+        hashes = self.hashes(ids, chosen)
+        if self.bloomed:
+            self._refresh()
+            found = bloom.may_hold(self._filter, hashes)
+        else:
+            index = store.indexes[self.mark]
+            found = bloom.held(hashes, index.heads, index.back, index.keys, store.base, store.first, store.end)
+        self.checked += len(hashes)
+        self.rejected += len(hashes) - int(np.count_nonzero(found))
+        passing: Flags = found
+        return passing
+
+    def sampled(self, ids: Mapping[int, Ints], chosen: Ints | None = None) -> Flags:
+        """The same answer without an index: for a few combinations, to see whether it is worth having one."""
+        return np.isin(self.hashes(ids, chosen), self._opposite_words())
+
+    def hashes(self, ids: Mapping[int, Ints], chosen: Ints | None = None) -> Ints:
+        return combined([self.bases[r].store.at(key, ids[r] if chosen is None else ids[r][chosen]) for r, key, _, _ in self.links])
+
+    def novel(self, start: int, stop: int) -> Ints:
+        """Of the opposite rows start … stop-1, those whose keys no row before them has: they may turn the condition true."""
+        store = self.opposite.store
+        assert self.mark is not None
+        index = store.indexes[self.mark]
+        ids = np.arange(start, stop)
+        words = np.ascontiguousarray(index.keys[start - store.base : stop - store.base])
+        known = bloom.held(words, index.heads, index.back, index.keys, store.base, store.first, start)
+        fresh: Ints = ids[~known]
+        return fresh
+
+    def _opposite_words(self) -> Ints:
+        store = self.opposite.store
+        if self.mark is not None:
+            return np.asarray(store.mark(self.mark))
+        ids = np.arange(store.first, store.end)
+        held = self.opposite.expand(ids)
+        if isinstance(self.opposite, NodeInput):
+            # Components that their own stores have forgotten can no longer be looked up, and nobody will meet them.
+            alive = np.ones(len(ids), np.bool_)
+            for reference, rows in held.items():
+                alive &= rows >= self.bases[reference].store.first
+            held = {reference: rows[alive] for reference, rows in held.items()}
+        return combined([self.bases[there].store.at(key, held[there]) for _, _, there, key in self.links])
+
+    def _refresh(self) -> None:
+        store = self.opposite.store
+        keys = store.indexes[self.mark or ""].keys
+        gone = self._held - (store.live - (store.end - self._filled))
+        if not len(self._filter) or 2 * gone > self._held or store.live > 8 * len(self._filter):
+            self._filter = bloom.filter_for(2 * store.live)
+            self._filled, self._held = store.first, 0
+        if self._filled < store.end:
+            start = max(self._filled, store.first)
+            bloom.fill(self._filter, keys[start - store.base : store.end - store.base])
+            self._held += store.end - start
+            self._filled = store.end
+
+
+def minimal_missing(matches: Mapping[int, Flags]) -> list[frozenset[int]]:
+    """The minimal non-demanded sub-tuples of one combination, by the lattice of its components.
+
+    Args:
+        matches: per component, which rows of the opposite store agree with it.
+
+    >>> import numpy as np
+    >>> minimal_missing({0: np.array([True, False]), 1: np.array([False, True])})
+    [frozenset({0, 1})]
+    """
+    components = sorted(matches)
+    rows = len(next(iter(matches.values()))) if components else 0
+    if not rows:
+        return [frozenset()]
+    found: list[frozenset[int]] = []
+    for level in range(1, len(components) + 1):
+        for chosen in combinations(components, level):
+            # Only nodes that are still alive may be reported: one that some row matches is dead for good.
+            if any(part <= frozenset(chosen) for part in found):
+                continue
+            if not np.logical_and.reduce([matches[c] for c in chosen]).any():
+                found.append(frozenset(chosen))
+    return found

@@ -1,0 +1,232 @@
+"""A standing aggregate: combinations come in, changes of groups go out at the instants that EMIT names.
+
+Answer   `accept` takes the combinations of a slice out of the stores as words, for the stores forget them; `advance` moves the aggregate
+         to the end of the epoch and emits: once (ON CHANGE), at every multiple of the period at which something changes (EVERY), or
+         the groups whose bucket is complete (ON CLOSE).
+State    The aggregation; for EVERY also combinations that are newer than the last instant.
+Limits   Nothing is emitted at or before the query's start, or after its stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from hashlib import blake2b
+from time import perf_counter
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.model.expression import Call, ColumnRef, Expression, Literal, columns_of
+from eddyline.model.query import BoundQuery
+from eddyline.model.window import Range, Rows
+from eddyline.operators.aggregate.aggregation import Aggregation
+from eddyline.operators.aggregate.config import AggregateConfig
+from eddyline.operators.aggregate.contributions import Batch
+from eddyline.operators.aggregate.saved import load, save
+from eddyline.operators.evaluate import Compiled, Issues, compile_expression
+from eddyline.operators.join.combination import Combinations
+from eddyline.operators.join.group import JoinGroup
+from eddyline.operators.project import gather
+from eddyline.plan.lower import Lowered
+from eddyline.runtime.standing import Released, StandingQuery
+from eddyline.state.columns import Ints
+
+
+class AggregateQuery(StandingQuery):
+    def __init__(self, query: BoundQuery, lowered: Lowered, group: JoinGroup, slot: int, start: int, times: Mapping[str, str]) -> None:
+        super().__init__(query, lowered, group, slot, start)
+        keys = tuple(o.expression for o in lowered.outputs) if query.distinct and not lowered.group_by else lowered.group_by
+        closing = query.emit.kind == "close"
+        #: Positions whose windows end a combination: all RANGE together by time, each ROWS by row number.
+        self.ranges = [] if closing else [p for p, w in enumerate(lowered.windows) if isinstance(w, Range)]
+        self.counted = [] if closing else [p for p, w in enumerate(lowered.windows) if isinstance(w, Rows)]
+        buckets = tuple((at, unit) for at, e in enumerate(keys) if (unit := _bucket_unit(e, lowered, times))) if closing else ()
+        queues = bool(self.ranges) + len(self.counted)
+        self.aggregation = Aggregation(AggregateConfig(lowered.outputs, keys, lowered.having, query.emit, queues, buckets))
+        self.keys = [(e, _compiled(e)) for e in keys]
+        self.arguments = [(e, _compiled(e)) for e in self.aggregation.layout.arguments]
+        self.columns = frozenset().union(*(columns_of(e) for e, _ in (*self.keys, *self.arguments)))
+        for alias, name in self.columns:
+            self.bases[alias].stream.need_column(name)
+        self.waiting: list[Batch] = []
+        #: EVERY: all instants up to here have been emitted; None: no row has come yet.
+        self.told: int | None = None
+        #: EVERY: the instant at which the one group without GROUP BY is first emitted, until it is.
+        self.opening: int | None = None
+        self._run = uuid4().hex[:8]
+        self._version = 0
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.aggregation.schema
+
+    # -- combinations
+
+    def accept(self, rows: Combinations, issues: Issues) -> list[pa.Table]:
+        began = perf_counter()
+        rows = self.mine(rows)
+        self.rows_in += len(rows)
+        if len(rows):
+            batch = self._batch(rows, issues)
+            if self.query.emit.kind == "every":
+                self.waiting.append(batch)
+            else:
+                self.aggregation.enter(batch)
+        self.seconds += perf_counter() - began
+        return []
+
+    def _batch(self, rows: Combinations, issues: Issues) -> Batch:
+        values = gather(self.columns, rows, self.bases)
+        encode = self.aggregation.words.encode
+        groups = np.zeros((len(rows), len(self.keys) + 1), np.int64)
+        for at, (expression, compiled) in enumerate(self.keys):
+            words, valid = encode(_computed(expression, compiled, values, len(rows), issues), expression.type)
+            groups[:, at] = words
+            if len(valid):
+                groups[:, -1] |= (~valid).astype(np.int64) << at
+        pairs = [encode(_computed(e, c, values, len(rows), issues), e.type) for e, c in self.arguments]
+        return Batch(rows.clock, groups, [words for words, _ in pairs], [valid for _, valid in pairs], self._leaving(rows))
+
+    def _leaving(self, rows: Combinations) -> list[Ints]:
+        """Per queue: the last instant, or the number of the first row after, at which the combination is live."""
+        leaving = []
+        if self.ranges:
+            ends = []
+            for position in self.ranges:
+                window = self.lowered.windows[position]
+                assert isinstance(window, Range)
+                ends.append(self.group.bases[position].store.at("ts", rows.ids[position]) + window.micros)
+            leaving.append(ends[0] if len(ends) == 1 else np.minimum.reduce(ends))
+        for position in self.counted:
+            window = self.lowered.windows[position]
+            assert isinstance(window, Rows)
+            leaving.append(self.group.bases[position].store.at("num", rows.ids[position]) + window.count)
+        return leaving
+
+    # -- instants
+
+    def advance(self, frontier: int, closing: bool, issues: Issues, released: Released) -> list[pa.Table]:
+        began = perf_counter()
+        last = frontier - 1 if self.stop is None else min(frontier - 1, self.stop)
+        if self.query.emit.kind == "close":
+            found = [self.aggregation.close(frontier, self.stop, issues)]
+        elif last <= self.start:
+            found = []
+        elif self.query.emit.kind == "change":
+            found = [self._emitted(last, issues, released)]
+        else:
+            found = self._every(last, issues, released)
+        made = [table for table in found if table is not None]
+        self.results += sum(len(table) for table in made)
+        self.aggregation.sweep(self.waiting)
+        self._version += 1
+        self.seconds += perf_counter() - began
+        return made
+
+    def _emitted(self, now: int, issues: Issues, released: Released) -> pa.Table | None:
+        limits = [now] if self.ranges else []
+        for position in self.counted:
+            before, times = released(self.lowered.seats[position].source)
+            limits.append(before + int(np.searchsorted(times, now, side="right")))
+        self.aggregation.leave(limits)
+        return self.aggregation.changes(now, issues)
+
+    def _every(self, last: int, issues: Issues, released: Released) -> list[pa.Table | None]:
+        period = self.query.emit.period
+        if self.told is None:
+            first = self._first_row(released)
+            if first is None:
+                return []
+            self.opening = _at_or_after(first, period)
+            self.told = self.opening - 1
+        made = []
+        while (now := self._next_instant(period, released)) is not None and now <= last:
+            self._enter_until(now)
+            made.append(self._emitted(now, issues, released))
+            self.told, self.opening = now, None
+        self.told = max(self.told, last)
+        return made
+
+    def _first_row(self, released: Released) -> int | None:
+        """When the first row of any of the query's streams came."""
+        found = []
+        for position in self.lowered.moving:
+            _, times = released(self.lowered.seats[position].source)
+            after = int(np.searchsorted(times, self.start, side="right"))
+            if after < len(times):
+                found.append(int(times[after]))
+        return min(found, default=None)
+
+    def _next_instant(self, period: int, released: Released) -> int | None:
+        """The next instant at which something comes or leaves, or the first of all."""
+        assert self.told is not None
+        found = [] if self.opening is None else [self.opening]
+        if self.waiting:
+            found.append(_at_or_after(int(self.waiting[0].clock[0]), period))
+        queues = [] if self.aggregation.contributions is None else self.aggregation.contributions.queues
+        for position, queue in zip([None, *self.counted] if self.ranges else self.counted, queues, strict=True):
+            key = queue.next
+            if key is None:
+                continue
+            if position is None:
+                found.append(_at_or_after(key + 1, period))
+                continue
+            before, times = released(self.lowered.seats[position].source)
+            if key < before:
+                # The row that pushes it out came in an earlier epoch, after the last instant of then.
+                found.append(_at_or_after(self.told + 1, period))
+            elif key - before < len(times):
+                found.append(_at_or_after(int(times[key - before]), period))
+        return max(min(found), _at_or_after(self.told + 1, period)) if found else None
+
+    def _enter_until(self, now: int) -> None:
+        while self.waiting and self.waiting[0].clock[0] <= now:
+            batch = self.waiting.pop(0)
+            cut = int(np.searchsorted(batch.clock, now, side="right"))
+            self.aggregation.enter(batch.slice(0, cut))
+            if cut < len(batch):
+                self.waiting.insert(0, batch.slice(cut, len(batch)))
+
+    # -- snapshots
+
+    def snapshot(self) -> tuple[object, dict[str, Callable[[], pa.Table]]]:
+        # A name of its own for every state: a block that exists under its name is not written again.
+        prefix = f"aggregate-{blake2b(self.name.encode(), digest_size=5).hexdigest()}-{self._run}-{self._version}"
+        tables = save(self.aggregation, self.waiting)
+        blocks: dict[str, Callable[[], pa.Table]] = {f"{prefix}-{part}": partial(_same, table) for part, table in tables.items()}
+        return {"prefix": prefix, "told": self.told, "opening": self.opening}, blocks
+
+    def restore(self, state: object, load_block: Callable[[str], pa.Table]) -> None:
+        saved: dict[str, Any] = dict(state)  # type: ignore[call-overload]
+        self.told, self.opening = saved["told"], saved["opening"]
+        self.waiting = load(self.aggregation, lambda part: load_block(f"{saved['prefix']}-{part}"))
+
+
+def _same(table: pa.Table) -> pa.Table:
+    return table
+
+
+def _compiled(e: Expression) -> Compiled | None:
+    return None if isinstance(e, ColumnRef) else compile_expression(e)
+
+
+def _computed(e: Expression, compiled: Compiled | None, values: Mapping[tuple[str, str], pa.Array], rows: int, issues: Issues) -> pa.Array:
+    if compiled is None:
+        assert isinstance(e, ColumnRef)
+        return values[e.ref, e.column]
+    return compiled(values, rows, issues)
+
+
+def _at_or_after(instant: int, period: int) -> int:
+    return -(-instant // period) * period
+
+
+def _bucket_unit(e: Expression, lowered: Lowered, times: Mapping[str, str]) -> str | None:
+    """The unit of date_trunc(unit, event time); None for every other expression."""
+    if not (isinstance(e, Call) and e.function == "date_trunc" and isinstance(e.args[0], Literal) and isinstance(e.args[1], ColumnRef)):
+        return None
+    seat = lowered.seats[int(e.args[1].ref[1:])]
+    return str(e.args[0].value) if not seat.is_table and times[seat.source] == e.args[1].column else None

@@ -1,0 +1,74 @@
+"""What a running job shows: a live table on a terminal, plain lines elsewhere, a summary at the end."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from eddyline import Session
+from eddyline.cli import progress
+from eddyline.cli.progress import Progress, moment
+
+
+def running(console: Console, quiet: bool = False) -> Session:
+    """A session with one late row, whose every epoch is shown."""
+    session = Session()
+    session.execute("CREATE STREAM bids (item BIGINT, price DOUBLE, ts TIMESTAMP) WITH (time='ts')")
+    session.query("dear", "SELECT item FROM bids [RANGE 1 MINUTE] WHERE price > 100")
+    with Progress(quiet=quiet, console=console) as shown:
+        session.observe(shown.observe)
+        session.push("bids", [(1, 50.0, 0), (2, 150.0, 5_000_000)])
+        session.step()
+        session.push("bids", [(3, 150.0, 1_000_000), (4, 500.0, 6_000_000)])
+        session.run(once=True)
+    shown.summary(session.stats())
+    return session
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN", {True: 0.0, False: 0.0})
+
+
+def test_plain_lines_where_there_is_no_terminal() -> None:
+    output = io.StringIO()
+    running(Console(file=output, width=300))
+    lines = output.getvalue().splitlines()
+    assert lines[0].startswith("rows 2 | rows/s ")
+    assert "| frontier 1970-01-01 00:00:05.000 |" in lines[0]
+    assert lines[0].endswith("| dear 0")
+    assert any(line.startswith("4 rows in ") and "(" in line for line in lines)
+    assert "  dear: 2 results" in lines
+    assert "  1 late rows of bids went to the dead-letter output" in lines
+
+
+def test_a_live_table_on_a_terminal() -> None:
+    output = io.StringIO()
+    running(Console(file=output, width=160, force_terminal=True, color_system=None))
+    said = output.getvalue()
+    for word in ("rows/s", "frontier", "state rows", "state MB", "results", "dear 2"):
+        assert word in said
+    assert "  dear: 2 results" in said
+
+
+def test_quiet_says_nothing() -> None:
+    output = io.StringIO()
+    session = running(Console(file=output, width=160), quiet=True)
+    assert output.getvalue() == ""
+    assert session.stats()["results"] == {"dear": 2}
+
+
+def test_not_more_often_than_it_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN", {True: 0.25, False: 3600.0})
+    output = io.StringIO()
+    running(Console(file=output, width=160))
+    assert "frontier" not in output.getvalue()
+    assert "dear: 2 results" in output.getvalue()
+
+
+def test_moments_outside_of_the_calendar_are_numbers() -> None:
+    assert moment(None) == "-"
+    assert moment(1_500_000) == "1970-01-01 00:00:01.500"
+    assert moment(4 * 10**18) == str(4 * 10**18)

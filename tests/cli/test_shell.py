@@ -1,0 +1,216 @@
+"""`eddyline shell`: statements and commands as a user types them, from a pipe and on a terminal."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import pty
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+from rich.console import Console
+
+from eddyline.cli.__main__ import main
+from eddyline.cli.inference import declaration, stem
+from eddyline.cli.shell import Shell, split
+from eddyline.errors import SourceProblem
+from eddyline.language import render
+
+BIDS = """item,price,ts
+1,10.5,2024-01-01 00:00:00
+2,200,2024-01-01 00:00:01
+1,300,2024-01-01 00:00:02
+"""
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bids.csv").write_text(BIDS)
+    return tmp_path
+
+
+def typed(*lines: str) -> tuple[str, Shell]:
+    """What a shell says to these lines."""
+    output = io.StringIO()
+    shell = Shell(Console(file=output, width=200))
+    for line in lines:
+        if not shell.feed(line):
+            break
+    return output.getvalue(), shell
+
+
+def piped(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str, *files: str) -> tuple[int, str]:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    code = main(["shell", *files])
+    return code, capsys.readouterr().out
+
+
+def test_a_select_is_shown_as_a_table(work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    code, said = piped(monkeypatch, capsys, "SELECT item, price\nFROM bids\nWHERE price > 100;\n", "bids.csv")
+    assert code == 0
+    assert "CREATE STREAM bids (item BIGINT, price DOUBLE, ts TIMESTAMP)" in said
+    assert "300.0" in said and "10.5" not in said
+    assert "2 rows in " in said
+
+
+def test_a_self_join_over_the_opened_file(work: Path) -> None:
+    said, _ = typed(
+        ".open bids bids.csv",
+        "SELECT x.price AS low, y.price AS high FROM bids [RANGE 5 SECONDS] x, bids [RANGE 5 SECONDS] y",
+        "WHERE x.item = y.item AND x.price < y.price;",
+    )
+    assert "1 row in " in said
+
+
+def test_mistakes_are_shown_with_their_hint_and_end_nothing(
+    work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "SELECT pric FROM bids;\n.nonsense\n.open\nSELECT price FROM bids ORDER BY price;\nSELECT price FROM bids;\n"
+    code, said = piped(monkeypatch, capsys, text, "bids.csv")
+    assert code == 2
+    assert said.count("error: ") == 4
+    assert "hint: .help lists the commands" in said
+    assert "3 rows in " in said
+
+
+def test_the_last_statement_needs_no_semicolon(work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    code, said = piped(monkeypatch, capsys, "SELECT price FROM bids", "bids.csv")
+    assert (code, "3 rows in " in said) == (0, True)
+
+
+def test_job_files_are_carried_out(work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    (work / "job.sql").write_text(
+        "CREATE STREAM b (item BIGINT, price DOUBLE, ts TIMESTAMP) WITH (format='csv', path='bids.csv', time='ts');\n"
+        "CREATE QUERY dear AS SELECT item FROM b WHERE price > 250;\n"
+        "CREATE SINK s FOR dear WITH (path='never');\n"
+    )
+    code, said = piped(monkeypatch, capsys, ".tables\n.run dear\n.schema dear\n.schema b\nEXPLAIN dear;\n", "job.sql")
+    assert code == 0
+    assert "stream b (item, price, ts)" in said
+    assert "1 row in " in said
+    assert "item BIGINT\nSELECT item FROM b WHERE price > 250" in said
+    assert "ts TIMESTAMP  -- event time" in said
+    assert "query: dear\ntree: b\n" in said
+    assert not (work / "never").exists()
+
+
+def test_settings_hold_for_what_follows(work: Path) -> None:
+    said, shell = typed(".open bids bids.csv", "SET epoch_rows = 1;", "EXPLAIN SELECT price FROM bids;", "SELECT price FROM bids;")
+    assert shell.mistakes == 0
+    assert "epoch_rows = 1" in said
+    assert "3 rows in " in said
+
+
+def test_a_drop_and_a_limit(work: Path) -> None:
+    said, shell = typed(".open bids bids.csv", ".limit 1", "SELECT price FROM bids;", "DROP STREAM bids;", ".tables")
+    assert shell.mistakes == 0
+    assert "2 more rows" in said
+    assert "nothing is declared" in said
+    assert typed(".limit many")[1].mistakes == 1
+
+
+def test_rows_that_took_no_part_are_named(work: Path) -> None:
+    (work / "bids.csv").write_text(BIDS + "3,x,2024-01-01 00:00:03\n")
+    said, _ = typed(
+        "CREATE STREAM b (item BIGINT, price DOUBLE, ts TIMESTAMP) WITH (format='csv', path='bids.csv', time='ts');",
+        "SELECT price FROM b;",
+    )
+    assert "3 rows in " in said
+    assert "1 bad rows of b took no part: bad" in said
+
+
+def test_quit_leaves_at_once(work: Path) -> None:
+    said, _ = typed(".quit", ".help")
+    assert said == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "statements", "rest"),
+    [
+        ("SELECT 1; SELECT 2", ["SELECT 1"], " SELECT 2"),
+        ("SELECT ';' FROM s;", ["SELECT ';' FROM s"], ""),
+        ("-- a; b\nSELECT 1;", ["-- a; b\nSELECT 1"], ""),
+        ("/* ; */ x;;", ["/* ; */ x"], ""),
+        ("SELECT 'it''s;", [], "SELECT 'it''s;"),
+        ('SELECT "a;b" FROM s;', ['SELECT "a;b" FROM s'], ""),
+    ],
+)
+def test_statements_end_at_semicolons_of_their_own(text: str, statements: list[str], rest: str) -> None:
+    assert split(text) == (statements, rest)
+
+
+def test_columns_are_inferred_from_every_format(work: Path) -> None:
+    times = pa.array([0, 1_000_000], pa.timestamp("us"))
+    Path("p/day=2024-01-01/shop=north").mkdir(parents=True)
+    parquet.write_table(
+        pa.table({"n": pa.array([1, 2], pa.int32()), "at": times, "tags": [["x"], ["y"]], "_ts": times}),
+        "p/day=2024-01-01/shop=north/0.parquet",
+    )
+    found = declaration("p", "p")
+    assert render(found.statement) == (
+        "CREATE STREAM p (n INT, at TIMESTAMP, day DATE, shop STRING) WITH (format = 'parquet', path = 'p', time = 'at')"
+    )
+    assert [text.split()[0] for text in found.left_out] == ["tags", "_ts"]
+    Path("j.jsonl").write_text('{"a": 1, "noted": "2024-01-01 00:00:00.5", "b": "x"}\n{"a": 2, "noted": null, "b": "y"}\n')
+    assert render(declaration("j", "j.jsonl").statement) == (
+        "CREATE STREAM j (a BIGINT, noted TIMESTAMP, b STRING) WITH (format = 'jsonl', path = 'j.jsonl', time = 'noted')"
+    )
+    with gzip.open("t.tsv.gz", "wt") as file:
+        file.write("word\tnumber\nx\t1\n")
+    assert render(declaration("t", "t.tsv.gz").statement) == (
+        "CREATE TABLE t (word STRING, number BIGINT) WITH (format = 'csv', path = 't.tsv.gz', delimiter = 'tab')"
+    )
+
+
+def test_an_opened_file_can_be_read(work: Path) -> None:
+    """What was inferred fits what the readers make of the file, compressed or not."""
+    Path("j.jsonl").write_text('{"a": 1, "ts": "2024-01-01 00:00:00.5", "b": {"c": 1}}\n{"a": 2, "ts": "2024-01-01 00:00:01", "b": null}\n')
+    with gzip.open("t.tsv.gz", "wt") as file:
+        file.write("a\tname\n1\tone\n2\ttwo\n")
+    said, shell = typed(".open j j.jsonl", ".open t t.tsv.gz", "SELECT j.a, t.name FROM j, t WHERE j.a = t.a;")
+    assert shell.mistakes == 0
+    assert "2 rows in " in said and "one" in said and "two" in said
+
+
+def test_what_cannot_be_inferred_is_refused(work: Path) -> None:
+    Path("empty").mkdir()
+    Path("notes.txt").write_text("x")
+    Path("broken.parquet").write_text("x")
+    for path, message in (("empty", "holds no files"), ("notes.txt", "is not known"), ("broken.parquet", "cannot be found out")):
+        with pytest.raises(SourceProblem, match=message):
+            declaration("x", path)
+    assert stem("data/my bids.csv.gz") == "my_bids"
+
+
+def test_on_a_terminal_lines_are_edited(work: Path) -> None:
+    """A real terminal: the prompt, one statement over two lines, and the end of input."""
+    leader, follower = pty.openpty()
+    command = [str(Path(sys.executable).with_name("eddyline")), "shell", "bids.csv"]
+    process = subprocess.Popen(
+        command, stdin=follower, stdout=follower, stderr=follower, env={**os.environ, "TERM": "xterm"}, close_fds=True
+    )
+    os.close(follower)
+    said = b""
+
+    def until(text: bytes) -> None:
+        nonlocal said
+        deadline = time.monotonic() + 60
+        while text not in said and time.monotonic() < deadline:
+            said += os.read(leader, 65_536)
+        assert text in said
+
+    until(b"eddyline>")
+    os.write(leader, b"SELECT price FROM bids\r")
+    until(b"...")
+    os.write(leader, b"WHERE price > 100;\r")
+    until(b"2 rows in ")
+    os.write(leader, b".quit\r")
+    assert process.wait(timeout=30) == 0
+    os.close(leader)

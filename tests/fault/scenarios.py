@@ -1,0 +1,192 @@
+"""Named failures of a real job in real processes, and a runner that survives them.
+
+Answer   `Victim` starts `tests.fault.victim` in a session of its own, waits for micro-batches, and kills what a scenario
+         names: the driver with everything under it, one Python worker, one executor. `until_done` starts it again until the
+         job says that it is done.
+Limits   Linux: processes are found in /proc.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass
+class Victim:
+    config: dict[str, Any]
+    folder: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    process: subprocess.Popen[bytes] | None = None
+    #: How often it was started.
+    starts: int = 0
+
+    def start(self) -> None:
+        path = self.folder / "config.json"
+        path.write_text(json.dumps(self.config))
+        self.starts += 1
+        environment = os.environ | {"PYTHONPATH": str(ROOT), "EDDYLINE_SPOOL": str(self.folder / "spool")} | self.environment
+        # With its own session, so that all its processes can be found and none of ours is hit.
+        with open(self.output, "wb") as out, open(self.folder / "errors", "ab") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tests.fault.victim", str(path)],
+                cwd=ROOT,
+                stdout=out,
+                stderr=errors,
+                env=environment,
+                start_new_session=True,
+            )
+
+    @property
+    def output(self) -> Path:
+        return self.folder / f"output-{self.starts}"
+
+    def lines(self) -> list[str]:
+        return self.output.read_text().splitlines() if self.output.exists() else []
+
+    @property
+    def batches(self) -> int:
+        return sum(line.startswith("batch") for line in self.lines())
+
+    @property
+    def is_done(self) -> bool:
+        return "done" in self.lines()
+
+    def wait(self, condition: Callable[[], bool], seconds: float = 240.0) -> None:
+        """Until the condition holds or the process has ended."""
+        assert self.process is not None
+        limit = time.monotonic() + seconds
+        while self.process.poll() is None and not condition():
+            assert time.monotonic() < limit, f"the job does not get on: {self.lines()}\n{self.errors()}"
+            time.sleep(0.01)
+
+    def errors(self) -> str:
+        path = self.folder / "errors"
+        return path.read_text()[-4000:] if path.exists() else ""
+
+    def processes(self, *words: str) -> list[int]:
+        """The processes of its session whose command line has all of the words."""
+        assert self.process is not None
+        found = []
+        for entry in os.listdir("/proc"):
+            if entry.isdigit():
+                try:
+                    # State, parent, group, session follow the name, which ends with the last parenthesis.
+                    session = int(Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[3])
+                    command = Path(f"/proc/{entry}/cmdline").read_bytes().decode(errors="replace")
+                except (OSError, ValueError, IndexError):
+                    continue
+                if session == self.process.pid and all(word in command for word in words):
+                    found.append(int(entry))
+        return found
+
+    def kill_all(self) -> None:
+        """Everything at once, as when the machine's power goes."""
+        assert self.process is not None
+        while pids := self.processes():
+            for pid in pids:
+                _kill(pid)
+            self.process.poll()
+            time.sleep(0.02)
+        self.process.wait()
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def kill_driver(victim: Victim, random: Random) -> None:
+    """The Python driver; its JVM follows by itself, and is waited for: two drivers must not share a checkpoint."""
+    assert victim.process is not None
+    _kill(victim.process.pid)
+    victim.process.wait()
+    limit = time.monotonic() + 30
+    while victim.processes() and time.monotonic() < limit:
+        time.sleep(0.05)
+    victim.kill_all()
+
+
+def kill_everything(victim: Victim, random: Random) -> None:
+    victim.kill_all()
+
+
+def kill_worker(victim: Victim, random: Random) -> None:
+    """One forked Python worker of an executor; the task that it served is run again."""
+    workers = [
+        pid
+        for pid in victim.processes("eddyline.runtime.spark.daemon")
+        if _parent(pid) in victim.processes("eddyline.runtime.spark.daemon")
+    ]
+    if workers:
+        _kill(random.choice(workers))
+
+
+def kill_executor(victim: Victim, random: Random) -> None:
+    """One executor JVM; the master starts another."""
+    executors = [pid for pid in victim.processes("java", "CoarseGrainedExecutorBackend")]
+    if executors:
+        _kill(random.choice(executors))
+
+
+def spoil_spool(victim: Victim, random: Random) -> None:
+    """Some spooled segments get a wrong byte."""
+    for file in sorted((victim.folder / "spool").rglob("*.arrow")):
+        try:
+            content = bytearray(file.read_bytes())
+            if content:
+                content[random.randrange(len(content))] ^= 0xFF
+                file.write_bytes(content)
+        except FileNotFoundError:
+            continue
+
+
+def _parent(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+#: name -> what happens, and whether the process has to be started again.
+SCENARIOS: dict[str, Callable[[Victim, Random], None]] = {
+    "driver": kill_driver,
+    "everything": kill_everything,
+    "worker": kill_worker,
+    "executor": kill_executor,
+    "spool": spoil_spool,
+}
+
+
+def until_done(victim: Victim, scenario: str, random: Random, times: int, most_starts: int = 20) -> int:
+    """Run the victim to its end through so many failures at random moments; returns how many there were."""
+    strike = SCENARIOS[scenario]
+    struck = 0
+    while not victim.is_done:
+        assert victim.starts < most_starts, victim.errors()
+        victim.start()
+        while struck < times and victim.process is not None and victim.process.poll() is None and not victim.is_done:
+            after = victim.batches + random.randint(1, 2)
+            victim.wait(lambda: victim.batches >= after or victim.is_done)  # noqa: B023
+            if victim.is_done or victim.process.poll() is not None:
+                break
+            time.sleep(random.random() * 0.4)
+            strike(victim, random)
+            struck += 1
+        assert victim.process is not None
+        victim.wait(lambda: False)
+    victim.kill_all()
+    return struck

@@ -1,0 +1,97 @@
+"""Whatever is killed, whenever: afterwards the results are those of an undisturbed run, row for row."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from eddyline import Session
+from tests.fault.scenarios import Victim, until_done
+
+pytestmark = [pytest.mark.fault, pytest.mark.spark, pytest.mark.slow]
+
+FILES = 12
+SEED = int(os.environ.get("EDDYLINE_FAULT_SEED", "1"))
+
+
+def script(folder: Path) -> str:
+    streams = "".join(
+        f"CREATE STREAM {name} (k BIGINT, v BIGINT, ts TIMESTAMP) "
+        f"WITH (format='parquet', path='{folder}/{name}', time='ts', lateness='20 milliseconds', files_per_batch='1');\n"
+        for name in "abc"
+    )
+    return f"""{streams}
+        CREATE QUERY pairs AS SELECT a.v AS av, b.v AS bv FROM a [RANGE 300 MILLISECONDS], b [RANGE 300 MILLISECONDS] WHERE a.k = b.k;
+        CREATE QUERY chain AS SELECT a.v AS av, b.v AS bv, c.v AS cv
+          FROM a [RANGE 200 MILLISECONDS], b [RANGE 200 MILLISECONDS], c [ROWS 50] WHERE a.k = b.k AND b.v = c.v;
+    """
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    random = np.random.default_rng(7)
+    for name in "abc":
+        (tmp_path / "data" / name).mkdir(parents=True)
+        for number in range(FILES):
+            v = np.arange(number * 300, (number + 1) * 300)
+            # Some rows come later than allowed: which ones are late must not depend on what was killed.
+            ts = v * 1000 - np.where(random.random(300) < 0.05, 40_000, random.integers(0, 15_000, 300))
+            rows = pa.table({"k": random.integers(0, 40, 300), "v": v, "ts": pa.array(np.maximum(ts, 0)).cast(pa.timestamp("us"))})
+            parquet.write_table(rows, tmp_path / "data" / name / f"{number:03d}.parquet")
+    return tmp_path / "data"
+
+
+def victim(tmp_path: Path, data: Path, **config: object) -> Victim:
+    made = {
+        "script": script(data),
+        "checkpoint": str(tmp_path / "checkpoint"),
+        "out": str(tmp_path / "out"),
+        "master": "local[2]",
+        "shards": 2,
+    }
+    return Victim(made | config, tmp_path)
+
+
+def read(folder: Path) -> pa.Table:
+    table = pa.concat_tables([parquet.read_table(folder / name) for name in sorted(os.listdir(folder))])
+    times = table.column("_ts").combine_chunks().view(pa.int64()).to_numpy()
+    assert (times[1:] >= times[:-1]).all()
+    return in_one_order(table)
+
+
+def in_one_order(table: pa.Table) -> pa.Table:
+    return table.combine_chunks().sort_by([(name, "ascending") for name in table.column_names]).combine_chunks()
+
+
+def undisturbed(data: Path) -> dict[str, pa.Table]:
+    """The same micro-batches as epochs: one file of each stream. Which rows are late depends on them."""
+    with Session() as session:
+        session.execute(re.sub(r"format='parquet', path='[^']*'", "format='memory'", script(data)))
+        for number in range(FILES):
+            for name in "abc":
+                session.push(name, parquet.read_table(data / name / f"{number:03d}.parquet"))
+            session.step()
+        session.run(once=True)
+        return {name: in_one_order(query.table()) for name, query in session.queries.items()}
+
+
+def check(tmp_path: Path, right: dict[str, pa.Table]) -> None:
+    for name, wanted in right.items():
+        found = read(tmp_path / "out" / name)
+        assert found.num_rows > 500
+        assert found.equals(wanted), f"{name}: {found.num_rows} results, should be {wanted.num_rows}"
+
+
+@pytest.mark.parametrize("scenario", ["driver", "worker", "everything"])
+def test_killed_at_random_moments(scenario: str, data: Path, tmp_path: Path) -> None:
+    one = victim(tmp_path, data)
+    struck = until_done(one, scenario, Random(SEED), times=2)
+    assert struck >= 1
+    check(tmp_path, undisturbed(data))

@@ -1,0 +1,36 @@
+"""The pages made from tables in the code are those that the tables give now."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+from eddyline.model.functions import AGGREGATES, FUNCTIONS
+from eddyline.settings import OPTIONS
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def tables() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("reference_tables", ROOT / "docs" / "reference_tables.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_reference_is_up_to_date() -> None:
+    for path, text in tables().pages().items():
+        assert path.read_text() == text, f"{path.name} is out of date: .venv/bin/python docs/reference_tables.py"
+
+
+def test_every_entry_stands_on_its_page() -> None:
+    module = tables()
+    functions, settings = module.functions_page(), module.settings_page()
+    for function in FUNCTIONS.values():
+        assert module._code(function.signature) in functions
+    for signature, _ in AGGREGATES.values():
+        assert module._code(signature) in functions
+    for name in OPTIONS:
+        assert f"| `{name}` |" in settings
