@@ -29,12 +29,13 @@ from eddyline.model.schema import Column, Schema, Stream, Table
 from eddyline.plan.explain import explain
 from eddyline.plan.prepare import prepare_tree
 from eddyline.plan.verify import warnings_of
+from eddyline.runtime.analysis import analysis
 from eddyline.runtime.clock import Clock
 from eddyline.runtime.embedded.checkpoint import Checkpoint
 from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.embedded.driver import EmbeddedDriver, Observer
 from eddyline.runtime.pipeline import Pipeline
-from eddyline.runtime.report import analysis, plan_text, report
+from eddyline.runtime.report import plan_text, report
 from eddyline.runtime.snapshot import saved_queries
 from eddyline.settings import Settings, Value
 

@@ -39,14 +39,8 @@ class Victim:
         environment = os.environ | {"PYTHONPATH": str(ROOT), "EDDYLINE_SPOOL": str(self.folder / "spool")} | self.environment
         # With its own session, so that all its processes can be found and none of ours is hit.
         with open(self.output, "wb") as out, open(self.folder / "errors", "ab") as errors:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.fault.victim", str(path)],
-                cwd=ROOT,
-                stdout=out,
-                stderr=errors,
-                env=environment,
-                start_new_session=True,
-            )
+            command = [sys.executable, "-m", "tests.fault.victim", str(path)]
+            self.process = subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=errors, env=environment, start_new_session=True)
 
     @property
     def output(self) -> Path:
@@ -126,18 +120,15 @@ def kill_everything(victim: Victim, random: Random) -> None:
 
 def kill_worker(victim: Victim, random: Random) -> None:
     """One forked Python worker of an executor; the task that it served is run again."""
-    workers = [
-        pid
-        for pid in victim.processes("eddyline.runtime.spark.daemon")
-        if _parent(pid) in victim.processes("eddyline.runtime.spark.daemon")
-    ]
+    forks = victim.processes("eddyline.runtime.spark.daemon")
+    workers = [pid for pid in forks if _parent(pid) in forks]
     if workers:
         _kill(random.choice(workers))
 
 
 def kill_executor(victim: Victim, random: Random) -> None:
     """One executor JVM; the master starts another."""
-    executors = [pid for pid in victim.processes("java", "CoarseGrainedExecutorBackend")]
+    executors = victim.processes("java", "CoarseGrainedExecutorBackend")
     if executors:
         _kill(random.choice(executors))
 

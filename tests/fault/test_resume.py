@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -49,14 +50,8 @@ def data(tmp_path: Path) -> Path:
 
 
 def victim(tmp_path: Path, data: Path, **config: object) -> Victim:
-    made = {
-        "script": script(data),
-        "checkpoint": str(tmp_path / "checkpoint"),
-        "out": str(tmp_path / "out"),
-        "master": "local[2]",
-        "shards": 2,
-    }
-    return Victim(made | config, tmp_path)
+    made = {"script": script(data), "checkpoint": str(tmp_path / "checkpoint"), "out": str(tmp_path / "out")}
+    return Victim(made | {"master": "local[2]", "shards": 2} | config, tmp_path)
 
 
 def read(folder: Path) -> pa.Table:
@@ -89,9 +84,48 @@ def check(tmp_path: Path, right: dict[str, pa.Table]) -> None:
         assert found.equals(wanted), f"{name}: {found.num_rows} results, should be {wanted.num_rows}"
 
 
-@pytest.mark.parametrize("scenario", ["driver", "worker", "everything"])
-def test_killed_at_random_moments(scenario: str, data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("scenario", ["driver", "everything"])
+def test_a_killed_job_is_continued(scenario: str, data: Path, tmp_path: Path) -> None:
     one = victim(tmp_path, data)
-    struck = until_done(one, scenario, Random(SEED), times=2)
-    assert struck >= 1
+    assert until_done(one, scenario, Random(SEED), times=2) >= 1
+    assert one.starts > 1
+    check(tmp_path, undisturbed(data))
+
+
+def test_a_killed_worker_is_replaced(data: Path, tmp_path: Path) -> None:
+    one = victim(tmp_path, data, shards=3)
+    assert until_done(one, "worker", Random(SEED), times=3) >= 1
+    check(tmp_path, undisturbed(data))
+
+
+def test_a_killed_executor_is_replaced(data: Path, tmp_path: Path) -> None:
+    one = victim(tmp_path, data, master="local-cluster[2,1,1024]")
+    assert until_done(one, "executor", Random(SEED), times=2) >= 1
+    check(tmp_path, undisturbed(data))
+
+
+def test_a_spoiled_spool_is_noticed(data: Path, tmp_path: Path) -> None:
+    one = victim(tmp_path, data)
+    assert until_done(one, "spool", Random(SEED), times=3) >= 1
+    assert one.starts == 1
+    check(tmp_path, undisturbed(data))
+
+
+def test_without_room_for_the_spool_the_state_store_serves(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "no-folder").touch()
+    one = victim(tmp_path, data)
+    one.environment["EDDYLINE_SPOOL"] = str(tmp_path / "no-folder")
+    one.start()
+    one.wait(lambda: one.is_done)
+    assert one.is_done, one.errors()
+    came_from = json.loads(one.lines()[-2].split(" ", 2)[2])
+    assert "spool" not in came_from
+    one.kill_all()
+    check(tmp_path, undisturbed(data))
+
+
+def test_a_batch_that_fails_once_leaves_one_copy(data: Path, tmp_path: Path) -> None:
+    one = victim(tmp_path, data, fail_once={"pairs": str(tmp_path / "failed")})
+    until_done(one, "spool", Random(SEED), times=0)
+    assert one.starts == 2 and (tmp_path / "failed").exists()
     check(tmp_path, undisturbed(data))

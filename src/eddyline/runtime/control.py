@@ -199,8 +199,8 @@ def catalog_text(job: Job) -> str:
     lines = [render(CreateStream(s.name, _definitions(s.schema.columns), _stream_options(s))) for s in job.streams]
     lines += [render(CreateTable(t.name, _definitions(t.schema.columns), _options(t.options))) for t in job.tables]
     for query in job.queries:
-        shell = render(CreateSink(query.name, None, _options(_settings(query.settings))))
-        lines.append(shell.replace("CREATE SINK", "CREATE QUERY", 1).replace(" FOR ALL", "", 1) + f" AS {query.text.rstrip().rstrip(';')}")
+        settings = ", ".join(f"{name} = {_value(value)}" for name, value in _settings(query.settings).items())
+        lines.append(f'CREATE QUERY "{query.name}"{f" WITH ({settings})" if settings else ""} AS {query.text.rstrip().rstrip(";")}')
     lines += [render(CreateSink(s.name, s.query, _options(s.options))) for s in job.sinks]
     lines += [render(Set(name, value)) for name, value in _settings(job.settings).items()]
     return "".join(f"{line};\n" for line in lines)
@@ -225,6 +225,10 @@ def _stream_options(stream: Stream) -> tuple[Option, ...]:
 
 def _settings(settings: Settings) -> dict[str, Any]:
     return {name: value if isinstance(value, str | int) else str(value) for name, value in settings.changed().items()}
+
+
+def _value(value: object) -> str:
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
 
 
 def _write(path: str, text: str) -> None:

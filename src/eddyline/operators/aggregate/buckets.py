@@ -15,7 +15,15 @@ from eddyline.operators.aggregate.words import grown
 from eddyline.operators.functions_time import DAY, months_of
 from eddyline.state.columns import Ints
 
-_FIXED = {"microsecond": 1, "millisecond": 1_000, "second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000, "day": DAY, "week": 7 * DAY}
+_FIXED = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": DAY,
+    "week": 7 * DAY,
+}
 _MONTHS = {"month": 1, "quarter": 3, "year": 12, "decade": 120, "century": 1_200, "millennium": 12_000}
 
 

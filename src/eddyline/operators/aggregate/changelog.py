@@ -56,7 +56,9 @@ def change_table(
             arrays.append(column)
     letters = np.full(rows, ord("+"), np.uint8)
     letters[:gone] = ord("-")
-    arrays.append(pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(np.arange(rows + 1, dtype=np.int32)), pa.py_buffer(letters)]))
+    arrays.append(
+        pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(np.arange(rows + 1, dtype=np.int32)), pa.py_buffer(letters)])
+    )
     times = np.full(rows, stamps, np.int64) if isinstance(stamps, int) else stamps
     arrays.append(pa.Array.from_buffers(pa.timestamp("us"), rows, [None, pa.py_buffer(times)]))
     return pa.Table.from_arrays(arrays, schema=schema)

@@ -64,7 +64,11 @@ def _groups(aggregation: Aggregation) -> pa.Table:
         arrays["key"] = aggregation.groups.keys[codes]
     if aggregation.buckets is None:
         arrays["touched"] = aggregation.touched.flags[codes] if len(aggregation.touched.flags) > codes.max(initial=-1) else codes < 0
-    arrays |= {"present": aggregation.emitted.present[codes], "words": aggregation.emitted.words[codes], "valid": aggregation.emitted.valid[codes]}
+    arrays |= {
+        "present": aggregation.emitted.present[codes],
+        "words": aggregation.emitted.words[codes],
+        "valid": aggregation.emitted.valid[codes],
+    }
     for at, kept in enumerate(aggregation.accumulators):
         inner = _inner(kept)
         arrays |= {f"state-{at}-{name}": getattr(inner, name)[codes] for name in inner.by_group}

@@ -271,7 +271,7 @@ class NodeDemand:
     def _unknown_of(self, found: list[Combinations]) -> Combinations:
         if not found:
             none = np.empty(0, np.int64)
-            return Combinations({r: none for r in self.kept.references}, none, none, none, None)
+            return Combinations(dict.fromkeys(self.kept.references, none), none, none, none, None)
         return self._unknown(concatenate(found))
 
     def _unknown(self, rows: Combinations) -> Combinations:

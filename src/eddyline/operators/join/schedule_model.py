@@ -96,7 +96,7 @@ def work(
         outer = inner = ts
     sizes = np.asarray(windows, np.float64)
     cost, starts, ready = kernels.unit_work(
-        side, key % buckets, key, outer, inner, buckets, sizes, first, costs.per_unit, costs.per_row, costs.per_result
+        side, key % buckets, key, outer, inner, buckets, sizes, first, float(costs.per_unit), costs.per_row, costs.per_result
     )
     return Work(np.ascontiguousarray(ts[first:]), cost, starts, ready, tuple(windows))
 

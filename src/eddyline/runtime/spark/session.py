@@ -81,7 +81,7 @@ def open_session(
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         wanted |= _LOCAL_SETTINGS
-    builder = SparkSession.builder.master(master).appName(name)
+    builder = SparkSession.builder.master(_forgiving(master)).appName(name)
     for key, value in (wanted | dict(settings or {})).items():
         builder = builder.config(key, value)
     with warnings.catch_warnings(), _aside(log_path()):
@@ -89,6 +89,15 @@ def open_session(
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel(os.environ.get("EDDYLINE_SPARK_LOG", "ERROR"))
     return session
+
+
+def _forgiving(master: str) -> str:
+    """A local master gives up at the first lost worker unless it is told how many failures a task may have.
+
+    >>> _forgiving("local[2]")
+    'local[2,4]'
+    """
+    return re.sub(r"^local\[([^],]+)\]$", r"local[\1,4]", "local[1]" if master == "local" else master)
 
 
 def log_path() -> str:

@@ -1,0 +1,98 @@
+"""What a job may use, what an operation costs here, and what is said when nothing fits.
+
+Answer   `unit_costs()` gives the costs that `eddyline calibrate` kept for this user, else the shipped ones, which were measured
+         with this engine's own stores and joins. `refuse` is the error of a query for which no tree fits the budgets.
+State    None; a file under the user's configuration folder holds what was measured.
+Limits   CPU is seconds per second of event time, memory is bytes. Budgets hold for the job: a group gets what the others leave.
+Reading  docs/design/0002-cost-model.md
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from functools import lru_cache
+from pathlib import Path
+
+from eddyline.errors import PlanProblem, Unsupported
+from eddyline.plan.cost import UnitCosts
+from eddyline.plan.jtree.search import Choice
+from eddyline.settings import Settings
+
+#: Seconds per operation of this engine on one core of a small server.
+SHIPPED = UnitCosts(insert=4e-8, delete=1e-8, join=8e-8, probe=8e-8)
+
+
+def costs_path() -> Path:
+    """Where measured costs are kept."""
+    home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+    return Path(home).expanduser() / "eddyline" / "costs.json"
+
+
+def unit_costs() -> UnitCosts:
+    """The costs to plan with."""
+    path = costs_path()
+    try:
+        changed = path.stat().st_mtime_ns
+    except OSError:
+        return SHIPPED
+    return _read(path, changed)
+
+
+@lru_cache(maxsize=4)
+def _read(path: Path, _changed: int) -> UnitCosts:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise PlanProblem(f"the unit costs in {path} cannot be read", detail=str(problem), hint="run eddyline calibrate") from problem
+    if not isinstance(document, dict) or not isinstance(document.get("costs"), dict):
+        raise PlanProblem(f"{path} holds no unit costs", hint="run eddyline calibrate")
+    return UnitCosts.from_document(document["costs"])
+
+
+def keep_costs(costs: UnitCosts, path: Path | None = None) -> Path:
+    """Write measured costs to where `unit_costs` finds them."""
+    target = path or costs_path()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps({"costs": asdict(costs)}, indent=2) + "\n", encoding="utf-8")
+    return target
+
+
+def bytes_text(count: float) -> str:
+    """A size as people write it.
+
+    >>> bytes_text(2_000_000_000), bytes_text(1234)
+    ('2 GB', '1.23 kB')
+    """
+    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count:.0f} B"
+
+
+def cores_text(count: float) -> str:
+    return f"{count:.3g} cores"
+
+
+def refuse(name: str, settings: Settings, choice: Choice, assumed: tuple[str, ...]) -> PlanProblem | Unsupported:
+    """The error of a query that no tree brings within what is left of the budgets."""
+    bound = choice.bound or "cpu"
+    used = cores_text(choice.cpu) if bound == "cpu" else bytes_text(choice.memory)
+    budget = settings.cpu_budget if bound == "cpu" else settings.memory_budget
+    allowed = "" if budget is None else (cores_text(budget) if bound == "cpu" else bytes_text(budget))
+    detail = f"{choice.nearest.tree} comes nearest: {used} where the job may use {allowed}, {excess_text(choice)}"
+    if assumed:
+        detail += f"; the rate of {', '.join(assumed)} is assumed"
+    message = f"no plan of query {name} fits the {'CPU' if bound == 'cpu' else 'memory'} budget"
+    if settings.over_budget == "spill":
+        return Unsupported(f"{message}, and state is not spilled to disk", detail=detail, hint="SET over_budget = 'warn' runs it all the same")
+    hint = f"SET {'cpu_budget' if bound == 'cpu' else 'memory_budget'} higher, shorten windows, or SET over_budget = 'warn'"
+    return PlanProblem(message, detail=detail, hint=hint + ("; CREATE STREAM … WITH (rate = …) says how fast a stream is" if assumed else ""))
+
+
+def excess_text(choice: Choice) -> str:
+    """By how much the nearest tree exceeds what is left."""
+    if choice.excess > 1e6:
+        return "nothing of which is left"
+    return f"{choice.excess:.0%} too much" if choice.excess < 9 else f"{choice.excess + 1:.3g} times as much"
