@@ -1,6 +1,7 @@
 """Sliding aggregates: a 10-minute window over 1,000,000 rows with 10,000 groups, embedded, epochs of 20,000 rows.
 
-Answer   Rows per second of wall time and of CPU time, for COUNT, SUM, AVG, MIN and MAX under EMIT ON CHANGE; results are counted and dropped.
+Answer   Rows per second of wall time and of CPU time, for COUNT, SUM, AVG, MIN and MAX under EMIT ON CHANGE; results are counted
+         and dropped.
 Reading  `python -m bench.micro.aggregates [--rows N] [--groups N] [--repeats N]`
 """
 

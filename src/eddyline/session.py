@@ -20,23 +20,24 @@ from eddyline.connectors.files import open_source, read_table
 from eddyline.connectors.memory import MemorySource, Rows
 from eddyline.connectors.output import prepare_output
 from eddyline.connectors.sinks import CallbackSink
-from eddyline.errors import BindingProblem, CheckpointProblem, UserError
+from eddyline.errors import BindingProblem, UserError
 from eddyline.language import Dropped, ExplainRequest, Job, parse_script, parse_select, parse_span
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.datatypes import DataType, from_arrow
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Column, Schema, Stream, Table
-from eddyline.plan.explain import explain
-from eddyline.plan.prepare import prepare_tree
+from eddyline.plan.prepare import explained, prepare, prepare_tree
 from eddyline.plan.verify import warnings_of
 from eddyline.runtime.analysis import analysis
 from eddyline.runtime.clock import Clock
+from eddyline.runtime.control import ControlFolder
 from eddyline.runtime.embedded.checkpoint import Checkpoint
 from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.embedded.driver import EmbeddedDriver, Observer
+from eddyline.runtime.embedded.roster import Roster, instant
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.report import plan_text, report
-from eddyline.runtime.snapshot import saved_queries
+from eddyline.runtime.standing import AnyQuery
 from eddyline.settings import Settings, Value
 
 
@@ -47,6 +48,17 @@ class Query:
         self._session = session
         self.name = name
         self._waiting: list[pa.Table] = []
+        self._standing: AnyQuery | None = None
+
+    @property
+    def start(self) -> int | None:
+        """The instant after which rows exist for the query, in microseconds; None: it sees all."""
+        return None if self._standing is None else instant(self._standing.start)
+
+    @property
+    def stop(self) -> int | None:
+        """The instant up to which a dropped query answers; None: it has not been dropped."""
+        return None if self._standing is None else self._standing.stop
 
     def results(self) -> Iterator[pa.RecordBatch]:
         """The results that have come since the last call, in order; processes what has been pushed first."""
@@ -61,7 +73,9 @@ class Query:
 
     @property
     def schema(self) -> pa.Schema:
-        return self._session.pipeline.queries[self.name].schema
+        if self._standing is None:
+            return self._session.pipeline.queries[self.name].schema
+        return self._standing.schema
 
     def explain(self) -> str:
         return self._session.explain(self.name)
@@ -177,7 +191,7 @@ class Session:
         return self._queries[name]
 
     def drop(self, name: str) -> None:
-        """Drop a query: what is processed after this does not reach it."""
+        """Drop a query: results up to the newest row of any stream so far are still delivered, nothing newer."""
         spelled = self.job.catalog.query(name).name
         self.job.catalog.drop("query", spelled)
         self._dropped(spelled)
@@ -186,9 +200,7 @@ class Session:
         """Call a function with each table of a query's results."""
         self._callbacks.setdefault(query, []).append(CallbackSink(function))
         if self._driver is not None:
-            sink = self._callbacks[query][-1]
-            sink.open(self.pipeline.queries[query].schema)
-            self._driver.delivery.sinks[query].append(sink)
+            self._driver.delivery.add_sink(query, self._callbacks[query][-1], self.pipeline.queries[query].schema)
 
     # -- rows in
 
@@ -282,7 +294,7 @@ class Session:
         """How a query is, or would be, answered."""
         query = self.job.catalog.query(name)
         if self._driver is not None and query.name in self._driver.pipeline.queries:
-            return plan_text(self._driver.pipeline.queries[query.name])
+            return plan_text(self._driver.pipeline.queries[query.name], self._driver.pipeline)
         return self._explained(query)
 
     def analysis(self, name: str) -> str:
@@ -305,8 +317,13 @@ class Session:
 
     # -- inside
 
+    @property
+    def _declared(self) -> dict[str, Stream | Table]:
+        """Streams and tables with what WITH says of them."""
+        return {**self.job.catalog.streams, **self.job.catalog.tables}
+
     def _explained(self, query: BoundQuery) -> str:
-        return explain(*prepare_tree(query))
+        return explained(prepare(query), self._declared)
 
     def _analyzed(self, query: BoundQuery) -> str:
         """The name of a query to be analysed; a bare SELECT is registered to have one."""
@@ -317,7 +334,7 @@ class Session:
 
     def _declare(self, stream: Stream) -> None:
         if stream.name not in self._sources:
-            if stream.options.get("format", "memory") == "memory":
+            if stream.options.get("format", "parquet" if "path" in stream.options else "memory") == "memory":
                 self._sources[stream.name] = MemorySource(stream)
             elif self._driver is not None:
                 self._sources[stream.name] = open_source(stream, follow=self._follow)
@@ -330,29 +347,34 @@ class Session:
             self._driver.pipeline.add_table(table, read_table(table))
 
     def _register(self, query: BoundQuery) -> None:
-        prepare_tree(query)
-        self.warnings += warnings_of(query)
-        self._queries[query.name] = Query(self, query.name)
-        if self._driver is not None:
-            newest = [i.newest for i in self._driver.pipeline.intakes.values() if i.newest is not None]
-            if newest:
-                self._driver.pipeline.add_query(query, max(newest))
+        try:
+            prepare_tree(query, self._declared)
+            if self._driver is None:
+                self._queries[query.name] = Query(self, query.name)
             else:
-                self._driver.pipeline.add_query(query)
-            self._deliver(self._driver, query)
+                with self._driver.lock:
+                    self._driver.roster.add(query)
+        except UserError:
+            self.job.catalog.drop("query", query.name)
+            raise
+        self.warnings += warnings_of(query)
 
     def _dropped(self, name: str) -> None:
-        self._queries.pop(name, None)
         if self._driver is not None:
-            self._driver.pipeline.drop_query(name)
-            self._driver.delivery.drop_query(name)
+            with self._driver.lock:
+                self._driver.roster.drop(name)
+        self._queries.pop(name, None)
 
-    def _deliver(self, driver: EmbeddedDriver, query: BoundQuery) -> None:
-        own: list[Sink] = [*self._callbacks.get(query.name, [])]
+    def _own_sinks(self, standing: AnyQuery) -> list[Sink]:
+        """What this session wants of a query that now stands."""
+        known = self._queries.get(standing.name)
+        if known is None or known._standing is not None:
+            known = self._queries[standing.name] = Query(self, standing.name)
+        known._standing = standing
+        own: list[Sink] = [*self._callbacks.get(standing.name, [])]
         if self._keep_results:
-            own.append(CallbackSink(self._queries[query.name]._keep))
-        standing = driver.pipeline.queries[query.name]
-        driver.delivery.add_query(query.name, standing.schema, self.job.catalog.sinks_of(query.name), own)
+            own.append(CallbackSink(known._keep))
+        return own
 
     def _build(self) -> EmbeddedDriver:
         saved = self._checkpoint.load() if self._checkpoint is not None else None
@@ -361,16 +383,6 @@ class Session:
         pipeline = Pipeline(self.job.streams, self.job.settings)
         for table in self.job.tables:
             pipeline.add_table(table, read_table(table))
-        known = saved_queries(saved.header) if saved is not None else {}
-        later: list[BoundQuery] = []
-        for query in self.job.queries:
-            if saved is None:
-                pipeline.add_query(query)
-            elif query.name in known:
-                _check_same(query, known[query.name]["text"])
-                pipeline.add_query(query, known[query.name]["start"], known[query.name]["slot"])
-            else:
-                later.append(query)
         sources = {}
         for stream in self.job.streams:
             if stream.name not in self._sources:
@@ -382,29 +394,19 @@ class Session:
         streams = {s.name: s for s in self.job.streams}
         driver = EmbeddedDriver(pipeline, sources, streams, delivery, self.job.settings, self._clock, self._checkpoint)
         driver.observer = self._observer
-        for query in self.job.queries:
-            if query not in later:
-                self._deliver(driver, query)
+        control = None if self._checkpoint is None else ControlFolder(self._checkpoint.folder)
+        driver.roster = Roster(self.job, pipeline, delivery, self._own_sinks, control)
+        later = driver.roster.open(None if saved is None else saved.header, None if saved is None else saved.control)
         driver.resume()
         for query in later:
-            newest = [i.newest for i in pipeline.intakes.values() if i.newest is not None]
-            pipeline.add_query(query, max(newest)) if newest else pipeline.add_query(query)
-            self._deliver(driver, query)
+            driver.roster.add(query)
+        driver.roster.tell()
         return driver
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
             problem, self._failure = self._failure, None
             raise problem
-
-
-def _check_same(query: BoundQuery, text: str) -> None:
-    if " ".join(query.text.split()) != " ".join(text.split()):
-        raise CheckpointProblem(
-            f"query {query.name} is not the one in the checkpoint",
-            detail=f"it was {' '.join(text.split())}",
-            hint="give the changed query another name, or start with an empty checkpoint",
-        )
 
 
 def _columns(stream: str, schema: object) -> tuple[Column, ...]:

@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> int:
     for query in (*job.queries, *(request.query for request in job.explains)):
         verify(query)
         rewritten, _ = rewrite(query)
-        choose_tree(lower(rewritten))
+        choose_tree(lower(rewritten), {**job.catalog.streams, **job.catalog.tables})
     for query in job.queries:
         for warning in warnings_of(query):
             print(f"warning: {warning}")

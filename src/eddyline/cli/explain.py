@@ -6,10 +6,9 @@ import argparse
 
 from eddyline.cli.jobs import read_job
 from eddyline.language import bind_script
-from eddyline.plan.explain import explain
 from eddyline.plan.lower import lower
+from eddyline.plan.prepare import explained
 from eddyline.plan.rewrite import rewrite
-from eddyline.plan.tree_choice import choose_tree
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -30,5 +29,5 @@ def run(args: argparse.Namespace) -> int:
                 if trace.changed:
                     print(trace)
         lowered = lower(rewritten)
-        print(explain(lowered, choose_tree(lowered)), end="\n\n")
+        print(explained(lowered, {**job.catalog.streams, **job.catalog.tables}), end="\n\n")
     return 0

@@ -1,6 +1,7 @@
 """Whether a key is there: by a hash chain, or by a Bloom filter over the keys of a store.
 
-Answer   `held` says of each key whether a stored row with a smaller id than `before` has it. `fill` makes a blocked Bloom
+Answer   `held` says of each key whether a stored row has it that begins by `ceiling`, is alive at `floor` and has an id below
+         `before`. `fill` makes a blocked Bloom
          filter of some keys, `may_hold` asks it: never wrong about a key that is there, rarely about one that is not.
 State    A filter is an array of 64-bit words; a key sets four bits of one word, so that a question touches one cache line.
 Limits   The number of words is a power of two. Keys cannot be taken out: the owner makes a new filter.
@@ -53,7 +54,7 @@ def may_hold(words, keys):
 
 
 @njit(cache=True, nogil=True)
-def held(hashes, heads, back, keys, base, first, before):
+def held(hashes, floors, ceilings, heads, back, keys, begins, dead, base, first, before):
     mask = np.uint64(len(heads) - 1)
     found = np.zeros(len(hashes), np.bool_)
     for o in range(len(hashes)):
@@ -61,7 +62,7 @@ def held(hashes, heads, back, keys, base, first, before):
         row = heads[mix(key) & mask]
         while row >= first:
             p = row - base
-            if row < before and keys[p] == key:
+            if keys[p] == key and row < before and dead[p] >= floors[o] and begins[p] <= ceilings[o]:
                 found[o] = True
                 break
             step = back[p]

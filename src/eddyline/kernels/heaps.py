@@ -12,7 +12,6 @@ Reading  Fredman, Sedgewick, Sleator, Tarjan: The pairing heap
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
 
 

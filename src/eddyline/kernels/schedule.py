@@ -58,53 +58,70 @@ def probe_strip(hashes, limit, floor, cursor, back, keys, order, age, base, firs
     Returns:
         probing positions (rising), stored ids, rows visited.
     """
-    left = np.empty(256 + 2 * len(hashes), np.int64)
-    right = np.empty(len(left), np.int64)
-    n = 0
+    begin = np.zeros(len(hashes) + 1, np.int64)
     visited = 0
+    # Two walks, as in probe_chains: the first counts, the second writes and leaves the cursor behind.
     for o in range(len(hashes)):
-        key = hashes[o]
+        key, bound, least = hashes[o], limit[o], floor[o]
+        n = 0
         row = cursor[o]
         while row >= first:
             p = row - base
-            if age[p] < floor[o]:
+            if age[p] < least:
                 break
             visited += 1
-            if keys[p] == key and order[p] < limit[o]:
-                if n == len(left):
-                    left = np.concatenate((left, np.empty(n, np.int64)))
-                    right = np.concatenate((right, np.empty(n, np.int64)))
-                left[n] = o
-                right[n] = row
+            if keys[p] == key and order[p] < bound:
                 n += 1
             step = back[p]
             row = row - step if step else -1
+        begin[o + 1] = begin[o] + n
+    left = np.empty(begin[-1], np.int64)
+    right = np.empty(begin[-1], np.int64)
+    for o in range(len(hashes)):
+        key, bound, least = hashes[o], limit[o], floor[o]
+        at = begin[o]
+        row = cursor[o]
+        while row >= first:
+            p = row - base
+            if age[p] < least:
+                break
+            if keys[p] == key and order[p] < bound:
+                left[at] = o
+                right[at] = row
+                at += 1
+            step = back[p]
+            row = row - step if step else -1
         cursor[o] = row
-    return left[:n], right[:n], visited
+    return left, right, visited
 
 
 @njit(cache=True, nogil=True)
 def scan_strip(hashes, limit, floor, cursor, keyed, keys, order, age, base, first):
     """The same answer by looking at every stored row of the strip; with `keyed` false every row matches."""
-    left = np.empty(256 + 2 * len(limit), np.int64)
-    right = np.empty(len(left), np.int64)
-    n = 0
+    begin = np.zeros(len(limit) + 1, np.int64)
     visited = 0
     for o in range(len(limit)):
+        n = 0
         row = cursor[o]
         while row >= first and age[row - base] >= floor[o]:
-            p = row - base
             visited += 1
-            if (not keyed or keys[p] == hashes[o]) and order[p] < limit[o]:
-                if n == len(left):
-                    left = np.concatenate((left, np.empty(n, np.int64)))
-                    right = np.concatenate((right, np.empty(n, np.int64)))
-                left[n] = o
-                right[n] = row
+            if (not keyed or keys[row - base] == hashes[o]) and order[row - base] < limit[o]:
                 n += 1
             row -= 1
+        begin[o + 1] = begin[o] + n
+    left = np.empty(begin[-1], np.int64)
+    right = np.empty(begin[-1], np.int64)
+    for o in range(len(limit)):
+        at = begin[o]
+        row = cursor[o]
+        while row >= first and age[row - base] >= floor[o]:
+            if (not keyed or keys[row - base] == hashes[o]) and order[row - base] < limit[o]:
+                left[at] = o
+                right[at] = row
+                at += 1
+            row -= 1
         cursor[o] = row
-    return left[:n], right[:n], visited
+    return left, right, visited
 
 
 @njit(cache=True, nogil=True)

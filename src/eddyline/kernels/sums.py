@@ -115,10 +115,9 @@ def read_sums(codes, sums, tallies, mean):
         elif tallies[g, 3] > 0:
             out[i] = -np.inf
         else:
-            a, b = _normal(sums, g)
-            out[i] = a
+            out[i] = _normal(sums, g)[0]
             if mean and tallies[g, 0] > 0:
-                out[i] = a / tallies[g, 0]
+                out[i] /= tallies[g, 0]
     return out
 
 

@@ -59,6 +59,8 @@ class Released:
     routes: npt.NDArray[np.uint64] | None
     times: Ints
     place: Ints | None
+    #: Each row's place of arrival, as in `Waiting`.
+    number: Ints
 
 
 class Intake:
@@ -180,8 +182,8 @@ class Intake:
         self.released += len(times)
         if rows is None:
             empty = self.stream.schema.arrow.empty_table()
-            return Released(empty, np.empty(0, np.int64), None, times, place) if len(times) else None
-        return Released(rows.table, rows.ts, rows.routes, times, place)
+            return Released(empty, np.empty(0, np.int64), None, times, place, np.empty(0, np.int64)) if len(times) else None
+        return Released(rows.table, rows.ts, rows.routes, times, place, rows.number)
 
     def _merged(self, chunks: list[Waiting]) -> Waiting:
         if len(chunks) == 1:

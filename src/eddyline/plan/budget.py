@@ -86,9 +86,13 @@ def refuse(name: str, settings: Settings, choice: Choice, assumed: tuple[str, ..
         detail += f"; the rate of {', '.join(assumed)} is assumed"
     message = f"no plan of query {name} fits the {'CPU' if bound == 'cpu' else 'memory'} budget"
     if settings.over_budget == "spill":
-        return Unsupported(f"{message}, and state is not spilled to disk", detail=detail, hint="SET over_budget = 'warn' runs it all the same")
+        return Unsupported(
+            f"{message}, and state is not spilled to disk", detail=detail, hint="SET over_budget = 'warn' runs it all the same"
+        )
     hint = f"SET {'cpu_budget' if bound == 'cpu' else 'memory_budget'} higher, shorten windows, or SET over_budget = 'warn'"
-    return PlanProblem(message, detail=detail, hint=hint + ("; CREATE STREAM … WITH (rate = …) says how fast a stream is" if assumed else ""))
+    return PlanProblem(
+        message, detail=detail, hint=hint + ("; CREATE STREAM … WITH (rate = …) says how fast a stream is" if assumed else "")
+    )
 
 
 def excess_text(choice: Choice) -> str:

@@ -6,11 +6,14 @@ Limits   Costs and run-time figures are added by whoever has them, as further li
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from eddyline.model.expression import Call, Expression, conjuncts, rename_refs
+from eddyline.plan.budget import bytes_text, cores_text
+from eddyline.plan.cost import Price
 from eddyline.plan.jtree.tree import JTree
 from eddyline.plan.lower import Lowered
+from eddyline.plan.tree_choice import TreeChoice
 
 
 def explain(lowered: Lowered, tree: JTree, more: Mapping[str, str] | None = None) -> str:
@@ -40,6 +43,31 @@ def explain(lowered: Lowered, tree: JTree, more: Mapping[str, str] | None = None
         lines.append("set: " + ", ".join(f"{name} = {value}" for name, value in changed.items()))
     lines += [f"{name}: {text}" for name, text in (more or {}).items()]
     return "\n".join(lines)
+
+
+def cost_lines(lowered: Lowered, choice: TreeChoice, running: Price | None = None) -> dict[str, str]:
+    """What a plan costs against what the other queries leave of the budgets, and the next best tree.
+
+    `running` is the price of the tree that runs, where that is not the choice.
+    """
+    if len(lowered.seats) < 2:
+        return {}
+    price = running or choice.price
+    lines = {
+        "cpu": cores_text(price.cpu) + _of(choice.left.cpu, cores_text),
+        "memory": bytes_text(price.memory) + _of(choice.left.memory, bytes_text),
+    }
+    if choice.bound is not None:
+        lines["over budget"] = choice.bound
+    if (other := choice.found.runner_up) is not None:
+        lines["runner-up"] = f"{other.tree} with {cores_text(other.cpu)}, {bytes_text(other.memory)}"
+    if choice.assumed:
+        lines["assumed"] = "rate of " + ", ".join(choice.assumed)
+    return lines
+
+
+def _of(budget: float | None, text: Callable[[float], str]) -> str:
+    return "" if budget is None else f" of {text(budget)}"
 
 
 def _text(expression: Expression, own: dict[str, str]) -> str:

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+from eddyline.errors import PlanProblem
 from eddyline.model.query import BoundQuery
+from eddyline.plan.explain import cost_lines, explain
 from eddyline.plan.jtree.tree import JTree
 from eddyline.plan.lower import Lowered, lower
 from eddyline.plan.rewrite import rewrite
-from eddyline.plan.tree_choice import choose_tree
+from eddyline.plan.statistics import Sources
+from eddyline.plan.tree_choice import choose, choose_tree, qualified
+
+
+#: More would fit a stamp, but no search for a tree.
+MOST_REFERENCES = 32
 
 
 def prepare(query: BoundQuery) -> Lowered:
+    if len(query.references) > MOST_REFERENCES:
+        raise PlanProblem(
+            f"query {query.name} joins {len(query.references)} references", hint=f"at most {MOST_REFERENCES} are joined in one query"
+        )
     rewritten, _ = rewrite(query)
     return lower(rewritten)
 
 
-def prepare_tree(query: BoundQuery) -> tuple[Lowered, JTree]:
+def prepare_tree(query: BoundQuery, sources: Sources | None = None) -> tuple[Lowered, JTree]:
     """The lowered query and the tree it would start with; raises where the plan setting does not fit the query."""
     lowered = prepare(query)
-    return lowered, choose_tree(lowered)
+    return lowered, choose_tree(lowered, sources)
+
+
+def explained(lowered: Lowered, sources: Sources) -> str:
+    """How a query would be answered if it ran alone, with what that would cost."""
+    choice = qualified(lowered, choose(lowered, sources))
+    return explain(lowered, choice.tree, cost_lines(lowered, choice))

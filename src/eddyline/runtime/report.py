@@ -14,7 +14,7 @@ from eddyline.operators.sharing.filter_group import FilterGroup
 from eddyline.plan.explain import explain
 from eddyline.plan.jtree.tree import JTree
 from eddyline.runtime.pipeline import Pipeline
-from eddyline.runtime.standing import AnyQuery
+from eddyline.runtime.standing import AnyQuery, SelectQuery
 
 
 def report(pipeline: Pipeline, elapsed: float, epoch_seconds: Sequence[float]) -> dict[str, Any]:
@@ -33,11 +33,20 @@ def report(pipeline: Pipeline, elapsed: float, epoch_seconds: Sequence[float]) -
         "peak_stored_rows": pipeline.peak_rows,
         "stored_rows": stored_rows(pipeline),
         "peak_state_bytes": pipeline.peak_bytes,
+        "response": response_times(pipeline),
         "null_results": dict(pipeline.issues.counts),
         "frontier": pipeline.frontier,
-        "plan": {name: plan_text(query) for name, query in pipeline.queries.items()},
+        "plan": {name: plan_text(query, pipeline) for name, query in pipeline.queries.items()},
+        "migrations": list(pipeline.planner.migrations),
         "operators": operators(pipeline),
     }
+
+
+def response_times(pipeline: Pipeline) -> dict[str, dict[str, float | None]]:
+    """Seconds from the arrival of a result's newest row to its release, per query with a join group that selects."""
+    if pipeline.responses is None:
+        return {}
+    return pipeline.responses.summary(name for name, query in pipeline.queries.items() if isinstance(query, SelectQuery))
 
 
 def stored_rows(pipeline: Pipeline) -> dict[str, int]:
@@ -71,5 +80,7 @@ def _tree(tree: Tree, aliases: tuple[str, ...]) -> JTree:
     return JTree.node(_tree(branch, aliases) for branch in tree)
 
 
-def plan_text(query: AnyQuery) -> str:
-    return explain(query.lowered, tree_text(query.group, query))
+def plan_text(query: AnyQuery, pipeline: Pipeline | None = None) -> str:
+    """How a query is answered now, with what that costs where the pipeline is at hand."""
+    more = None if pipeline is None else pipeline.planner.lines(query.group, query.lowered)
+    return explain(query.lowered, tree_text(query.group, query), more)

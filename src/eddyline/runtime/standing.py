@@ -40,6 +40,8 @@ class StandingQuery:
         self.rows_in = 0
         self.seconds = 0.0
         self.bases = {base.port.alias: base for base in group.bases.values()}
+        #: Told of results as they are released; for response times.
+        self.heard: Callable[[str, Combinations], None] | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -91,6 +93,8 @@ class SelectQuery(StandingQuery):
         self.results += len(rows)
         made = [self.projection.table(rows, issues)]
         self.seconds += perf_counter() - began
+        if self.heard is not None:
+            self.heard(self.name, rows)
         return made
 
 

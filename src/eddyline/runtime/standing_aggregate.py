@@ -24,8 +24,8 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.window import Range, Rows
 from eddyline.operators.aggregate.aggregation import Aggregation
 from eddyline.operators.aggregate.config import AggregateConfig
-from eddyline.operators.aggregate.contributions import Batch
-from eddyline.operators.aggregate.saved import load, save
+from eddyline.operators.aggregate.contributions import Batch, Block
+from eddyline.operators.aggregate.saved import block_table, load_block, load_state, save
 from eddyline.operators.evaluate import Compiled, Issues, compile_expression
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.group import JoinGroup
@@ -194,15 +194,29 @@ class AggregateQuery(StandingQuery):
 
     def snapshot(self) -> tuple[object, dict[str, Callable[[], pa.Table]]]:
         # A name of its own for every state: a block that exists under its name is not written again.
-        prefix = f"aggregate-{blake2b(self.name.encode(), digest_size=5).hexdigest()}-{self._run}-{self._version}"
+        name = f"aggregate-{blake2b(self.name.encode(), digest_size=5).hexdigest()}"
+        prefix = f"{name}-{self._run}-v{self._version}"
         tables = save(self.aggregation, self.waiting)
         blocks: dict[str, Callable[[], pa.Table]] = {f"{prefix}-{part}": partial(_same, table) for part, table in tables.items()}
-        return {"prefix": prefix, "told": self.told, "opening": self.opening}, blocks
+        sealed: list[Block] = []
+        if (held := self.aggregation.contributions) is not None:
+            sealed = held.seal(f"{name}-{self._run}")
+            blocks |= {block.name: partial(block_table, held, block) for block in sealed}
+        state = {
+            "prefix": prefix,
+            "told": self.told,
+            "opening": self.opening,
+            "limits": self.aggregation.limits,
+            "blocks": [[block.number, block.name, block.rows] for block in sealed],
+        }
+        return state, blocks
 
-    def restore(self, state: object, load_block: Callable[[str], pa.Table]) -> None:
+    def restore(self, state: object, load: Callable[[str], pa.Table]) -> None:
         saved: dict[str, Any] = dict(state)  # type: ignore[call-overload]
-        self.told, self.opening = saved["told"], saved["opening"]
-        self.waiting = load(self.aggregation, lambda part: load_block(f"{saved['prefix']}-{part}"))
+        self.told, self.opening, self.aggregation.limits = saved["told"], saved["opening"], saved["limits"]
+        self.waiting = load_state(self.aggregation, lambda part: load(f"{saved['prefix']}-{part}"))
+        for number, name, rows in saved["blocks"]:
+            load_block(self.aggregation, Block(number, name, rows), load(name), saved["limits"])
 
 
 def _same(table: pa.Table) -> pa.Table:

@@ -198,16 +198,24 @@ class Distinct(Accumulator):
     def change(self, codes: Ints, words: Ints, valid: Mask, sign: int) -> None:
         if len(valid):
             codes, words = codes[valid], words[valid]
-        rows = np.stack([codes, words], axis=1)
         if sign > 0:
-            entries = self.values.codes(rows)
-            self.counts = grown(self.counts, self.values.capacity)
-            crossing = kernels.count_up(self.counts, entries)
+            crossing = self._count(codes, words)
         else:
-            entries = self.values.find(rows)
+            entries = self.values.find(np.stack([codes, words], axis=1))
             crossing = kernels.count_down(self.counts, entries)
             self.values.release(entries[crossing])
         self.inner.change(codes[crossing], words[crossing], ALL, sign)
+
+    def recount(self, codes: Ints, words: Ints, valid: Mask) -> None:
+        """Values that the inner state knows already."""
+        self._count(*(codes, words) if not len(valid) else (codes[valid], words[valid]))
+
+    def _count(self, codes: Ints, words: Ints) -> Mask:
+        """Count values of groups; True where one is the first."""
+        entries = self.values.codes(np.stack([codes, words], axis=1))
+        self.counts = grown(self.counts, self.values.capacity)
+        first: Mask = kernels.count_up(self.counts, entries)
+        return first
 
     def reset(self, codes: Ints) -> None:
         # Where contributions leave one by one, a group that is gone has no values; one that closes takes its values along.

@@ -28,6 +28,7 @@ from eddyline.operators.aggregate.contributions import Batch, Contributions
 from eddyline.operators.aggregate.groups import Dictionary, Touched
 from eddyline.operators.aggregate.words import ALL, Words, grown, is_text
 from eddyline.operators.evaluate import Issues, compile_expression, compile_predicate
+from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.vectors import Mask
 from eddyline.state.columns import Ints
 
@@ -49,6 +50,8 @@ class Aggregation:
             accumulator(f.name, layout.arguments[f.argument].type, f.aggregate.type, f.distinct, f.squares, config.lasting, self.words)
             for f in layout.families
         ]
+        #: Contributions whose keys lie below have left; per queue.
+        self.limits = [LONG_AGO] * config.queues
         self.buckets = Buckets(config.buckets) if config.buckets else None
         #: Outputs that are not grouping columns, with their types.
         self.computed: list[Expression] = [o for o in layout.outputs if not isinstance(o, int)]
@@ -56,7 +59,7 @@ class Aggregation:
         self._having = None if layout.having is None else compile_predicate(layout.having)
         self.emitted = Emitted(len(self.computed))
         self.touched = Touched()
-        self._reserve()
+        self.reserve()
         if self.groups is None:
             self.touched.note(np.zeros(1, np.int64), 1)
 
@@ -65,7 +68,8 @@ class Aggregation:
         """All codes of groups are below."""
         return 1 if self.groups is None else self.groups.capacity
 
-    def _reserve(self) -> None:
+    def reserve(self) -> None:
+        """Room for all codes."""
         if len(self.emitted.present) < self.capacity:
             self.totals = grown(self.totals, self.capacity)
             self.emitted.reserve(self.capacity)
@@ -80,7 +84,7 @@ class Aggregation:
             timely = batch.clock < self.buckets.due(batch.groups)
             batch = batch if timely.all() else batch.take(timely)
         codes = np.zeros(len(batch), np.int64) if self.groups is None else self.groups.codes(batch.groups)
-        self._reserve()
+        self.reserve()
         slots = _NONE
         if self.contributions is not None:
             slots = self.contributions.add(codes, batch.words, batch.valid, batch.leaving)
@@ -97,6 +101,7 @@ class Aggregation:
         """Take out the combinations with a key below its queue's limit."""
         if self.contributions is None:
             return
+        self.limits = list(limits)
         slots = self.contributions.leaving(limits)
         if not len(slots):
             return

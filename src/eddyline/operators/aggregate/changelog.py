@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from eddyline.model.datatypes import DataType
 from eddyline.operators.aggregate.words import Words, grown
 from eddyline.operators.vectors import Mask
 from eddyline.state.columns import Ints
@@ -26,7 +27,7 @@ class Emitted:
     def reserve(self, groups: int) -> None:
         self.present, self.words, self.valid = grown(self.present, groups), grown(self.words, groups), grown(self.valid, groups)
 
-    def put(self, codes: Ints, columns: list[pa.Array], kinds: list, words: Words) -> Mask:  # type: ignore[type-arg]
+    def put(self, codes: Ints, columns: list[pa.Array], kinds: list[DataType], words: Words) -> Mask:
         """Note the outputs of groups that stand; True where they differ from what was told before."""
         changed = ~self.present[codes]
         for at, (column, kind) in enumerate(zip(columns, kinds, strict=True)):

@@ -4,6 +4,7 @@ Answer   `Batch` is a block of combinations as words: group, arguments, when eac
          puts it into the expiry queues; `leaving` gives the slots of those whose time has come, each once; `drop` makes the slots free.
 State    Per slot the group's code and the words of the arguments. A combination under several windows waits in several queues and
          leaves with the first: its tickets in the others are stale, which the slot's generation shows.
+         For snapshots contributions are sealed into blocks, each written once: later only their names are.
 Limits   A queue holds at most about as many stale tickets as live ones.
 """
 
@@ -20,6 +21,8 @@ from eddyline.operators.vectors import Mask
 from eddyline.state.columns import Ints
 
 _SMALLEST = 1024
+#: More sealed blocks than these are made fewer.
+_MOST_BLOCKS = 16
 _SLOT = np.int64(0xFFFFFFFF)
 
 
@@ -58,6 +61,15 @@ class Batch:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Contributions that are written down together; `rows` is how many they were then."""
+
+    number: int
+    name: str
+    rows: int
+
+
 class Contributions:
     def __init__(self, arguments: int, queues: int) -> None:
         self.queues = [ExpiryQueue() for _ in range(queues)]
@@ -68,6 +80,10 @@ class Contributions:
         self.generation: Ints = np.zeros(_SMALLEST, np.int64)
         self.free: Ints = np.arange(_SMALLEST - 1, -1, -1)
         self.free_count = _SMALLEST
+        #: Which sealed block holds the contribution; 0: none yet.
+        self.block = np.zeros(_SMALLEST, np.int32)
+        self.sealed: dict[int, Block] = {}
+        self.last_block = 0
 
     @property
     def capacity(self) -> int:
@@ -85,6 +101,7 @@ class Contributions:
         slots = self.free[self.free_count - len(codes) : self.free_count][::-1].copy()
         self.free_count -= len(codes)
         self.codes[slots] = codes
+        self.block[slots] = 0
         for at, (w, v) in enumerate(zip(words, valid, strict=True)):
             self.words[at][slots] = w
             if len(v) and not len(self.valid[at]):
@@ -134,15 +151,49 @@ class Contributions:
         free[: len(fresh)] = fresh
         free[len(fresh) : len(fresh) + self.free_count] = self.free[: self.free_count]
         self.free, self.free_count = free, self.free_count + len(fresh)
-        self.codes, self.generation = grown(self.codes, size), grown(self.generation, size)
+        self.codes, self.generation, self.block = grown(self.codes, size), grown(self.generation, size), grown(self.block, size)
         self.words = [grown(w, size) for w in self.words]
         self.valid = [grown(v, size) if len(v) else v for v in self.valid]
 
-    def restore(self, slots: Ints, codes: Ints, generation: Ints) -> None:
-        """Exactly these slots in use; their words are for the caller to fill in."""
-        while slots.max(initial=-1) >= self.capacity:
-            self._double()
-        self.codes[slots], self.generation[slots] = codes, generation
-        rest = np.setdiff1d(np.arange(self.capacity), slots)[::-1]
-        self.free[: len(rest)] = rest
-        self.free_count = len(rest)
+    # -- sealed blocks
+
+    def seal(self, run: str) -> list[Block]:
+        """Name every live contribution's block: what has come since the last time is a new one, blocks that are mostly dead or small
+        are written anew with it."""
+        live = self.live()
+        counts = np.bincount(self.block[live], minlength=self.last_block + 1)
+        fresh = int(counts[0])
+        for number, block in reversed(list(self.sealed.items())):
+            alive = int(counts[number])
+            if 4 * alive < block.rows or (len(self.sealed) > _MOST_BLOCKS and alive <= 2 * fresh):
+                fresh += alive
+                del self.sealed[number]
+        if fresh:
+            kept = np.zeros(self.last_block + 1, np.bool_)
+            kept[list(self.sealed)] = True
+            self.last_block += 1
+            self.block[live[~kept[self.block[live]]]] = self.last_block
+            self.sealed[self.last_block] = Block(self.last_block, f"{run}-{self.last_block}", fresh)
+        return list(self.sealed.values())
+
+    def of_block(self, number: int) -> Ints:
+        """The live slots of a block."""
+        live = self.live()
+        return live[self.block[live] == number]
+
+    def keys(self) -> list[Ints]:
+        """Per queue, the keys of live contributions by slot."""
+        found = []
+        for queue in self.queues:
+            by_slot = np.zeros(self.capacity, np.int64)
+            keys, tickets = queue.pairs()
+            live = self.is_live(tickets)
+            by_slot[tickets[live] & _SLOT] = keys[live]
+            found.append(by_slot)
+        return found
+
+    def restore(self, block: Block, slots: Ints) -> None:
+        """A block that was read again and added."""
+        self.sealed[block.number] = block
+        self.block[slots] = block.number
+        self.last_block = max(self.last_block, block.number)

@@ -1,8 +1,9 @@
 """An aggregation written down, and opened again: tables of words.
 
-Answer   `save` gives one table per kind of state: interned bytes, groups with their sums and what was emitted, distinct values, live
-         contributions, combinations that wait. `load` brings a fresh aggregation of the same query to exactly that state.
-Limits   Heaps are not written: they are built from the contributions.
+Answer   `save` gives one table per kind of state: interned bytes, groups with their sums and what was emitted, combinations that wait,
+         and, where nothing ever leaves, distinct values. `block_table` gives a sealed block of contributions, which is written once.
+         `load_state` and then `load_block` bring a fresh aggregation of the same query to exactly that state.
+Limits   Heaps and counts of distinct values that can leave are not written: they are built from the contributions.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 from eddyline.operators.aggregate.accumulators import Accumulator, Distinct, Extreme
 from eddyline.operators.aggregate.aggregation import Aggregation
-from eddyline.operators.aggregate.contributions import Batch, Contributions
+from eddyline.operators.aggregate.contributions import Batch, Block, Contributions
 from eddyline.operators.aggregate.words import ALL
 from eddyline.state.columns import Array, Ints, string_buffers
 
@@ -23,37 +24,28 @@ Arrays = dict[str, Array]
 
 def save(aggregation: Aggregation, waiting: Sequence[Batch]) -> dict[str, pa.Table]:
     ids, offsets, data = aggregation.words.saved()
-    binary = pa.Array.from_buffers(pa.large_binary(), len(ids), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
-    tables = {"bytes": pa.table({"id": pa.array(ids), "bytes": binary.cast(pa.binary())}), "groups": _groups(aggregation)}
+    packed = pa.Array.from_buffers(pa.large_binary(), len(ids), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    tables = {"bytes": pa.table({"id": pa.array(ids), "bytes": packed.cast(pa.binary())}), "groups": _groups(aggregation)}
     for at, kept in enumerate(aggregation.accumulators):
-        if isinstance(kept, Distinct):
-            live = kept.values.live()
-            tables[f"distinct-{at}"] = _table({"code": live, "key": kept.values.keys[live], "count": kept.counts[live]})
-    if aggregation.contributions is not None:
-        tables["contributions"] = _contributions(aggregation.contributions)
-        for at, queue in enumerate(aggregation.contributions.queues):
-            keys, tickets = queue.pairs()
-            # Stale tickets stay behind: after a restart free slots begin again with generation 0.
-            live = aggregation.contributions.is_live(tickets)
-            tables[f"queue-{at}"] = _table({"key": keys[live], "ticket": tickets[live]})
+        if isinstance(kept, Distinct) and kept.lasting:
+            entries = kept.values.live()
+            tables[f"distinct-{at}"] = _table({"code": entries, "key": kept.values.keys[entries], "count": kept.counts[entries]})
     tables["waiting"] = _waiting(waiting, aggregation)
     return tables
 
 
-def load(aggregation: Aggregation, read: Callable[[str], pa.Table]) -> list[Batch]:
+def load_state(aggregation: Aggregation, read: Callable[[str], pa.Table]) -> list[Batch]:
     """The reverse; returns the combinations that wait."""
     strings = read("bytes")
     offsets, data = string_buffers(strings.column("bytes").combine_chunks())
     aggregation.words.restore(_plain(strings, "id"), offsets - offsets[0], data[int(offsets[0]) : int(offsets[-1])])
     _load_groups(aggregation, _arrays(read("groups")))
     for at, kept in enumerate(aggregation.accumulators):
-        if isinstance(kept, Distinct):
+        if isinstance(kept, Distinct) and kept.lasting:
             values = _arrays(read(f"distinct-{at}"))
             kept.values.restore(values["code"], values["key"])
             kept.counts = np.zeros(kept.values.capacity, np.int64)
             kept.counts[values["code"]] = values["count"]
-    if aggregation.contributions is not None:
-        _load_contributions(aggregation, aggregation.contributions, read)
     return _load_waiting(_arrays(read("waiting")), aggregation)
 
 
@@ -79,7 +71,7 @@ def _load_groups(aggregation: Aggregation, arrays: Arrays) -> None:
     codes = arrays["code"]
     if aggregation.groups is not None:
         aggregation.groups.restore(codes, arrays["key"])
-    aggregation._reserve()
+    aggregation.reserve()
     aggregation.totals[codes] = arrays["total"]
     aggregation.touched.take()
     if aggregation.buckets is not None and aggregation.groups is not None:
@@ -96,9 +88,11 @@ def _load_groups(aggregation: Aggregation, arrays: Arrays) -> None:
             getattr(inner, name)[codes] = arrays[f"state-{at}-{name}"]
 
 
-def _contributions(held: Contributions) -> pa.Table:
-    slots = held.live()
-    arrays: Arrays = {"slot": slots, "code": held.codes[slots], "generation": held.generation[slots]}
+def block_table(held: Contributions, block: Block) -> pa.Table:
+    """What is live of a block of contributions."""
+    slots = held.of_block(block.number)
+    arrays: Arrays = {"code": held.codes[slots]}
+    arrays |= {f"leaving-{at}": keys[slots] for at, keys in enumerate(held.keys())}
     for at, (words, valid) in enumerate(zip(held.words, held.valid, strict=True)):
         arrays[f"words-{at}"] = words[slots]
         if len(valid):
@@ -106,21 +100,24 @@ def _contributions(held: Contributions) -> pa.Table:
     return _table(arrays)
 
 
-def _load_contributions(aggregation: Aggregation, held: Contributions, read: Callable[[str], pa.Table]) -> None:
-    arrays = _arrays(read("contributions"))
-    slots = arrays["slot"]
-    held.restore(slots, arrays["code"], arrays["generation"])
-    for at in range(len(held.words)):
-        held.words[at][slots] = arrays[f"words-{at}"]
-        if f"valid-{at}" in arrays:
-            held.valid[at] = np.ones(held.capacity, np.bool_)
-            held.valid[at][slots] = arrays[f"valid-{at}"]
-    for at, queue in enumerate(held.queues):
-        pairs = _arrays(read(f"queue-{at}"))
-        queue.push(pairs["key"], pairs["ticket"])
+def load_block(aggregation: Aggregation, block: Block, table: pa.Table, limits: Sequence[int]) -> None:
+    """Take in what is still live of a block: every key has reached the limit of its queue."""
+    held = aggregation.contributions
+    assert held is not None
+    arrays = _arrays(table)
+    leaving = [arrays[f"leaving-{at}"] for at in range(len(held.queues))]
+    live = np.logical_and.reduce([keys >= limit for keys, limit in zip(leaving, limits, strict=True)])
+    codes = arrays["code"][live]
+    words = [arrays[f"words-{at}"][live] for at in range(len(held.words))]
+    valid = [arrays[f"valid-{at}"][live] if f"valid-{at}" in arrays else ALL for at in range(len(held.words))]
+    slots = held.add(codes, words, valid, [keys[live] for keys in leaving])
+    held.restore(block, slots)
     for family, kept in zip(aggregation.layout.families, aggregation.accumulators, strict=True):
+        at = family.argument
         if isinstance(kept, Extreme):
-            kept.add(held.codes[slots], slots, ALL, held.valid_at(family.argument, slots), held.words[family.argument])
+            kept.add(codes, slots, words[at], valid[at], held.words[at])
+        elif isinstance(kept, Distinct):
+            kept.recount(codes, words[at], valid[at])
 
 
 def _waiting(waiting: Sequence[Batch], aggregation: Aggregation) -> pa.Table:

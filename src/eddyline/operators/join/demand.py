@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from eddyline.kernels import probe as probe_kernels
+from eddyline.model.window import FOREVER
 from eddyline.operators.join.combination import Combinations, concatenate
 from eddyline.operators.join.edge import Edge
 from eddyline.operators.join.gathering import Gathering
@@ -46,6 +47,8 @@ class Moment:
     fresh: Mapping[str, tuple[int, int]]
     #: The earliest time of a new row: nothing that is dead by then is wanted any more.
     low: int
+    #: The latest.
+    high: int
     #: The smallest stamp of a new row.
     first: int
     #: Per node input, the ids that were added in this epoch.
@@ -88,6 +91,8 @@ class NodeDemand:
         self._waking: dict[int, Gathering] = {}
         self._meeting: Gathering | None = None
         self._held_back: dict[int, Ints] = {}
+        #: The latest time of the epochs before this one.
+        self._last = -FOREVER
 
     # -- asked by the node
 
@@ -98,7 +103,7 @@ class NodeDemand:
             if not self.edge.worth_asking(condition, rows):
                 continue
             condition.prepare()
-            found = condition.passes(rows.ids, chosen)
+            found = condition.passes(rows, chosen)
             self.edge.asked(condition, len(found), len(found) - int(np.count_nonzero(found)))
             chosen = np.flatnonzero(found) if chosen is None else chosen[found]
         if chosen is None or len(chosen) == len(rows):
@@ -116,7 +121,7 @@ class NodeDemand:
         """Combinations without those that nobody can use now."""
         references = frozenset(self.node.inputs[origin].references)
         asked = self.edge.asked_early
-        chosen = self._demanded(made.ids, lambda c: c in asked and c.references <= references)
+        chosen = self._demanded(made, lambda c: c in asked and c.references <= references)
         if chosen is None:
             self.edge.produced += len(made)
             return made
@@ -124,19 +129,18 @@ class NodeDemand:
         self.edge.marks += len(made) - len(chosen)
         return made.take(chosen)
 
-    def _demanded(self, ids: Mapping[int, Ints], known: Callable[[Condition], bool]) -> Ints | None:
+    def _demanded(self, rows: Combinations, known: Callable[[Condition], bool]) -> Ints | None:
         """Positions of the combinations for which every condition holds, but for those `known` to; None: all."""
         chosen: Ints | None = None
-        size = len(next(iter(ids.values())))
         # What has refused the most is asked first: the others then have little left to look at.
         for condition in sorted(self.conditions, key=lambda c: -c.rate):
             if known(condition):
                 continue
             condition.prepare()
-            found = condition.passes(ids, chosen)
+            found = condition.passes(rows, chosen)
             if not found.all():
                 chosen = np.flatnonzero(found) if chosen is None else chosen[found]
-        return None if chosen is None or len(chosen) == size else chosen
+        return chosen
 
     # -- an epoch
 
@@ -164,6 +168,7 @@ class NodeDemand:
                 self._store(self._unknown_of(self._everything(moment, rows_seen)), parts)
                 node.demand = None
             self._count_held_back()
+        self._last = max(self._last, moment.high)
         if not parts:
             return None
         added = concatenate(parts)
@@ -216,7 +221,7 @@ class NodeDemand:
             if stop <= start or self._nothing_opposite():
                 continue
             condition.prepare()
-            asking = condition.novel(start, stop)
+            asking = condition.novel(start, stop, self._last)
             if not len(asking):
                 continue
             if number not in self._waking:
@@ -234,7 +239,7 @@ class NodeDemand:
         rows = self._unknown_of(found)
         if not len(rows):
             return
-        chosen = self._demanded(rows.ids, lambda c: c is by)
+        chosen = self._demanded(rows, lambda c: c is by)
         rows = rows if chosen is None else rows.take(chosen)
         self.edge.resumptions += len(rows)
         self.node.counters.partials += len(rows)

@@ -213,15 +213,15 @@ class JoinGroup:
 
     def _moment(self, fresh: Mapping[str, tuple[int, int]]) -> Moment | None:
         """What is new for this group; None: nothing."""
-        ranges, low, first = {}, [], []
+        ranges, times, first = {}, [], []
         for base in self.bases.values():
             start, stop = fresh.get(base.port.source, (0, 0))
             if stop > start and not base.stream.is_table:
                 ranges[base.port.source] = (start, stop)
-                begin = np.array([start])
-                low.append(int(base.store.at("ts", begin)[0]))
-                first.append(int(base.store.at("seq", begin)[0]) << POSITION_BITS)
-        return Moment(ranges, min(low), min(first)) if ranges else None
+                ends = np.array([start, stop - 1])
+                times += base.store.at("ts", ends).tolist()
+                first.append(int(base.store.at("seq", ends)[0]) << POSITION_BITS)
+        return Moment(ranges, min(times), max(times), min(first)) if ranges else None
 
     def _fresh(self, one: Input, fresh: Mapping[str, tuple[int, int]], made: Mapping[int, Combinations | None]) -> Combinations | None:
         if isinstance(one, NodeInput):

@@ -24,6 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.kernels import bloom
+from eddyline.model.window import FOREVER
+from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
 from eddyline.operators.join.node import Equality
 from eddyline.operators.keys import combined
@@ -69,17 +71,16 @@ class Condition:
         if self.links and self.mark is None:
             self.mark = self.opposite.need_index(tuple((there, key) for _, _, there, key in self.links))
 
-    def passes(self, ids: Mapping[int, Ints], chosen: Ints | None = None) -> Flags:
-        """Of combinations (or of the chosen among them), whether each has a partner now."""
-        store = self.opposite.store
-        assert self.mark is not None
-        hashes = self.hashes(ids, chosen)
+    def passes(self, rows: Combinations, chosen: Ints | None = None) -> Flags:
+        """Of combinations (or of the chosen among them), whether each has a partner now that lives while it lives."""
+        assert self.mark is not None and rows.dead is not None
+        hashes = self.hashes(rows.ids, chosen)
         if self.bloomed:
             self._refresh()
             found = bloom.may_hold(self._filter, hashes)
         else:
-            index = store.indexes[self.mark]
-            found = bloom.held(hashes, index.heads, index.back, index.keys, store.base, store.first, store.end)
+            clocks, deaths = (rows.clock, rows.dead) if chosen is None else (rows.clock[chosen], rows.dead[chosen])
+            found = self._partnered(hashes, self.opposite.floors(clocks), deaths, self.opposite.store.end)
         self.checked += len(hashes)
         self.rejected += len(hashes) - int(np.count_nonzero(found))
         passing: Flags = found
@@ -92,16 +93,29 @@ class Condition:
     def hashes(self, ids: Mapping[int, Ints], chosen: Ints | None = None) -> Ints:
         return combined([self.bases[r].store.at(key, ids[r] if chosen is None else ids[r][chosen]) for r, key, _, _ in self.links])
 
-    def novel(self, start: int, stop: int) -> Ints:
-        """Of the opposite rows start … stop-1, those whose keys no row before them has: they may turn the condition true."""
+    def novel(self, start: int, stop: int, last: int) -> Ints:
+        """Of the opposite rows start … stop-1, those that may turn the condition true for a combination from before `last`.
+
+        That is not so where a row before `start` with the same keys is alive at `last`: the condition was true already.
+        """
         store = self.opposite.store
         assert self.mark is not None
-        index = store.indexes[self.mark]
-        ids = np.arange(start, stop)
-        words = np.ascontiguousarray(index.keys[start - store.base : stop - store.base])
-        known = bloom.held(words, index.heads, index.back, index.keys, store.base, store.first, start)
-        fresh: Ints = ids[~known]
+        words = np.ascontiguousarray(store.indexes[self.mark].keys[start - store.base : stop - store.base])
+        floors = self.opposite.floors(np.full(len(words), last))
+        fresh: Ints = np.arange(start, stop)[~self._partnered(words, floors, np.full(len(words), FOREVER), start)]
         return fresh
+
+    def _partnered(self, words: Ints, floors: Ints, ceilings: Ints, before: int) -> Flags:
+        store = self.opposite.store
+        index = store.indexes[self.mark or ""]
+        begins = store.marks["ts" if isinstance(self.opposite, StreamInput) else "clock"]
+        if isinstance(self.opposite, StreamInput) and self.opposite.stream.is_table:
+            ceilings = np.full(len(words), np.iinfo(np.int64).max)
+        found: Flags = bloom.held(
+            words, floors, ceilings, index.heads, index.back, index.keys, begins, store.marks[self.opposite.death], store.base, store.first,
+            before,
+        )  # fmt: skip
+        return found
 
     def _opposite_words(self) -> Ints:
         store = self.opposite.store

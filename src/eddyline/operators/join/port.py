@@ -19,14 +19,17 @@ import pyarrow as pa
 
 from eddyline.model.expression import Expression
 from eddyline.model.window import FOREVER, Range, Rows, Window
-from eddyline.operators.evaluate import compile_predicate
+from eddyline.operators.evaluate import Predicate, compile_predicate
 from eddyline.operators.join.combination import POSITION_BITS, Words
+from eddyline.operators.sharing.grouped_filter import GroupedFilter
 from eddyline.state.columns import Ints
 from eddyline.state.store import Store
 
 if TYPE_CHECKING:
     from eddyline.operators.stream import StreamState
 
+#: Up to so many filters are tested one by one: a plain comparison is cheaper than sorting the batch.
+_FEW_FILTERS = 8
 #: What is the floor of everything: no row is older.
 LONG_AGO = -FOREVER
 
@@ -58,11 +61,15 @@ class Port:
         self.members: dict[int, Membership] = {}
         self.width = 1
         self.stores_words = False
-        self._filters: dict[int, object] = {}
+        #: The members' filters: all together once there are many, one by one before.
+        self._grouped = GroupedFilter()
+        self._filters: dict[int, Predicate] = {}
+        self._filtered = 0
         self._time = _Ages((), 1)
         self._count = _Ages((), 1)
         self.longest = LONG_AGO
         self.most_rows = 0
+        self._starts: list[int] = []
 
     # -- members
 
@@ -71,6 +78,7 @@ class Port:
             self.start_words(store)
         before = self.width
         self.members[member.slot] = member
+        self._grouped.add(member.slot, member.predicate, self.alias)
         self._settle()
         if self.stores_words and before < self.width:
             narrow = store.marks[self.words_mark].reshape(store.capacity, before)
@@ -78,7 +86,9 @@ class Port:
             store.marks[self.words_mark][:, :before] = narrow
 
     def leave(self, slot: int, store: Store) -> None:
-        self.members.pop(slot, None)
+        if self.members.pop(slot, None) is not None:
+            self._grouped.remove(slot)
+            self._filters.pop(slot, None)
         if self.stores_words:
             clear_bit(store.marks[self.words_mark], slot)
         self._settle()
@@ -87,7 +97,8 @@ class Port:
         members = tuple(self.members.values())
         # Stored words are never narrowed: a slot that was given once may be given again.
         self.width = max(self.width, max((m.slot for m in members), default=0) // 64 + 1)
-        self._filters = {m.slot: compile_predicate(m.predicate) for m in members if m.predicate is not None}
+        self._filtered = sum(m.predicate is not None for m in members)
+        self._starts = sorted({m.start for m in members if m.start > LONG_AGO})
         timed = [m for m in members if not isinstance(m.window, Rows)]
         counted = [m for m in members if isinstance(m.window, Rows)]
         self._time = _Ages(tuple((m.slot, _span(m.window)) for m in timed), self.width, [m.slot for m in counted])
@@ -121,25 +132,41 @@ class Port:
     ) -> Words | None:
         """Which members want each row; None: all members want all rows."""
         gone = [missing[m] for m in self.required if m in missing]
-        started = any(m.start > LONG_AGO for m in self.members.values())
+        started = bool(self._starts) and bool(rows) and int(ts[0]) <= self._starts[-1]
         routed = routes is not None and self.route is not None
-        if not self._filters and not gone and not started and not routed:
+        if not self._filtered and not gone and not started and not routed:
             return None
-        words = np.zeros((rows, self.width), np.uint64)
-        here = {(self.alias, name): values for name, values in columns.items()}
-        for slot, member in self.members.items():
-            bit = np.uint64(1) << np.uint64(slot % 64)
-            predicate = self._filters.get(slot)
-            wanted = predicate(here, rows) if predicate is not None else np.ones(rows, np.bool_)  # type: ignore[operator]
-            if member.start > LONG_AGO:
-                wanted = wanted & (ts > member.start)
-            words[wanted, slot // 64] |= bit
+        words = self._wanted(columns, rows)
+        if started:
+            self._clear_before_starts(words, ts)
         for mask in gone:
             words[mask] = 0
         if routed:
             assert routes is not None and self.route is not None
             words[(routes >> np.uint64(self.route)) & np.uint64(1) == 0] = 0
         return words
+
+    def _wanted(self, columns: Mapping[str, pa.Array], rows: int) -> Words:
+        """Which members' filters the rows pass."""
+        words = np.zeros((rows, self.width), np.uint64)
+        if self._filtered > _FEW_FILTERS:
+            found = self._grouped.match_words(columns, rows)
+            words[:, : found.shape[1]] = found
+            return words
+        words[:] = bits_of(tuple(slot for slot, member in self.members.items() if member.predicate is None), self.width)
+        here = {(self.alias, name): values for name, values in columns.items()}
+        for slot, member in self.members.items():
+            if member.predicate is not None:
+                if slot not in self._filters:
+                    self._filters[slot] = compile_predicate(member.predicate)
+                words[self._filters[slot](here, rows), slot // 64] |= np.uint64(1) << np.uint64(slot % 64)
+        return words
+
+    def _clear_before_starts(self, words: Words, ts: Ints) -> None:
+        """Rows at or before a member's start do not exist for it; rows come in the order of time."""
+        for start in self._starts:
+            old = int(np.searchsorted(ts, start, side="right"))
+            words[:old] &= ~bits_of(tuple(slot for slot, member in self.members.items() if member.start == start), self.width)
 
     def words_to_store(self, stream: StreamState, lineage: Words | None, rows: int) -> Words | None:
         """The words to keep with new rows, or None while they would say nothing."""

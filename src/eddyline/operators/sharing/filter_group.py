@@ -191,9 +191,7 @@ class FilterGroup:
             return [Bundle(self._by_number[int(lists[0])].table(columns, ts, rows, self.issues), present, edges, self._name_array)]
         return list(self._by_list(columns, ts, rows, present, edges, lists))
 
-    def _by_list(
-        self, columns: Mapping[str, pa.Array], ts: Ints, rows: Ints, present: Ints, edges: Ints, lists: Ints
-    ) -> Iterator[Bundle]:
+    def _by_list(self, columns: Mapping[str, pa.Array], ts: Ints, rows: Ints, present: Ints, edges: Ints, lists: Ints) -> Iterator[Bundle]:
         assert self._name_array is not None
         counts = np.diff(edges)
         row_lists = np.repeat(lists, counts)
@@ -203,9 +201,7 @@ class FilterGroup:
             table = self._by_number[number].table(columns, ts, rows[row_lists == number], self.issues)
             yield Bundle(table, present[mine], cuts, self._name_array)
 
-    def _kept(
-        self, slots: Ints, rows: Ints, ts: Ints, routes: npt.NDArray[np.uint64] | None
-    ) -> npt.NDArray[np.bool_] | None:
+    def _kept(self, slots: Ints, rows: Ints, ts: Ints, routes: npt.NDArray[np.uint64] | None) -> npt.NDArray[np.bool_] | None:
         """Which pairs stand up to starts, stops and routes; None: all."""
         if not len(slots):
             return None

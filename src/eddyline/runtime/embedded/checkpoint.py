@@ -30,6 +30,8 @@ class Saved:
     positions: dict[str, Any]
     header: dict[str, Any]
     folder: str
+    #: Which control records are in it, and what became of them; None: it is older than they are.
+    control: dict[str, Any] | None = None
 
     def restore(self, pipeline: Pipeline) -> None:
         restore(pipeline, self.header, lambda name: _read(os.path.join(self.folder, name + ".arrow")))
@@ -44,7 +46,7 @@ class Checkpoint:
     def exists(self) -> bool:
         return os.path.exists(os.path.join(self.folder, _HEADER))
 
-    def save(self, epoch: int, positions: dict[str, Any], pipeline: Pipeline) -> None:
+    def save(self, epoch: int, positions: dict[str, Any], pipeline: Pipeline, control: dict[str, Any] | None = None) -> None:
         os.makedirs(self.blocks, exist_ok=True)
         snapshot = take_snapshot(pipeline)
         wanted = {name + ".arrow" for name in snapshot.blocks}
@@ -52,7 +54,10 @@ class Checkpoint:
         for name, make in snapshot.blocks.items():
             if name + ".arrow" not in present:
                 _write(os.path.join(self.blocks, name + ".arrow"), make())
-        _replace(os.path.join(self.folder, _HEADER), json.dumps({"epoch": epoch, "positions": positions, "pipeline": snapshot.header}))
+        _replace(
+            os.path.join(self.folder, _HEADER),
+            json.dumps({"epoch": epoch, "positions": positions, "pipeline": snapshot.header, "control": control}),
+        )
         for name in present - wanted:
             os.remove(os.path.join(self.blocks, name))
 
@@ -63,7 +68,7 @@ class Checkpoint:
         try:
             with open(path, encoding="utf-8") as file:
                 found = json.load(file)
-            saved = Saved(int(found["epoch"]), found["positions"], found["pipeline"], self.blocks)
+            saved = Saved(int(found["epoch"]), found["positions"], found["pipeline"], self.blocks, found.get("control"))
         except (ValueError, KeyError, OSError) as problem:
             raise CheckpointProblem(f"the checkpoint in {self.folder} cannot be read", detail=str(problem)) from problem
         check_format(saved.header)

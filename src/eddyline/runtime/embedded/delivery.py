@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from eddyline.connectors.base import Sink
 from eddyline.connectors.dead_letter import DeadLetters
-from eddyline.connectors.sinks import AllSink, ParquetSink, open_sink
+from eddyline.connectors.sinks import AllSink, CallbackSink, ParquetSink, open_sink
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.schema import Stream
 from eddyline.operators.sharing.filter_group import Bundle
@@ -33,6 +33,8 @@ class Delivery:
         self.dead = DeadLetters(os.path.join(out, DEAD_LETTER)) if out is not None else None
         #: Dead rows are kept in memory only where a session asks for them.
         self.kept_dead: dict[str, list[pa.Table]] | None = None
+        #: Tables of this epoch that callbacks have had already.
+        self._handed_out: set[int] = set()
 
     def add_query(self, name: str, schema: pa.Schema, declared: Iterable[DeclaredSink], own: Iterable[Sink] = ()) -> None:
         sinks: list[Sink] = [*own]
@@ -59,13 +61,22 @@ class Delivery:
         for sink in self.sinks.pop(name, []):
             sink.close()
 
+    def release(self, name: str, table: pa.Table) -> None:
+        """Results that are complete before their epoch ends: who takes them in this process has them at once, files wait for the end."""
+        for sink in self.sinks.get(name, ()):
+            if isinstance(sink, CallbackSink):
+                sink.write(0, table)
+                self._handed_out.add(id(table))
+
     def write(self, epoch: int, outcome: Outcome, streams: Mapping[str, Stream]) -> None:
         for name, tables in outcome.results.items():
             for table in tables:
                 for sink in self.sinks.get(name, ()):
-                    sink.write(epoch, table)
+                    if not (id(table) in self._handed_out and isinstance(sink, CallbackSink)):
+                        sink.write(epoch, table)
                 for shared in self.shared.values():
                     shared.write(epoch, name, table)
+        self._handed_out.clear()
         for bundle in outcome.bundles:
             self._write_bundle(epoch, bundle)
         for name, tables in outcome.dead.items():

@@ -7,18 +7,19 @@ Limits   One thread. An epoch is at most `epoch_rows` rows of all streams togeth
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 
 from eddyline.connectors.base import Source
-from eddyline.language.catalog import Catalog
-from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
 from eddyline.runtime.clock import Clock, WallClock
 from eddyline.runtime.embedded.checkpoint import Checkpoint
 from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.embedded.reader import EpochReader, StreamReader
+from eddyline.runtime.embedded.roster import Roster
 from eddyline.runtime.epoch import Epoch, Outcome
 from eddyline.runtime.pipeline import Pipeline
+from eddyline.runtime.response import Responses
 from eddyline.settings import Settings
 
 #: How long an idle driver sleeps before it looks at its sources again.
@@ -40,17 +41,22 @@ class EmbeddedDriver:
     ) -> None:
         self.pipeline = pipeline
         self.pipeline.bundles = True
+        self.pipeline.on_release = delivery.release
         self.streams = dict(streams)
         self.readers = {name: StreamReader(streams[name], source) for name, source in sources.items()}
         self.delivery = delivery
         self.settings = settings
         self.clock = clock or WallClock()
+        self.pipeline.measure(Responses(self.clock))
         self.checkpoint = checkpoint
         self.epoch = 0
         self.epoch_seconds: list[float] = []
         self.observer: Observer | None = None
         self.began: float | None = None
         self.ended: float | None = None
+        #: Held while an epoch runs: queries come and go between two epochs.
+        self.lock = threading.RLock()
+        self.roster: Roster
         self._heard: dict[str, float] = {}
         self._saved = self.clock.now()
         self._stopping = False
@@ -59,14 +65,15 @@ class EmbeddedDriver:
         self.streams[stream.name] = stream
         self.readers[stream.name] = StreamReader(stream, source)
 
-    def add_query(self, query: BoundQuery, catalog: Catalog) -> None:
-        standing = self.pipeline.queries[query.name]
-        self.delivery.add_query(query.name, standing.schema, catalog.sinks_of(query.name))
-
     # -- running
 
     def step(self, closing: bool = False) -> Outcome:
         """One epoch over what the sources have now."""
+        with self.lock:
+            return self._step(closing)
+
+    def _step(self, closing: bool) -> Outcome:
+        self._poll()
         started = self.clock.now()
         if self.began is None:
             self.began = started
@@ -79,12 +86,22 @@ class EmbeddedDriver:
         self.delivery.write(self.epoch, outcome, self.streams)
         for name in outcome.gone:
             self.delivery.drop_query(name)
+        if outcome.gone:
+            self.roster.tell()
         self.ended = self.clock.now()
         self.epoch_seconds.append(self.ended - started)
         if self.observer is not None:
             self.observer(self, outcome)
         self._checkpoint_if_due(self.ended)
         return outcome
+
+    def _poll(self) -> None:
+        """Queries that control records bring or take, at this boundary between two epochs."""
+        with self.lock:
+            if self.roster.poll():
+                # Saved before anyone is told: after a crash the queries have the starts and stops that were seen.
+                self.save()
+                self.roster.tell()
 
     def _is_idle(self, name: str, now: float) -> bool:
         limit = self.streams[name].idle
@@ -100,6 +117,7 @@ class EmbeddedDriver:
             if self._something() or self._waits_for_idle():
                 self.step()
             else:
+                self._poll()
                 self._checkpoint_if_due(self.clock.now())
                 self.clock.sleep(_NAP)
         if once and not self._stopping:
@@ -124,6 +142,7 @@ class EmbeddedDriver:
     def finish(self) -> None:
         """Hand out and write everything, and leave a checkpoint where there is one."""
         self.save()
+        self.roster.tell()
         self.delivery.close()
         for reader in self.readers.values():
             reader.source.close()
@@ -139,7 +158,7 @@ class EmbeddedDriver:
         self.delivery.flush(self.epoch)
         if self.checkpoint is not None:
             positions = {name: reader.position() for name, reader in self.readers.items()}
-            self.checkpoint.save(self.epoch, positions, self.pipeline)
+            self.checkpoint.save(self.epoch, positions, self.pipeline, self.roster.marks())
         self._saved = self.clock.now()
 
     def resume(self) -> bool:

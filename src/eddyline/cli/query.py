@@ -1,0 +1,82 @@
+"""`eddyline query add | drop | list --job DIR`: the queries of a running job, without a restart.
+
+Answer   DIR is the checkpoint folder of the job. What is wrong with a query is said here, before the job hears of it; the job
+         takes the change up between two epochs, or at its next start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from eddyline.cli.jobs import read_job
+from eddyline.plan.prepare import prepare_tree
+from eddyline.plan.verify import verify, warnings_of
+from eddyline.runtime.control import ControlFolder, add_record, apply_record, drop_record, planned_job
+
+
+def add_parser(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser("query", help="add, drop and list the queries of a running job")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    add = actions.add_parser("add", help="add the queries of a file (CREATE QUERY, CREATE SINK … FOR them, SET)")
+    add.add_argument("file", help="file with the statements")
+    add.set_defaults(run=run_add)
+    drop = actions.add_parser("drop", help="drop queries; results up to now are still delivered")
+    drop.add_argument("names", nargs="+", metavar="NAME", help="names of queries")
+    drop.set_defaults(run=run_drop)
+    show = actions.add_parser("list", help="one JSON object per line: query, state, start, stop")
+    show.set_defaults(run=run_list)
+    for action in (add, drop, show):
+        action.add_argument("--job", required=True, metavar="DIR", help="the job's checkpoint folder")
+
+
+def run_add(args: argparse.Namespace) -> int:
+    folder = ControlFolder(args.job)
+    job = planned_job(folder)
+    record = add_record(read_job(args.file))
+    change = apply_record(job, record)
+    for query in change.added:
+        verify(query)
+        prepare_tree(query)
+        for warning in warnings_of(query):
+            print(f"warning: {warning}")
+    folder.append(record)
+    print(f"added {', '.join(query.name for query in change.added)}")
+    return 0
+
+
+def run_drop(args: argparse.Namespace) -> int:
+    folder = ControlFolder(args.job)
+    change = apply_record(planned_job(folder), drop_record(args.names))
+    names = [query.name for query, _ in change.dropped]
+    folder.append(drop_record(names))
+    print(f"dropped {', '.join(names)}")
+    return 0
+
+
+def run_list(args: argparse.Namespace) -> int:
+    folder = ControlFolder(args.job)
+    folder.catalog()
+    for line in listed(folder):
+        print(json.dumps(line))
+    return 0
+
+
+def listed(folder: ControlFolder) -> list[dict[str, object]]:
+    """What the job says of its queries, and behind it what it has not taken up yet."""
+    state = folder.state()
+    lines: dict[str, dict[str, object]] = {line["query"]: line for line in state["queries"]}
+    waiting = list(folder.records(state["applied"]))
+    if waiting:
+        job = planned_job(folder)
+        pending = {query.name for query in job.queries}
+        for name in sorted(pending):
+            if lines.get(name, {}).get("state") in (None, "dropped"):
+                lines[name] = {"query": name, "state": "pending", "start": None, "stop": None}
+        for name, line in lines.items():
+            if name not in pending and line["state"] == "running":
+                line["state"] = "stopping"
+    return list(lines.values())
+
+
+__all__ = ["add_parser", "listed", "run_add", "run_drop", "run_list"]

@@ -1,0 +1,146 @@
+"""From the running plan to a better one: whether to move, where to, and why.
+
+Answer   `decide(seen, running)` compares the tree that runs with the best one for what was seen, and gives a `Migration` when the
+         running one breaks a budget that another keeps, or costs clearly more CPU (1.5 times). It is a pure function: the same
+         sums give the same decision everywhere, so one place can decide for all shards and send the record to each.
+State    None. Who asks remembers how often the same answer came (hysteresis) and when the last move was.
+Limits   The answer of a query never depends on its tree: a migration changes work and memory only. A record names references
+         by position, so that it means the same in every shard.
+Reading  docs/design/0003-replanning.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from eddyline.model.window import Window
+from eddyline.operators.join.group import Tree
+from eddyline.plan.budget import bytes_text, cores_text
+from eddyline.plan.cost import CostModel, Price, UnitCosts
+from eddyline.plan.jtree.candidates import Budgets
+from eddyline.plan.jtree.tree import JTree
+from eddyline.plan.lower import Lowered
+from eddyline.plan.statistics import Seen, Sources, graph_of
+from eddyline.plan.tree_choice import Orders, TreeChoice, aliases_of, choose, positions_of
+
+#: The running plan has to cost so many times as much CPU as another before moving is worth it.
+CLEARLY_WORSE = 1.5
+#: Where nothing fits, a tree that exceeds so many times less is worth moving to.
+CLEARLY_NEARER = 1.2
+
+
+@dataclass(frozen=True)
+class Running:
+    """What a group runs and by which rules it was chosen; everything but the tree is fixed for its life."""
+
+    lowered: Lowered
+    tree: Tree
+    orders: Orders
+    sources: Sources
+    costs: UnitCosts
+    windows: tuple[Window | None, ...]
+    left: Budgets
+
+
+@dataclass(frozen=True)
+class Migration:
+    """A move to another tree. `before` and `after` are CPU seconds per second as predicted from what was seen."""
+
+    tree: Tree
+    orders: Orders
+    reason: str
+    before: float
+    after: float
+    #: Whether the running plan breaks a budget: such a move does not wait for a second opinion.
+    urgent: bool = False
+
+    def to_document(self) -> dict[str, Any]:
+        """As JSON values: the control record."""
+        return {
+            "tree": _listed(self.tree),
+            "orders": [[list(node), [list(order) for order in orders]] for node, orders in self.orders],
+            "reason": self.reason,
+            "before": self.before,
+            "after": self.after,
+            "urgent": self.urgent,
+        }
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Migration:
+        orders = tuple((tuple(node), tuple(tuple(order) for order in orders)) for node, orders in document["orders"])
+        return cls(_tupled(document["tree"]), orders, document["reason"], document["before"], document["after"], document["urgent"])
+
+
+def assess(seen: Seen, running: Running) -> tuple[Price, TreeChoice]:
+    """The price of what runs and the best tree, both by what was seen, for one shard."""
+    shards = seen.shards
+    left = Budgets(*(None if budget is None else budget / shards for budget in (running.left.cpu, running.left.memory)))
+    graph = graph_of(running.lowered, running.sources, seen, running.windows)
+    model = CostModel(graph, running.costs)
+    now = running_price(model, aliases_of(running.tree, running.lowered.aliases), running.orders, running.lowered)
+    best = choose(running.lowered, running.sources, seen=seen, windows=running.windows, left=left, costs=running.costs)
+    return now, best
+
+
+def decide(seen: Seen, running: Running) -> Migration | None:
+    """The move that is worth making now, if any."""
+    return judge(*assess(seen, running), running, seen.shards)
+
+
+def judge(now: Price, best: TreeChoice, running: Running, shards: int = 1) -> Migration | None:
+    """What an assessment means: a move, or none."""
+    tree = positions_of(best.tree, running.lowered)
+    if tree == running.tree and best.orders == running.orders:
+        return None
+    broken = best.left.broken(now)
+    name = str(best.tree)
+
+    def move(reason: str, urgent: bool = False) -> Migration:
+        return Migration(tree, best.orders, reason, now.cpu * shards, best.price.cpu * shards, urgent)
+
+    if broken is not None:
+        used = cores_text(now.cpu) if broken == "cpu" else bytes_text(now.memory)
+        limit = best.left.cpu if broken == "cpu" else best.left.memory
+        assert limit is not None
+        allowed = cores_text(limit) if broken == "cpu" else bytes_text(limit)
+        reason = f"the plan would use {used} where {allowed} are left"
+        if best.bound is None:
+            return move(f"{reason}; {name} fits", urgent=True)
+        if best.left.excess(now) > CLEARLY_NEARER * best.left.excess(best.price):
+            return move(f"{reason}; no tree fits, {name} comes nearest")
+        return None
+    if best.bound is None and now.cpu > CLEARLY_WORSE * best.price.cpu:
+        return move(f"{name} costs {best.price.cpu:.3g} CPU seconds per second where the plan costs {now.cpu:.3g}")
+    return None
+
+
+def running_price(model: CostModel, tree: JTree, orders: Orders, lowered: Lowered) -> Price:
+    """The price of a tree with the probe orders that it runs with, which may not be the best ones any more."""
+    price = model.price(tree)
+    cpu = price.cpu
+    known = dict(orders)
+    for node in tree.nodes:
+        positions = tuple(sorted(lowered.aliases.index(alias) for alias in node.leaves))
+        if len(node.children) < 3 or positions not in known:
+            continue
+        children = [model.graph.mask(child.leaves) for child in node.children]
+        partial = 0.0
+        for origin, order in enumerate(known[positions]):
+            met = children[origin]
+            for step in order[:-1]:
+                met |= children[step]
+                partial += model.turnover(children[origin]) * model.rows(met)
+        whole = sum(children)
+        work = model.costs.join * model.rate(whole) + (model.costs.join + model.costs.probe) * partial
+        cpu += work - model.node_work(children)
+    return Price(cpu, price.memory)
+
+
+def _listed(tree: Tree) -> Any:
+    return tree if isinstance(tree, int) else [_listed(branch) for branch in tree]
+
+
+def _tupled(tree: Any) -> Tree:
+    return tree if isinstance(tree, int) else tuple(_tupled(branch) for branch in tree)

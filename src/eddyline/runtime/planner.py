@@ -1,0 +1,333 @@
+"""The planner at run time: looks at what the stores hold, decides whether a plan still fits, asks the pipeline to replant.
+
+Answer   `choose` gives a new join group its first tree, within what the other groups leave of the budgets. `after_epoch` looks
+         at each group with `plan = 'auto'` and three streams or more, and moves it to another tree when `plan/migration.py`
+         says so: at once when a budget is broken, on a second opinion otherwise, never twice within a few looks.
+State    Per group what was seen, fading by half from look to look, and the assessment that EXPLAIN shows. All of it is derived.
+Limits   A look needs 1,024 new rows; it samples stores, so its cost does not grow with them. Selectivities are measured between
+         new rows and the windows they meet, whatever the running tree probes. Where `autonomous` is off (shards), somebody adds
+         up what `seen` gives, calls `decide` once, and sends the migration to every shard's `carry_out`.
+Reading  docs/design/0003-replanning.md
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from eddyline.model.schema import Stream, Table
+from eddyline.model.window import Range, Rows, Unbounded, Window
+from eddyline.operators.evaluate import compile_predicate
+from eddyline.operators.join.combination import any_bit
+from eddyline.operators.join.group import JoinGroup
+from eddyline.operators.join.inputs import StreamInput
+from eddyline.operators.keys import combined
+from eddyline.plan.budget import unit_costs
+from eddyline.plan.cost import Price
+from eddyline.plan.explain import cost_lines
+from eddyline.plan.jtree.candidates import Budgets
+from eddyline.plan.lower import Lowered
+from eddyline.plan.migration import Migration, Running, assess, judge
+from eddyline.plan.statistics import EdgeSeen, Pair, ReferenceSeen, Seen, join_pairs, residuals_between
+from eddyline.plan.tree_choice import Orders, TreeChoice, aliases_of, choose, qualified
+from eddyline.state.columns import Ints
+
+if TYPE_CHECKING:
+    from eddyline.runtime.pipeline import Pipeline
+
+log = logging.getLogger("eddyline.planner")
+
+#: New rows of a group's streams that are worth a look.
+_ROWS_PER_LOOK = 1024
+#: Sampled new rows and sampled live rows per reference, and sampled pairs for conditions that are no equalities.
+_NEW, _LIVE, _PAIRS = 2048, 8192, 1024
+#: What remains of older counts from look to look.
+_KEEP = 0.5
+#: Looks between two searches when nothing has changed much, and after a migration before the next one.
+_CALM, _COOL = 8, 4
+#: A rate or selectivity that moved by this factor since the last search asks for another one.
+_CHANGE = 1.3
+
+
+@dataclass
+class Watch:
+    """What the planner remembers of one group."""
+
+    group: JoinGroup
+    lowered: Lowered
+    choice: TreeChoice
+    follows: bool
+    now: Price | None = None
+    seen: Seen | None = None
+    searched: Seen | None = None
+    looks: int = 0
+    quiet_until: int = 0
+    wanted: Migration | None = None
+    warned: bool = False
+    frontier: int | None = None
+    ends: dict[int, int] = field(default_factory=dict)
+    released: dict[str, int] = field(default_factory=dict)
+
+
+class Planner:
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+        self.watches: dict[str, Watch] = {}
+        #: Whether this process decides for itself; shards are told.
+        self.autonomous = True
+        #: Every move so far, as `--stats` shows it.
+        self.migrations: list[dict[str, object]] = []
+
+    @property
+    def sources(self) -> dict[str, Stream | Table]:
+        streams = {name: intake.stream for name, intake in self.pipeline.intakes.items()}
+        return {**streams, **self.pipeline.table_schemas}
+
+    # -- groups
+
+    def choose(self, lowered: Lowered) -> TreeChoice:
+        """The first tree of a new group.
+
+        Raises:
+            PlanProblem: no tree fits what the other groups leave, and the query does not say `over_budget = 'warn'`.
+        """
+        choice = qualified(lowered, choose(lowered, self.sources, left=self._left(lowered)))
+        if choice.bound is not None:
+            log.warning("query %s starts over its %s budget with %s", lowered.query.name, choice.bound, choice.tree)
+        return choice
+
+    def watch(self, group: JoinGroup, lowered: Lowered, choice: TreeChoice) -> None:
+        """A group has been built with a choice."""
+        settings = lowered.query.settings
+        follows = settings.plan == "auto" and settings.replan == "on" and len(lowered.moving) > 2
+        self.watches[lowered.signature] = Watch(group, lowered, choice, follows)
+
+    def _forget_closed(self) -> None:
+        for signature in [s for s in self.watches if s not in self.pipeline.groups]:
+            del self.watches[signature]
+
+    def _left(self, lowered: Lowered, own: Mapping[str, float] | None = None) -> Budgets:
+        """What the other groups leave of the budgets; a stream's store is held once, whoever reads it."""
+        self._forget_closed()
+        settings = lowered.query.settings
+        others = [watch.choice for signature, watch in self.watches.items() if signature != lowered.signature]
+        cpu, memory = settings.cpu_budget, settings.memory_budget
+        if cpu is not None:
+            cpu = max(cpu - sum(other.price.cpu for other in others), 0.0)
+        if memory is None:
+            return Budgets(cpu, None)
+        held: dict[str, float] = {}
+        for other in others:
+            for source, size in other.held.items():
+                held[source] = max(held.get(source, 0.0), size)
+        mine = own if own is not None else choose(lowered, self.sources, left=Budgets()).held
+        extra = sum(max(size - mine.get(source, 0.0), 0.0) for source, size in held.items())
+        return Budgets(cpu, max(memory - sum(other.inner for other in others) - extra, 0.0))
+
+    def lines(self, group: object, lowered: Lowered) -> dict[str, str]:
+        """What EXPLAIN says of the costs of a group's plan."""
+        watch = next((watch for watch in self.watches.values() if watch.group is group), None)
+        return {} if watch is None else cost_lines(lowered, watch.choice, watch.now)
+
+    # -- after an epoch
+
+    def after_epoch(self) -> None:
+        """Look at the groups whose plan may change; move those for which that is worth it."""
+        if not any(watch.follows for watch in self.watches.values()):
+            return
+        self._forget_closed()
+        for watch in self.watches.values():
+            if watch.follows and self._look(watch) and self.autonomous:
+                migration = self._considered(watch)
+                if migration is not None:
+                    self.carry_out(watch.lowered.signature, migration)
+
+    def seen(self) -> dict[str, Seen]:
+        """What was seen of each group whose plan may change, by signature: records that can be added up over shards."""
+        return {signature: watch.seen for signature, watch in self.watches.items() if watch.seen is not None}
+
+    def running(self, signature: str) -> Running:
+        """What a group runs, in the form that `decide` takes."""
+        watch = self.watches[signature]
+        orders = running_orders(watch.group)
+        windows = tuple(_largest(watch.group, position) for position in range(len(watch.lowered.seats)))
+        left = self._left(watch.lowered, watch.choice.held)
+        return Running(watch.lowered, watch.group.tree, orders, self.sources, unit_costs(), windows, left)
+
+    def carry_out(self, signature: str, migration: Migration) -> None:
+        """Move a group to another tree, between two epochs."""
+        watch = self.watches[signature]
+        before = aliases_of(watch.group.tree, watch.lowered.aliases)
+        after = aliases_of(migration.tree, watch.lowered.aliases)
+        began = perf_counter()
+        self.pipeline.replant(watch.group, migration.tree, migration.orders)
+        seconds = perf_counter() - began
+        rebuilt = sum(kept.store.live for kept in watch.group.intermediates())
+        queries = [name for name, query in self.pipeline.queries.items() if query.group is watch.group]
+        self.migrations.append(
+            {
+                "epoch": self.pipeline.epochs, "queries": queries, "from": str(before), "to": str(after), "reason": migration.reason,
+                "cpu_before": migration.before, "cpu_after": migration.after, "seconds": seconds, "rows_rebuilt": rebuilt,
+            }
+        )  # fmt: skip
+        watch.quiet_until, watch.wanted = watch.looks + _COOL, None
+        log.info("%s: %s to %s, %d rows in %.3f s: %s", ", ".join(queries), before, after, rebuilt, seconds, migration.reason)
+
+    def _considered(self, watch: Watch) -> Migration | None:
+        """What the last look asks for, once it has been said twice; a broken budget is not waited for."""
+        assert watch.seen is not None
+        due = watch.searched is None or watch.wanted is not None or watch.looks % _CALM == 0 or _differs(watch.seen, watch.searched)
+        if watch.looks < 2 or watch.looks < watch.quiet_until or not due:
+            return None
+        running = self.running(watch.lowered.signature)
+        watch.searched = watch.seen
+        watch.now, watch.choice = assess(watch.seen, running)
+        if watch.choice.bound is not None and not watch.warned:
+            watch.warned = True
+            log.warning("query %s: no plan fits the %s budget any more", watch.lowered.query.name, watch.choice.bound)
+        before, watch.wanted = watch.wanted, judge(watch.now, watch.choice, running, watch.seen.shards)
+        again = before is not None and watch.wanted is not None
+        return watch.wanted if again or (watch.wanted is not None and watch.wanted.urgent) else None
+
+    # -- a look
+
+    def _look(self, watch: Watch) -> bool:
+        """Add what is new to what was seen; whether there was enough."""
+        frontier = self.pipeline.frontier
+        if frontier is None:
+            return False
+        bases = watch.group.bases
+        moving = [p for p, seat in enumerate(watch.lowered.seats) if not seat.is_table]
+        released = {seat.source: self.pipeline.intakes[seat.source].released for seat in watch.lowered.seats if not seat.is_table}
+        if watch.frontier is None:
+            watch.frontier, watch.released = frontier, released
+            watch.ends = {p: bases[p].store.end for p in moving}
+            return False
+        new = sum(released.values()) - sum(watch.released.values())
+        if new < _ROWS_PER_LOOK or frontier <= watch.frontier:
+            return False
+        samples = {position: _Sample(bases[position], watch.ends.get(position), frontier, released) for position in bases}
+        references = []
+        for position, base in bases.items():
+            sample = samples[position]
+            source = watch.lowered.seats[position].source
+            came = released.get(source, 0) - watch.released.get(source, 0)
+            width = base.store.nbytes / max(base.store.live, 1)
+            references.append(ReferenceSeen(came, sample.wanted, sample.rows, sample.rows * width))
+        edges = {pair: _edge(watch.lowered, pair, samples) for pair in join_pairs(watch.lowered)}
+        look = Seen((frontier - watch.frontier) / 1e6, tuple(references), edges)
+        watch.seen = look.after(watch.seen, _KEEP)
+        watch.looks += 1
+        watch.frontier, watch.released = frontier, released
+        watch.ends = {p: bases[p].store.end for p in moving}
+        return True
+
+
+class _Sample:
+    """Some of the new rows of a reference and some of those in its window, without those that no query wants."""
+
+    def __init__(self, base: StreamInput, last: int | None, frontier: int, released: Mapping[str, int]) -> None:
+        store, port = base.store, base.port
+        self.base = base
+        first = store.first if base.stream.is_table else port.first_needed(store, frontier, released.get(port.source, 0))
+        live = _spread(first, store.end, _LIVE)
+        kept = self._wanted(live)
+        #: Rows in the window, and rows that came since the last look, as far as somebody wants them.
+        self.rows = (store.end - first) * (len(kept) / len(live) if len(live) else 0.0)
+        self.live = kept
+        new = _spread(max(store.first, last), store.end, _NEW) if last is not None else live[:0]
+        self.new = self._wanted(new)
+        came = store.end - last if last is not None else 0
+        self.wanted = came * (len(self.new) / len(new) if len(new) else float(came > 0))
+
+    def _wanted(self, ids: Ints) -> Ints:
+        words = self.base.words(ids)
+        return ids if words is None else ids[any_bit(words)]
+
+    def words(self, ids: Ints, marks: list[str]) -> Ints:
+        return combined([self.base.store.at(mark, ids) for mark in marks])
+
+
+def _edge(lowered: Lowered, pair: Pair, samples: Mapping[int, _Sample]) -> EdgeSeen:
+    """How many pairs of a new row and a row in the other's window satisfy the join."""
+    left, right = samples[pair[0]], samples[pair[1]]
+    pairs = float(len(left.new) * len(right.live) + len(left.live) * len(right.new))
+    matched = pairs
+    marks: tuple[list[str], list[str]] = ([], [])
+    for equality in lowered.equalities:
+        if (equality.left, equality.right) == pair:
+            marks[0].append(equality.left_key)
+            marks[1].append(equality.right_key)
+        elif (equality.right, equality.left) == pair:
+            marks[0].append(equality.right_key)
+            marks[1].append(equality.left_key)
+    if marks[0]:
+        matched = _equal(left.words(left.new, marks[0]), right.words(right.live, marks[1]))
+        matched += _equal(right.words(right.new, marks[1]), left.words(left.live, marks[0]))
+    for condition in residuals_between(lowered, pair):
+        if len(left.live) and len(right.live):
+            some = {f"r{pair[0]}": (left, _stepped(left.live, 1)), f"r{pair[1]}": (right, _stepped(right.live, 7919))}
+            predicate = compile_predicate(condition)
+            columns = {at: some[at[0]][0].base.store.gather(at[1], some[at[0]][1]) for at in predicate.columns}
+            matched *= float(np.mean(predicate(columns, _PAIRS)))
+    return EdgeSeen(matched, pairs)
+
+
+def _equal(new: Ints, live: Ints) -> float:
+    there = np.sort(live)
+    return float(np.sum(np.searchsorted(there, new, side="right") - np.searchsorted(there, new, side="left")))
+
+
+def _spread(first: int, end: int, most: int) -> Ints:
+    """At most so many ids, evenly over a stretch."""
+    count = max(end - first, 0)
+    return np.arange(first, end) if count <= most else first + (np.arange(most) * count) // most
+
+
+def _stepped(ids: Ints, stride: int) -> Ints:
+    """As many ids as a sample of pairs has, going round in steps: two references with other strides meet in many ways."""
+    return ids[(np.arange(_PAIRS) * stride) % len(ids)]
+
+
+def running_orders(group: JoinGroup) -> Orders:
+    """The probe orders that a group's nodes use."""
+    return tuple((node.references, node.orders) for node, _ in group.nodes if len(node.inputs) > 2)
+
+
+def _largest(group: JoinGroup, position: int) -> Window | None:
+    """The window that a reference's store has to cover for all members."""
+    base = group.bases[position]
+    if base.stream.is_table:
+        return None
+    windows = [member.window for member in base.port.members.values()]
+    ranges = [w.micros for w in windows if isinstance(w, Range)]
+    counts = [w.count for w in windows if isinstance(w, Rows)]
+    if any(isinstance(w, Unbounded) for w in windows) or (ranges and counts) or not windows:
+        # Windows by time and by rows do not compare: what the store holds decides.
+        return Unbounded()
+    return Range(max(ranges)) if ranges else Rows(max(counts))
+
+
+def _differs(now: Seen, then: Seen) -> bool:
+    """Whether a rate or a selectivity has moved enough to search again."""
+    for new, old in zip(now.references, then.references, strict=True):
+        if _apart(new.wanted / max(now.seconds, 1e-9), old.wanted / max(then.seconds, 1e-9)):
+            return True
+    for pair, edge in now.edges.items():
+        earlier = then.edges.get(pair, EdgeSeen())
+        if edge.pairs and earlier.pairs and _apart(max(edge.matched, 0.5) / edge.pairs, max(earlier.matched, 0.5) / earlier.pairs):
+            return True
+    return False
+
+
+def _apart(one: float, other: float) -> bool:
+    low, high = sorted((one, other))
+    return high > _CHANGE * low
+
+
+__all__ = ["Planner", "Watch", "running_orders"]

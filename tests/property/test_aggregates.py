@@ -1,0 +1,184 @@
+"""Aggregates: any query equals the oracle, also when every epoch ends with a restart; sums equal DuckDB's."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from itertools import count, islice
+from random import Random
+from tempfile import TemporaryDirectory
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from eddyline import Session
+from eddyline.runtime.pipeline import Pipeline
+from eddyline.runtime.snapshot import restore, saved_queries, take_snapshot
+from tests.oracle.aggregation import apply_changelog, is_aggregate
+from tests.property.compare import Outcome, check_case, plain_rows
+from tests.property.embedded import run_embedded
+from tests.property.specs import Case
+from tests.property.strategies import random_case
+
+BLOCK = 25
+BLOCKS = int(os.environ.get("EDDYLINE_BLOCKS", "8"))
+#: Far from the seeds of the tests over all queries.
+FIRST = int(os.environ.get("EDDYLINE_FIRST_SEED", "700000"))
+
+
+def aggregate_cases(first: int) -> Iterator[tuple[int, Case]]:
+    """Random cases with at least one aggregate, by seed."""
+    for seed in count(first):
+        case = random_case(Random(seed))
+        if any(is_aggregate(case.query(q)) for q in case.queries):
+            yield seed, case
+
+
+class Blocks:
+    """The blocks of checkpoints, as files would hold them: a name that is there is not written again."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, bytes] = {}
+        self.written = 0
+
+    def save(self, pipeline: Pipeline) -> str:
+        snapshot = take_snapshot(pipeline)
+        for name, make in snapshot.blocks.items():
+            if name not in self.held:
+                table = make()
+                sink = pa.BufferOutputStream()
+                with pa.ipc.new_file(sink, table.schema) as writer:
+                    writer.write_table(table)
+                self.held[name] = sink.getvalue().to_pybytes()
+                self.written += len(table)
+        self.held = {name: self.held[name] for name in snapshot.blocks}
+        return json.dumps(snapshot.header)
+
+    def load(self, name: str) -> pa.Table:
+        return pa.ipc.open_file(self.held[name]).read_all()
+
+
+def restarted(session: Session, blocks: Blocks) -> None:
+    """Put another pipeline in the place of the session's, opened from a snapshot."""
+    old = session.driver.pipeline
+    header = json.loads(blocks.save(old))
+    new = Pipeline(session.job.streams, session.job.settings)
+    for name, rows in old.tables.items():
+        new.add_table(old.table_schemas[name], rows)
+    for query in session.job.queries:
+        saved = saved_queries(header)[query.name]
+        new.add_query(query, saved["start"], saved["slot"])
+    restore(new, header, blocks.load)
+    new.bundles = old.bundles
+    session.driver.pipeline = new
+
+
+def run_restarted(case: Case) -> Outcome:
+    """As `run_embedded`, with a restart after every epoch."""
+    blocks = Blocks()
+    with TemporaryDirectory() as directory, Session() as session:
+        for table in case.tables:
+            parquet.write_table(case.arrow_rows(table.name, table.rows), f"{directory}/{table.name}.parquet")
+        for statement in case.statements(directory):
+            session.execute(statement)
+        for epoch in case.epochs():
+            for stream, rows in epoch.items():
+                session.push(stream, case.arrow_rows(stream, rows))
+            session.step()
+            restarted(session, blocks)
+        session.run(once=True)
+        outcome = Outcome({q.name: plain_rows(session.queries[q.name].results()) for q in case.queries})
+        for stream in case.streams:
+            letters = plain_rows((session.driver.delivery.kept_dead or {}).get(stream.name, ()))
+            outcome.dead[stream.name] = [(str(e["_reason"]), {k: v for k, v in e.items() if k != "_reason"}) for e in letters]
+        return outcome
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_engine_equals_oracle(block: int) -> None:
+    for seed, case in islice(aggregate_cases(FIRST + 1000 * block), BLOCK):
+        try:
+            check_case(case, run_embedded)
+        except Exception as problem:
+            raise AssertionError(f"random_case(Random({seed}))") from problem
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_restarts_change_nothing(block: int) -> None:
+    for seed, case in islice(aggregate_cases(FIRST + 500 + 1000 * block), BLOCK):
+        try:
+            straight, broken = run_embedded(case), run_restarted(case)
+            for query in case.queries:
+                if is_aggregate(case.query(query)):
+                    assert list(map(repr, map(_sorted, (straight.results[query.name],)))) == list(
+                        map(repr, map(_sorted, (broken.results[query.name],)))
+                    )
+            check_case(case, lambda _, outcome=broken: outcome)
+        except Exception as problem:
+            raise AssertionError(f"random_case(Random({seed}))") from problem
+
+
+def _sorted(rows: list[dict[str, object]]) -> list[str]:
+    """Rows of one instant in any order."""
+    return sorted(repr((row["_ts"], row)) for row in rows)
+
+
+def test_large_sums_with_retraction_equal_duckdb() -> None:
+    """Values around 1e9 among others of 1e16 that come and go: what remains agrees to 1e-9 with a sum over the live rows."""
+    draws = np.random.default_rng(3)
+    rows = 6_000
+    values = draws.normal(1e9, 1.0, rows) + np.where(draws.random(rows) < 0.02, 1e16, 0.0)
+    values[draws.random(rows) < 0.01] = np.nan
+    values[draws.random(rows) < 0.005] = np.inf
+    table = pa.table(
+        {
+            "k": draws.integers(0, 12, rows),
+            "x": pa.array(values, mask=draws.random(rows) < 0.05),
+            "n": draws.integers(-(10**9), 10**9, rows),
+            "ts": pa.array(np.sort(draws.integers(0, 60_000_000, rows))).cast(pa.timestamp("us")),
+        }
+    )
+    found, instants = _changes_and_instants(table)
+    stamps = np.asarray(table.column("ts").cast(pa.int64()))
+    assert len(instants) > 10
+    for now in instants:
+        live = table.filter(pa.array((stamps <= now) & (now - stamps <= 2_000_000)))
+        right = {row[0]: row for row in _duckdb(live)}
+        made = {row["k"]: row for row in apply_changelog(found, ["k"], now).values()}
+        assert made.keys() == right.keys()
+        for k, row in right.items():
+            assert (made[k]["c"], made[k]["d"], made[k]["i"]) == row[4:]
+            np.testing.assert_allclose([made[k]["s"] or 0.0, made[k]["m"] or 0.0], [row[1] or 0.0, row[2] or 0.0], rtol=1e-9)
+            if row[3] is not None and np.isfinite(row[3]) and row[3] < 1e6:
+                np.testing.assert_allclose(made[k]["v"], row[3], rtol=1e-6)
+
+
+def _changes_and_instants(table: pa.Table) -> tuple[list[dict[str, object]], list[int]]:
+    with Session() as session:
+        session.execute("CREATE STREAM s (k BIGINT, x DOUBLE, n BIGINT, ts TIMESTAMP) WITH (time = 'ts')")
+        session.execute(
+            "CREATE QUERY q AS SELECT k, SUM(x) AS s, AVG(x) AS m, STDDEV(x) AS v, COUNT(x) AS c, COUNT(DISTINCT n % 7) AS d, SUM(n) AS i "
+            "FROM s [RANGE 2 SECONDS] GROUP BY k"
+        )
+        instants = []
+        for first in range(0, len(table), 400):
+            session.push("s", table.slice(first, 400))
+            session.step()
+            assert session.pipeline.frontier is not None
+            instants.append(session.pipeline.frontier - 1)
+        session.run(once=True)
+        return plain_rows(session.queries["q"].results()), instants
+
+
+def _duckdb(live: pa.Table) -> list[tuple[float, ...]]:
+    with duckdb.connect() as connection:
+        connection.register("live", live)
+        return connection.execute(
+            "SELECT k, sum(x), avg(x), stddev_samp(x), count(x), count(DISTINCT n % 7), sum(n)::BIGINT FROM live GROUP BY k"
+        ).fetchall()

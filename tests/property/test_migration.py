@@ -1,0 +1,98 @@
+"""Any plan to any plan at any moment: answers unchanged.
+
+Answer   Random cases, run as in `embedded.py`; between steps every join group is replanted with a random tree and random
+         probe orders, as often as not.
+"""
+
+from __future__ import annotations
+
+import os
+from random import Random
+from tempfile import TemporaryDirectory
+
+import pyarrow.parquet as parquet
+import pytest
+
+from eddyline import Session
+from eddyline.operators.join.group import JoinGroup, Tree, leaves
+from eddyline.plan.tree_choice import Orders
+from tests.property.compare import Outcome, check_case, plain_rows
+from tests.property.specs import Case
+from tests.property.strategies import random_case
+
+BLOCK = 50
+BLOCKS = int(os.environ.get("EDDYLINE_MIGRATION_BLOCKS", "8"))
+FIRST = int(os.environ.get("EDDYLINE_FIRST_SEED", "0")) + 700_000
+
+
+def random_tree(rng: Random, streams: list[int], tables: list[int]) -> Tree:
+    """A random tree; every node has a stream below it, because tables alone never speak."""
+    streams, tables = rng.sample(streams, len(streams)), rng.sample(tables, len(tables))
+    if len(streams) + len(tables) == 1:
+        return streams[0]
+    here = [table for table in tables if rng.random() < 0.5 or len(streams) == 1]
+    below = [table for table in tables if table not in here]
+    count = 1 if len(streams) == 1 else rng.randint(2, len(streams))
+    parts: list[tuple[list[int], list[int]]] = [([stream], []) for stream in streams[:count]]
+    for stream in streams[count:]:
+        rng.choice(parts)[0].append(stream)
+    for table in below:
+        rng.choice(parts)[1].append(table)
+    branches: list[Tree] = [random_tree(rng, *part) for part in parts] + list(here)
+    rng.shuffle(branches)
+    return branches[0] if len(branches) == 1 else tuple(branches)
+
+
+def random_orders(rng: Random, tree: Tree) -> Orders:
+    if isinstance(tree, int):
+        return ()
+    places = range(len(tree))
+    mine = tuple(tuple(rng.sample([p for p in places if p != origin], len(tree) - 1)) for origin in places)
+    below = tuple(entry for branch in tree for entry in random_orders(rng, branch))
+    return (*below, (tuple(sorted(leaves(tree))), mine))
+
+
+def replant_some(session: Session, rng: Random) -> int:
+    moved = 0
+    for group in session.pipeline.groups.values():
+        if isinstance(group, JoinGroup) and len(group.config.seats) > 1 and rng.random() < 0.5:
+            seats = list(enumerate(group.config.seats))
+            tree = random_tree(rng, [p for p, s in seats if not s.is_table], [p for p, s in seats if s.is_table])
+            session.pipeline.replant(group, tree, random_orders(rng, tree) if rng.random() < 0.7 else ())
+            moved += 1
+    return moved
+
+
+def run_migrating(case: Case, rng: Random, moves: list[int]) -> Outcome:
+    with TemporaryDirectory() as directory, Session() as session:
+        for table in case.tables:
+            parquet.write_table(case.arrow_rows(table.name, table.rows), f"{directory}/{table.name}.parquet")
+        for statement in case.statements(directory):
+            session.execute(statement)
+        for epoch in case.epochs():
+            for stream, rows in epoch.items():
+                session.push(stream, case.arrow_rows(stream, rows))
+            session.step()
+            moves.append(replant_some(session, rng))
+        session.run(once=True)
+        outcome = Outcome()
+        for query in case.queries:
+            outcome.results[query.name] = plain_rows(session.queries[query.name].results())
+        for stream in case.streams:
+            letters = plain_rows((session.driver.delivery.kept_dead or {}).get(stream.name, ()))
+            outcome.dead[stream.name] = [
+                (str(letter["_reason"]), {name: value for name, value in letter.items() if name != "_reason"}) for letter in letters
+            ]
+        return outcome
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_random_plan_changes_never_change_the_answer(block: int) -> None:
+    moves: list[int] = []
+    for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
+        try:
+            check_case(random_case(Random(seed)), lambda case, seed=seed: run_migrating(case, Random(seed), moves))
+        except Exception as problem:
+            raise AssertionError(f"random_case(Random({seed})), migrating with Random({seed})") from problem
+    assert sum(moves) > BLOCK
