@@ -106,6 +106,39 @@ def test_a_changed_query_is_refused(work: Path, capsys: pytest.CaptureFixture[st
     assert "counted" in capsys.readouterr().err
 
 
+def test_a_changed_stream_is_refused(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "job.sql", "--once", "--checkpoint", "ck", "--quiet"]) == 0
+    (work / "job.sql").write_text((STREAMS + QUERIES).replace("lateness='2 seconds'", "lateness='3 seconds'"))
+    assert main(["run", "job.sql", "--once", "--checkpoint", "ck", "--quiet"]) == 2
+    assert "stream a is not the one" in capsys.readouterr().err
+
+
+def test_queries_may_come_and_go_between_runs(work: Path) -> None:
+    """A new query starts at the newest row there is; one that is missing is dropped; the others go on."""
+    whole = sorted((work / "a").iterdir())[-1:] + sorted((work / "b").iterdir())[-1:]
+    kept = [(path, path.read_bytes()) for path in whole]
+    for path, _ in kept:
+        path.unlink()
+    first, second, third = QUERIES.strip().split(";\n")
+    (work / "job.sql").write_text(STREAMS + first + ";" + second + ";")
+    assert main(["run", "job.sql", "--once", "--out", "results", "--checkpoint", "ck", "--quiet"]) == 0
+    before = everything(work / "results")
+    for path, content in kept:
+        path.write_bytes(content)
+    (work / "job.sql").write_text(STREAMS + first + ";" + third)
+    assert main(["run", "job.sql", "--once", "--out", "results", "--checkpoint", "ck", "--quiet"]) == 0
+    after = everything(work / "results")
+    assert after["counted"] == before["counted"]
+    (work / "job.sql").write_text(STREAMS + QUERIES)
+    assert main(["run", "job.sql", "--once", "--out", "expected", "--quiet"]) == 0
+    expected = everything(work / "expected")
+    # The end of the first run moved the frontier past its newest row: rows of the later files that lie before it are late.
+    late = {row[2] for row in after.get("a", [])} - {row[2] for row in expected.get("a", [])}
+    assert set(after["pairs"]) <= set(expected["pairs"])
+    assert len(late) < 10 and len(expected["pairs"]) - len(after["pairs"]) <= 5 * len(late)
+    assert after["triples"] and set(after["triples"]) < set(expected["triples"])
+
+
 def test_a_checkpoint_of_another_format_is_refused(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "job.sql", "--once", "--checkpoint", "ck", "--quiet"]) == 0
     header = work / "ck/checkpoint.json"

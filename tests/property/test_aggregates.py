@@ -116,9 +116,7 @@ def test_restarts_change_nothing(block: int) -> None:
             straight, broken = run_embedded(case), run_restarted(case)
             for query in case.queries:
                 if is_aggregate(case.query(query)):
-                    assert list(map(repr, map(_sorted, (straight.results[query.name],)))) == list(
-                        map(repr, map(_sorted, (broken.results[query.name],)))
-                    )
+                    assert _sorted(straight.results[query.name]) == _sorted(broken.results[query.name])
             check_case(case, lambda _, outcome=broken: outcome)
         except Exception as problem:
             raise AssertionError(f"random_case(Random({seed}))") from problem

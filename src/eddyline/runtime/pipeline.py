@@ -14,7 +14,7 @@ Reading  docs/life-of-a-row.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
@@ -31,19 +31,16 @@ from eddyline.model.schema import Stream, Table
 from eddyline.model.window import Rows
 from eddyline.operators.evaluate import Issues
 from eddyline.operators.intake import Intake, Released
-from eddyline.operators.join.combination import Combinations, in_order
 from eddyline.operators.join.group import JoinConfig, JoinGroup, Tree
-from eddyline.operators.join.node import RowsSeen
 from eddyline.operators.join.port import LONG_AGO, Membership
-from eddyline.operators.join.release import LEAST_ROWS, SharedSchedule, shared_schedule
 from eddyline.operators.sharing.filter_group import FilterGroup
 from eddyline.operators.stream import ALWAYS, StreamState, whole_columns
 from eddyline.plan.lower import Lowered
 from eddyline.plan.prepare import prepare
 from eddyline.plan.tree_choice import Orders, positions_of
 from eddyline.runtime.epoch import Arrival, Epoch, Outcome
+from eddyline.runtime.handout import HandOut
 from eddyline.runtime.memory import keep_freed_memory
-from eddyline.runtime.response import Responses
 from eddyline.runtime.planner import Planner
 from eddyline.runtime.standing import AnyQuery, FilterQuery, StandingQuery, standing_query
 from eddyline.settings import Settings
@@ -87,12 +84,8 @@ class Pipeline:
         self._members: dict[JoinGroup, dict[str, StandingQuery]] = {}
         #: Queries that have been dropped and still have results to come.
         self._stopping: set[str] = set()
-        #: Called with a query's name and each table of its results as soon as it is released, before the epoch ends.
-        self.on_release: Callable[[str, pa.Table], None] | None = None
-        self.responses: Responses | None = None
-        #: How groups with several windows are worked off; groups that are not here have not been looked at.
-        self._schedules: dict[JoinGroup, SharedSchedule | None] = {}
         self.issues = Issues()
+        self.handout = HandOut(self.issues)
         self.frontier: int | None = None
         self.next_seq = 0
         self.epochs = 0
@@ -134,9 +127,7 @@ class Pipeline:
         self._load_tables(group)
         self.queries[query.name] = standing
         self._members.setdefault(group, {})[query.name] = standing
-        self._schedules.pop(group, None)
-        if self.responses is not None:
-            standing.heard = self.responses.heard
+        self.handout.changed(group)
         return standing
 
     def _add_filter(self, query: BoundQuery, lowered: Lowered, start: int, slot: int | None) -> FilterQuery:
@@ -189,9 +180,7 @@ class Pipeline:
                 del self.filters[standing.group.stream]
             return
         standing.group.leave(standing.slot)
-        self._schedules.pop(standing.group, None)
-        if self.responses is not None:
-            self.responses.drop(name)
+        self.handout.dropped(standing)
         del self._members[standing.group][name]
         if not self._members[standing.group]:
             del self._members[standing.group]
@@ -233,14 +222,7 @@ class Pipeline:
         group.config = replace(group.config, tree=tree, orders=group.config.orders if orders is None else orders)
         group.plant(tree)
         group.rebuild()
-        self._schedules.pop(group, None)
-
-    def measure(self, responses: Responses) -> None:
-        """Measure response times from here on."""
-        self.responses = responses
-        for members in self._members.values():
-            for query in members.values():
-                query.heard = responses.heard
+        self.handout.changed(group)
 
     # -- an epoch
 
@@ -290,8 +272,7 @@ class Pipeline:
         if late is not None and len(late):
             outcome.dead.setdefault(name, []).append(late)
         intake.closed = intake.closed or arrival.closed
-        if self.responses is not None:
-            self.responses.arrived(name, intake.arrived)
+        self.handout.arrived(name, intake.arrived)
 
     def _advanced(self, epoch: Epoch) -> int | None:
         """The frontier at the end of this epoch; it never moves back."""
@@ -332,8 +313,7 @@ class Pipeline:
             offset += len(stamps)
         self._all_ranks = ranks
         self._rows_before = {n: self.intakes[n].released - len(released[n].times) for n in names}
-        if self.responses is not None:
-            self._note_arrivals(self.responses, released, ranks, total)
+        self.handout.released(self.next_seq, total, released, ranks, self.intakes)
         first, end = self.next_seq, self.next_seq + total
         self.next_seq = end
         while first < end:
@@ -341,16 +321,6 @@ class Pipeline:
             stop = min(end, first + max(most, 16))
             yield self._slice(released, ranks, first, stop)
             first = stop
-
-    def _note_arrivals(self, responses: Responses, released: dict[str, Released], ranks: dict[str, Ints], total: int) -> None:
-        found = []
-        for name, all_ranks in ranks.items():
-            rows = released[name]
-            found.append((name, all_ranks if rows.place is None else all_ranks[rows.place], rows.number))
-        responses.released(self.next_seq, total, found)
-        for name, intake in self.intakes.items():
-            waiting = [int(chunk.number.min()) for chunk in intake.chunks if len(chunk)]
-            responses.forget(name, min(waiting, default=intake.arrived))
 
     def _slice(self, released: dict[str, Released], ranks: dict[str, Ints], first: int, stop: int) -> Slice:
         part = Slice({}, {}, {}, {}, {}, first, stop - first)
@@ -378,12 +348,8 @@ class Pipeline:
                 fresh[name] = self.streams[name].admit(table, part.ts[name], part.seq[name], part.num[name], part.routes[name])
         self._note_peak()
         for group in self.groups.values():
-            rows_seen = partial(self._rows_seen, group)
-            schedule = self._schedule(group, part)
-            if schedule is not None:
-                made += self._deliver_released(schedule, group, fresh, rows_seen, outcome)
-            elif pieces := group.step(fresh, rows_seen):
-                made += self._deliver(group, pieces, part, outcome)
+            ranks = range(part.first, part.first + part.rows)
+            made += self.handout.deliver(group, self._members[group], fresh, partial(self._rows_seen, group), ranks, outcome)
         per_row = made / part.rows
         self._results_per_row = per_row if not self._results_per_row else 0.5 * (self._results_per_row + per_row)
         self._note_peak()
@@ -414,45 +380,6 @@ class Pipeline:
         """How many rows of a stream came before this epoch, and the event times of those released in it."""
         times = released[source].times if source in released else np.empty(0, np.int64)
         return self.intakes[source].released - len(times), times
-
-    def _deliver(self, group: JoinGroup, pieces: list[Combinations], part: Slice, outcome: Outcome) -> int:
-        rows = in_order(pieces, part.first, part.rows)
-        if self.responses is not None:
-            self.responses.worked(group.counters.values())
-        for query in self._members[group].values():
-            self._hand_out(query, rows, outcome)
-        return len(rows)
-
-    def _schedule(self, group: JoinGroup, part: Slice) -> SharedSchedule | None:
-        """How to work off this slice strip by strip; None where nobody takes results before the epoch ends, or it is small."""
-        if self.on_release is None or part.rows < LEAST_ROWS:
-            return None
-        if group not in self._schedules:
-            # The newest member says how: a setting holds for what is created after it.
-            newest = next(reversed(self._members[group].values()))
-            self._schedules[group] = shared_schedule(group, newest.query.settings.scheduler)
-        return self._schedules[group]
-
-    def _deliver_released(
-        self, schedule: SharedSchedule, group: JoinGroup, fresh: dict[str, tuple[int, int]], rows_seen: RowsSeen, outcome: Outcome
-    ) -> int:
-        by_slot = {query.slot: query for query in self._members[group].values()}
-        made = 0
-        for portion in schedule.run(fresh, rows_seen):
-            if self.responses is not None:
-                self.responses.worked(group.counters.values())
-            for slot in portion.slots:
-                self._hand_out(by_slot[slot], portion.rows, outcome)
-            if portion.last:
-                made += len(portion.rows)
-        return made
-
-    def _hand_out(self, query: StandingQuery, rows: Combinations, outcome: Outcome) -> None:
-        tables = query.accept(rows, self.issues)
-        outcome.results[query.name].extend(tables)
-        if self.on_release is not None:
-            for table in tables:
-                self.on_release(query.name, table)
 
     def _purge(self, now: int, rank: int) -> None:
         """Rows still to come are at or after `now` and `rank`; what none of them can meet is forgotten."""

@@ -175,7 +175,7 @@ class Planner:
                 "cpu_before": migration.before, "cpu_after": migration.after, "seconds": seconds, "rows_rebuilt": rebuilt,
             }
         )  # fmt: skip
-        watch.quiet_until, watch.wanted = watch.looks + _COOL, None
+        watch.quiet_until, watch.wanted, watch.now = watch.looks + _COOL, None, None
         log.info("%s: %s to %s, %d rows in %.3f s: %s", ", ".join(queries), before, after, rebuilt, seconds, migration.reason)
 
     def _considered(self, watch: Watch) -> Migration | None:

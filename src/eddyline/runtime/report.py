@@ -44,9 +44,10 @@ def report(pipeline: Pipeline, elapsed: float, epoch_seconds: Sequence[float]) -
 
 def response_times(pipeline: Pipeline) -> dict[str, dict[str, float | None]]:
     """Seconds from the arrival of a result's newest row to its release, per query with a join group that selects."""
-    if pipeline.responses is None:
+    responses = pipeline.handout.responses
+    if responses is None:
         return {}
-    return pipeline.responses.summary(name for name, query in pipeline.queries.items() if isinstance(query, SelectQuery))
+    return responses.summary(name for name, query in pipeline.queries.items() if isinstance(query, SelectQuery))
 
 
 def stored_rows(pipeline: Pipeline) -> dict[str, int]:

@@ -100,7 +100,8 @@ class Responses:
         self._changes: Ints = np.zeros(0, np.int64)
         self._instants = np.zeros(0)
         self._instant_of: Ints = np.zeros(0, np.int64)
-        self._charged = (0, 0, 0)
+        #: Per join group, what its work has moved the clock for.
+        self._charged: dict[str, tuple[int, int, int]] = {}
 
     # -- told by the pipeline
 
@@ -134,13 +135,13 @@ class Responses:
         while len(came) > 1 and came[0][0] <= lowest:
             came.pop(0)
 
-    def worked(self, counters: Iterable[Counters]) -> None:
-        """Move a virtual clock by what the joins have done since the last time; a real one moves by itself."""
+    def worked(self, group: str, counters: Iterable[Counters]) -> None:
+        """Move a virtual clock by what the group's joins have done since the last time; a real one moves by itself."""
         if isinstance(self.clock, VirtualClock):
             all_counters = list(counters)
             now = (sum(c.probes for c in all_counters), sum(c.visited for c in all_counters), sum(c.rows_out for c in all_counters))
-            self.clock.charge(*(max(b - a, 0) for a, b in zip(self._charged, now, strict=True)))
-            self._charged = now
+            self.clock.charge(*(max(b - a, 0) for a, b in zip(self._charged.get(group, (0, 0, 0)), now, strict=True)))
+            self._charged[group] = now
 
     def heard(self, query: str, rows: Combinations) -> None:
         """Results of a query, in total order, are released now."""

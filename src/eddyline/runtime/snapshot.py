@@ -17,11 +17,14 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.errors import CheckpointProblem
+from eddyline.model.schema import Stream
 from eddyline.operators.intake import Intake, Waiting, event_times
-from eddyline.operators.join.port import bits_of
+from eddyline.operators.join.combination import Words
+from eddyline.operators.join.port import Port, bits_of
 from eddyline.operators.keys import combined, key_words
 from eddyline.operators.stream import StreamState
 from eddyline.runtime.pipeline import Pipeline
+from eddyline.state.columns import Ints
 from eddyline.state.segment import Segment, open_marks
 
 #: Changes when a snapshot of an older version could no longer be read.
@@ -50,6 +53,7 @@ def take_snapshot(pipeline: Pipeline) -> Snapshot:
         if intake.census is not None:
             blocks[_census_name(name, intake)] = partial(_census_table, intake)
         streams[name] = {
+            "declared": declared(intake.stream),
             "newest": intake.newest,
             "closed": intake.closed,
             "released": intake.released,
@@ -102,8 +106,30 @@ def check_format(header: Header) -> None:
         )
 
 
+def declared(stream: Stream) -> str:
+    """What a stream must not change about itself between two runs on one checkpoint."""
+    columns = ", ".join(f"{c.name} {c.type}" for c in stream.schema.columns)
+    return f"({columns}) time {stream.time}, lateness {stream.lateness}, sequence {stream.sequence}, place {stream.position}"
+
+
+def check_streams(pipeline: Pipeline, header: Header) -> None:
+    """Refuse a checkpoint whose streams are not those of the job."""
+    for name, saved in header["streams"].items():
+        here = declared(pipeline.intakes[name].stream) if name in pipeline.intakes else "not there"
+        if saved["declared"] != here:
+            raise CheckpointProblem(
+                f"stream {name} is not the one in the checkpoint",
+                detail=f"it was {saved['declared']}; it is {here}",
+                hint="streams cannot change under a checkpoint: restore the declaration, or start with an empty checkpoint",
+            )
+    new = sorted(pipeline.intakes.keys() - header["streams"].keys())
+    if new:
+        raise CheckpointProblem(f"stream {new[0]} is not in the checkpoint", hint="streams cannot be added to a running job")
+
+
 def restore(pipeline: Pipeline, header: Header, load: Load) -> None:
     check_format(header)
+    check_streams(pipeline, header)
     pipeline.frontier = header["frontier"]
     pipeline.next_seq = header["next_seq"]
     pipeline.epochs = header["epochs"]
@@ -154,13 +180,24 @@ def _restore_store(stream: StreamState, tables: list[pa.Table], end: int) -> Non
                 if not port.stores_words:
                     port.stores_words = True
                     store.add_mark(port.words_mark, np.uint64, port.width)
+                    store.mark(port.words_mark)[:] = _unmarked_words(port, store.mark("ts"))
                 marks[port.words_mark] = kept[:, 0] if port.width == 1 else kept
+            elif port.stores_words:
+                marks[port.words_mark] = _unmarked_words(port, marks["ts"])
         payload = {name: table.column(name).combine_chunks() for name in store.columns if name in table.column_names}
         for mark, (compiled, kind) in stream.keys.items():
             marks[mark] = key_words(compiled({at: payload[at[1]] for at in compiled.columns}, len(table)), kind)
         for mark, parts in stream.composites.items():
             marks[mark] = combined([marks[p] for p in parts])
         store.append(len(table), payload, {name: values for name, values in marks.items() if name in store.marks})
+
+
+def _unmarked_words(port: Port, ts: Ints) -> Words:
+    """Words of rows that were written before words were: every member wants those after its start."""
+    words = np.zeros((len(ts), port.width), np.uint64)
+    for slot, member in port.members.items():
+        words[ts > member.start] |= bits_of((slot,), port.width)
+    return port.flat(words)
 
 
 def _chunk_name(stream: str, chunk: Waiting) -> str:

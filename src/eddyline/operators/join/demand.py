@@ -27,8 +27,9 @@ from eddyline.operators.join.combination import Combinations, concatenate
 from eddyline.operators.join.edge import Edge
 from eddyline.operators.join.gathering import Gathering
 from eddyline.operators.join.inputs import ID, Input, NodeInput, StreamInput
-from eddyline.operators.join.mns import Condition, Flags, links_between
+from eddyline.operators.join.mns import Condition, Flags, alive_components, alive_ids, links_between
 from eddyline.operators.join.node import Counters, Equality, JoinNode, RowsSeen
+from eddyline.operators.keys import combined
 from eddyline.state.columns import Ints
 
 #: In which order to probe inputs from one of them: (origin, inputs, equalities) to numbers of inputs.
@@ -75,8 +76,8 @@ class NodeDemand:
         self.conditions: list[Condition] = []
         #: Inputs that the node shares no key with: they only have to hold something.
         self.unlinked: list[Input] = []
-        #: Per input of the node, what can be said of its rows alone.
-        self.early: list[list[Condition]] = [[] for _ in node.inputs]
+        #: Per input of the node, what can be said of its rows alone: (the condition on combinations, the one on rows).
+        self.early: list[list[tuple[Condition, Condition]]] = [[] for _ in node.inputs]
         for target in targets:
             links = links_between(node.equalities, node.references, target)
             if not links:
@@ -87,8 +88,11 @@ class NodeDemand:
             for number, one in enumerate(node.inputs):
                 mine = links_between(node.equalities, one.references, target)
                 if mine:
-                    self.early[number].append(whole if mine == links else Condition(target, mine, node.bases, bloomed))
-        self._waking: dict[int, Gathering] = {}
+                    alone = whole if mine == links else Condition(target, mine, node.bases, bloomed)
+                    self.early[number].append((whole, alone))
+        #: The conditions that are asked; with `auto`, those that save more than they cost.
+        self.used = list(self.conditions)
+        self._waking: dict[Condition, Gathering] = {}
         self._meeting: Gathering | None = None
         self._held_back: dict[int, Ints] = {}
         #: The latest time of the epochs before this one.
@@ -99,8 +103,8 @@ class NodeDemand:
     def admit(self, origin: int, rows: Combinations) -> Combinations:
         """New rows of one input without those that no combination could be used of: suspended before the first one is made."""
         chosen: Ints | None = None
-        for condition in self.early[origin]:
-            if not self.edge.worth_asking(condition, rows):
+        for whole, condition in self.early[origin]:
+            if whole not in self.used or not self.edge.worth_asking(condition, rows):
                 continue
             condition.prepare()
             found = condition.passes(rows, chosen)
@@ -133,7 +137,7 @@ class NodeDemand:
         """Positions of the combinations for which every condition holds, but for those `known` to; None: all."""
         chosen: Ints | None = None
         # What has refused the most is asked first: the others then have little left to look at.
-        for condition in sorted(self.conditions, key=lambda c: -c.rate):
+        for condition in sorted(self.used, key=lambda c: -c.rate):
             if known(condition):
                 continue
             condition.prepare()
@@ -148,8 +152,7 @@ class NodeDemand:
         """Make and store what is demanded; returns what was added, of whatever age."""
         node, kept, edge = self.node, self.kept, self.edge
         aged = any(id(one) in moment.aged for one in node.inputs)
-        if edge.is_open and edge.wants_sample and not aged:
-            self._sample(new, rows_seen)
+        incomplete = edge.is_open and edge.wants_sample() and not aged and self._sample(new, moment, rows_seen)
         listening = edge.listens
         if listening or aged:
             kept.need_index(self._by_rows)
@@ -164,10 +167,11 @@ class NodeDemand:
             edge.suspensions += sum(len(rows) for rows in new if rows is not None)
         if listening:
             self._wake(moment, rows_seen, parts)
-            if edge.gives_up():
-                self._store(self._unknown_of(self._everything(moment, rows_seen)), parts)
-                node.demand = None
+            incomplete = edge.gives_up() or incomplete
             self._count_held_back()
+        if incomplete:
+            kept.need_index(self._by_rows)
+            self._store(self._unknown(self._joined(self._everything(moment, rows_seen))), parts)
         self._last = max(self._last, moment.high)
         if not parts:
             return None
@@ -183,7 +187,7 @@ class NodeDemand:
 
     def _nothing_opposite(self) -> bool:
         """The empty sub-tuple is not demanded: somebody whom all combinations must meet is not there."""
-        return any(not one.store.live for one in self.unlinked) or any(not c.opposite.store.live for c in self.conditions)
+        return self._nothing_unlinked() or any(not c.opposite.store.live for c in self.used)
 
     def _meet(self, new: list[Combinations | None], moment: Moment, rows_seen: RowsSeen) -> list[Combinations]:
         """New rows, among them combinations older than this epoch, with everything that is here: each pair once."""
@@ -216,7 +220,7 @@ class NodeDemand:
             was_empty = was_empty or (stop > start and start <= one.store.first)
         if was_empty and not self._nothing_opposite():
             self._resume(self._everything(moment, rows_seen), None, parts)
-        for number, condition in enumerate(self.conditions):
+        for condition in self.used:
             start, stop = moment.range_of(condition.opposite)
             if stop <= start or self._nothing_opposite():
                 continue
@@ -224,11 +228,9 @@ class NodeDemand:
             asking = condition.novel(start, stop, self._last)
             if not len(asking):
                 continue
-            if number not in self._waking:
-                inputs: list[Input] = [condition.opposite, *self.node.inputs]
-                orders = (self._follow(0, inputs, self.node.equalities),)
-                self._waking[number] = Gathering(self.node, condition.opposite, orders)
-            waking = self._waking[number]
+            if condition not in self._waking:
+                self._waking[condition] = Gathering(self.node, condition.opposite, (self._order_from(condition.opposite),))
+            waking = self._waking[condition]
             waking.counters = Counters()
             found = waking.gather(0, waking.witnesses(asking), moment.low, rows_seen)
             self._charge(waking.counters, 0)
@@ -236,11 +238,9 @@ class NodeDemand:
             self._resume(found, condition, parts)
 
     def _resume(self, found: list[Combinations], by: Condition | None, parts: list[Combinations]) -> None:
-        rows = self._unknown_of(found)
-        if not len(rows):
-            return
+        rows = self._joined(found)
         chosen = self._demanded(rows, lambda c: c is by)
-        rows = rows if chosen is None else rows.take(chosen)
+        rows = self._unknown(rows if chosen is None else rows.take(chosen))
         self.edge.resumptions += len(rows)
         self.node.counters.partials += len(rows)
         self.node.counters.rows_out += len(rows)
@@ -259,11 +259,8 @@ class NodeDemand:
         meeting.counters, meeting.demand, meeting.bars = Counters(), None, {}
         origin = next(n for n, one in enumerate(self.node.inputs) if not (isinstance(one, StreamInput) and one.stream.is_table))
         one = self.node.inputs[origin]
-        ids = np.arange(one.store.first, one.store.end)
-        held = one.expand(ids)
-        alive = np.logical_and.reduce([rows >= self.node.bases[r].store.first for r, rows in held.items()])
-        ids = ids[alive]
-        rows = Combinations({r: rows[alive] for r, rows in held.items()}, ids, ids, one.deaths(ids), one.words(ids))
+        ids = alive_ids(one, self.node.bases)
+        rows = Combinations(one.expand(ids), ids, ids, one.deaths(ids), one.words(ids))
         found = meeting.gather(origin, rows, moment.low, rows_seen)
         self._charge(meeting.counters, 0)
         return found
@@ -273,11 +270,11 @@ class NodeDemand:
             self.kept.add(rows)
             parts.append(rows)
 
-    def _unknown_of(self, found: list[Combinations]) -> Combinations:
+    def _joined(self, found: list[Combinations]) -> Combinations:
         if not found:
             none = np.empty(0, np.int64)
             return Combinations(dict.fromkeys(self.kept.references, none), none, none, none, None)
-        return self._unknown(concatenate(found))
+        return concatenate(found)
 
     def _unknown(self, rows: Combinations) -> Combinations:
         """Each combination once, without those that the store holds."""
@@ -308,24 +305,46 @@ class NodeDemand:
 
     # -- whether to listen
 
-    def _sample(self, new: list[Combinations | None], rows_seen: RowsSeen) -> None:
-        """See of a few new rows how much of what they would make is demanded."""
-        node = self.node
+    def _sample(self, new: list[Combinations | None], moment: Moment, rows_seen: RowsSeen) -> bool:
+        """See of a few new rows what would be made of them and who would want it; whether the store now lacks something."""
+        node, before = self.node, (self.edge.listens, self.used)
         mine, node.counters, node.demand = node.counters, Counters(), None
         few = [None if rows is None else rows.take(_spread(len(rows), _SAMPLE)) for rows in new]
         pieces = list(node.produce(few, rows_seen, True))
         node.counters = mine
         if not pieces:
-            return
+            return False
         made = concatenate(pieces)
+        share = sum(len(rows) for rows in new if rows is not None) / sum(len(rows) for rows in few if rows is not None)
+        expected = len(made) * share
         made = made.take(_spread(len(made), 8 * _SAMPLE))
-        wanted = np.ones(len(made), np.bool_)
-        if self._nothing_opposite():
-            wanted[:] = False
-        else:
-            for condition in self.conditions:
-                wanted &= condition.sampled(made.ids)
-        self.edge.sampled(len(made), len(made) - int(np.count_nonzero(wanted)))
+        refusals = np.stack([~c.sampled(made.ids) for c in self.conditions]) if self.conditions else np.zeros((0, len(made)), np.bool_)
+        chosen = self.edge.weigh(expected, refusals, [self._waking_cost(c, moment) for c in self.conditions], self._nothing_unlinked())
+        if chosen is None:
+            return False
+        self.used = [self.conditions[number] for number in chosen]
+        looser = before[0] and (not self.edge.listens or not set(before[1]) <= set(self.used))
+        return looser and bool(self.edge.suspensions or self.edge.marks)
+
+    def _waking_cost(self, condition: Condition, moment: Moment) -> float:
+        """How many rows the new rows of the asked input would touch, if their keys were new."""
+        start, stop = moment.range_of(condition.opposite)
+        if stop <= start:
+            return 0.0
+        one = self.node.inputs[self._order_from(condition.opposite)[0] - 1]
+        links = [link for link in condition.links if link[0] in one.references]
+        asking = condition.opposite.expand(start + _spread(stop - start, _SAMPLE))
+        words = combined([self.node.bases[there].store.at(key, asking[there]) for _, _, there, key in links])
+        held = alive_components(one, self.node.bases)
+        stored = np.sort(combined([self.node.bases[r].store.at(key, held[r]) for r, key, _, _ in links]))
+        touched = np.searchsorted(stored, words, side="right") - np.searchsorted(stored, words)
+        return float((1.0 + touched.mean()) * (stop - start))
+
+    def _order_from(self, opposite: Input) -> tuple[int, ...]:
+        return self._follow(0, [opposite, *self.node.inputs], self.node.equalities)
+
+    def _nothing_unlinked(self) -> bool:
+        return any(not one.store.live for one in self.unlinked)
 
     def _count_held_back(self) -> None:
         total = 0

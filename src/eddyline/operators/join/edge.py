@@ -3,7 +3,7 @@
 Answer   `listens` says whether the producer holds back what is not demanded. With `auto` that follows what is observed:
          the share of combinations that nobody could use. It takes a clear benefit to start and a clear lack of it to stop.
 
-             listening ──under 20 % refused──► not listening: everything is made, a sample is looked at now and then
+             listening ──under 20 % saved──► not listening: everything is made, a sample is looked at now and then
                        ◄──over 40 % of the sample──
 
 State    Counts, and the pause until the next sample, which doubles while nothing changes.
@@ -17,9 +17,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from eddyline.operators.join.combination import Combinations
-from eddyline.operators.join.mns import Condition
+from eddyline.operators.join.mns import Condition, Flags
 
 _START, _STOP = 0.4, 0.2
+#: To ask whether a combination is demanded, and to touch a row in order to make it later, against making and storing one.
+_CHECK, _WAKE = 0.15, 0.3
 #: Fewer observations than this decide nothing.
 _ENOUGH = 64
 _LONGEST_PAUSE = 64
@@ -66,25 +68,47 @@ class Edge:
 
     # -- the whole edge
 
-    @property
     def wants_sample(self) -> bool:
+        """Asked once in an epoch."""
         self._epoch += 1
         return (not self.listens or not self._decided) and self._epoch >= self._next
 
-    def sampled(self, seen: int, refused: int) -> None:
-        if seen < _ENOUGH:
-            return
-        if refused >= (_START if self._decided else _STOP) * seen:
-            self.switches += not self.listens
-            self.listens, self._pause = True, 1
-        else:
-            if not self._decided:
-                self.switches += 1
-                self.listens = False
-            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
-            self._next = self._epoch + self._pause
+    def weigh(self, expected: float, refusals: Flags, waking: list[float], empty: bool) -> list[int] | None:
+        """Whether to listen, and to which conditions.
+
+        Args:
+            expected: combinations that this epoch would make.
+            refusals: per condition and sampled combination, whether it refuses it.
+            waking: per condition, what it costs in an epoch to make later what was held back.
+            empty: an input that all combinations must meet has no rows: nothing is demanded.
+
+        Returns:
+            The numbers of the conditions to ask, or None while too little has been seen.
+        """
+        if refusals.shape[1] < _ENOUGH:
+            return None
+        left = np.ones(refusals.shape[1], np.bool_)
+        chosen: list[int] = []
+        saved = float(expected) if empty else 0.0
+        while True:
+            gains = [
+                expected * (float((r & left).mean()) - _CHECK * float(left.mean())) - _WAKE * waking[n] if n not in chosen else 0.0
+                for n, r in enumerate(refusals)
+            ]
+            if not gains or max(gains) <= 0.0:
+                break
+            best = gains.index(max(gains))
+            saved += gains[best]
+            chosen.append(best)
+            left &= ~refusals[best]
+        listens = saved >= (_STOP if self.listens else _START) * expected
+        self.switches += listens != self.listens
+        self.listens = listens
+        self._pause = 1 if listens else min(2 * self._pause, _LONGEST_PAUSE)
+        self._next = self._epoch + self._pause
         self._decided = True
         self._mark()
+        return chosen if listens else []
 
     def gives_up(self) -> bool:
         """Whether too little has been held back lately; the caller then makes what is missing."""

@@ -42,6 +42,18 @@ def links_between(equalities: Sequence[Equality], own: Sequence[int], opposite: 
     return tuple(side for e in equalities if (side := e.sides(here, there)) is not None)
 
 
+def alive_ids(one: Input, bases: Mapping[int, StreamInput]) -> Ints:
+    """Ids of all rows whose components can still be looked up: nobody will meet the others."""
+    ids = np.arange(one.store.first, one.store.end)
+    if isinstance(one, NodeInput):
+        ids = ids[np.logical_and.reduce([rows >= bases[r].store.first for r, rows in one.expand(ids).items()])]
+    return ids
+
+
+def alive_components(one: Input, bases: Mapping[int, StreamInput]) -> dict[int, Ints]:
+    return one.expand(alive_ids(one, bases))
+
+
 class Condition:
     """Some row of `opposite` agrees with a combination on all `links`."""
 
@@ -121,14 +133,7 @@ class Condition:
         store = self.opposite.store
         if self.mark is not None:
             return np.asarray(store.mark(self.mark))
-        ids = np.arange(store.first, store.end)
-        held = self.opposite.expand(ids)
-        if isinstance(self.opposite, NodeInput):
-            # Components that their own stores have forgotten can no longer be looked up, and nobody will meet them.
-            alive = np.ones(len(ids), np.bool_)
-            for reference, rows in held.items():
-                alive &= rows >= self.bases[reference].store.first
-            held = {reference: rows[alive] for reference, rows in held.items()}
+        held = alive_components(self.opposite, self.bases)
         return combined([self.bases[there].store.at(key, held[there]) for _, _, there, key in self.links])
 
     def _refresh(self) -> None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from time import perf_counter
 
 import numpy as np
@@ -81,6 +82,7 @@ class SharedSchedule:
 
     def __init__(self, group: JoinGroup, levels: tuple[Level, ...], name: str) -> None:
         assert isinstance(group.root, JoinNode)
+        self.group = group
         self.node = group.root
         self.inputs = [one for one in self.node.inputs if isinstance(one, StreamInput)]
         self.levels = levels
@@ -178,7 +180,7 @@ def shared_schedule(group: JoinGroup, name: str) -> SharedSchedule | None:
             return None
         sides.append({slot: _size(m.window) for slot, m in members.items()})
     chain = sorted({(sides[0][slot], sides[1][slot]) for slot in sides[0]})
-    if len(chain) < 2 or any(a[1] > b[1] for a, b in zip(chain, chain[1:], strict=False)):
+    if len(chain) < 2 or any(a[1] > b[1] for a, b in pairwise(chain)):
         return None
     # Too many windows are put together from the largest down, each level about as full as the others.
     groups = np.array_split(np.arange(len(chain)), min(len(chain), MOST_LEVELS))

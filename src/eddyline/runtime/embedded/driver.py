@@ -41,13 +41,13 @@ class EmbeddedDriver:
     ) -> None:
         self.pipeline = pipeline
         self.pipeline.bundles = True
-        self.pipeline.on_release = delivery.release
+        self.pipeline.handout.on_release = delivery.release
         self.streams = dict(streams)
         self.readers = {name: StreamReader(streams[name], source) for name, source in sources.items()}
         self.delivery = delivery
         self.settings = settings
         self.clock = clock or WallClock()
-        self.pipeline.measure(Responses(self.clock))
+        self.pipeline.handout.measure(Responses(self.clock))
         self.checkpoint = checkpoint
         self.epoch = 0
         self.epoch_seconds: list[float] = []

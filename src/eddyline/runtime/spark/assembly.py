@@ -30,13 +30,14 @@ class Assembled:
     control: list[dict[str, Any]] = field(default_factory=list)
 
 
-def assemble(layout: Layout, packets: Iterable[Any], bounds: Mapping[str, int | None]) -> Assembled:
+def assemble(layout: Layout, packets: Iterable[Any], bounds: Mapping[str, int | None], idle: frozenset[str] = frozenset()) -> Assembled:
     """The epoch of one shard.
 
     Args:
         layout: The job's layout.
         packets: Rows of the packet schema.
         bounds: stream -> the event time below which a row is late in this epoch.
+        idle: The streams that were silent in the last epoch; they are until they speak.
     """
     by_stream: dict[int, list[Any]] = {}
     for packet in packets:
@@ -49,11 +50,11 @@ def assemble(layout: Layout, packets: Iterable[Any], bounds: Mapping[str, int | 
         pieces.sort(key=lambda p: p.place)
         arrivals[name] = _arrival(layout, name, pieces, bounds.get(name))
         rows_in[name] = sum(p.rows for p in pieces)
-    idle: frozenset[str] = frozenset()
     closing = False
     for record in control:
         idle = frozenset(record.get("idle", idle))
         closing = closing or bool(record.get("closing"))
+    idle -= {name for name, rows in rows_in.items() if rows}
     return Assembled(Epoch(arrivals, idle=idle, closing=closing), rows_in, control)
 
 

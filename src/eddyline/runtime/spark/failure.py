@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from eddyline import errors
+import eddyline.errors as errors
 from eddyline.runtime.spark.session import log_path
 
 _MARK = "eddyline-error:"

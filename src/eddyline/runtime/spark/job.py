@@ -31,7 +31,10 @@ from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.plan.shares import route_all
+from eddyline.runtime.spark.control import write_control
 from eddyline.runtime.spark.failure import readable
+from eddyline.runtime.spark.frames import packed_frame
+from eddyline.runtime.spark.idle import IdleWatch
 from eddyline.runtime.spark.layout import Layout, PackedLayout, with_absolute_paths
 from eddyline.runtime.spark.ledger import Ledger
 from eddyline.runtime.spark.packet import PARCEL, spark_schema
@@ -83,7 +86,7 @@ class SparkJob:
         layout: Layout,
         *,
         out: str | None = None,
-        frames: Sequence[DataFrame] = (),
+        frames: Mapping[str, DataFrame] | None = None,
         told: Callable[[Delivered, Progress], None] | None = None,
     ):
         """
@@ -91,15 +94,16 @@ class SparkJob:
             spark: The session.
             layout: What all tasks know.
             out: Folder for results and dead letters.
-            frames: Packed streaming DataFrames of streams that are not files.
+            frames: stream -> its streaming DataFrame, for streams that are not files.
             told: Hears of every micro-batch.
         """
         self.spark = spark
         self.layout = layout
-        self.frames = frames
+        self.frames = dict(frames or {})
         self.told = told
         self.progress = Progress()
         self.delivery = Delivery({s.name: s for s in layout.streams}, layout.staging, out, self._delivered)
+        self.idle = IdleWatch(layout.streams, layout.checkpoint)
         self.query: StreamingQuery | None = None
         self.events: list[dict[str, Any]] = []
 
@@ -114,24 +118,24 @@ class SparkJob:
 
     def run(self) -> Progress:
         """Read what is there, end the streams, return when everything is written."""
-        self.query = query = self._start(once=True)
-        try:
-            query.awaitTermination()
-        except Exception as problem:
-            raise readable(problem) from None
-        finally:
-            self._note_events(query)
+        self._run_once()
+        if self.frames:
+            # Only Spark knows when they have nothing more, and it has just said so.
+            write_control(self.layout.checkpoint, {"closing": True})
+            self._run_once()
         self.delivery.close()
         return self.progress
 
     def start(self) -> None:
         """Follow the sources until `stop`."""
         self.query = self._start(once=False)
+        self.idle.start()
 
     def stop(self, patience: float = 60.0) -> Progress:
         """End after the batch that is running, if any; the checkpoint then continues exactly there."""
         query = self.query
         assert query is not None
+        self.idle.stop()
         limit = time.monotonic() + patience
         while query.isActive and query.status["isTriggerActive"] and query.status["isDataAvailable"] and time.monotonic() < limit:
             time.sleep(0.02)
@@ -147,6 +151,15 @@ class SparkJob:
         """Seconds per stage and micro-batch, as Spark measured them."""
         return stage_seconds(self.events)
 
+    def _run_once(self) -> None:
+        self.query = query = self._start(once=True)
+        try:
+            query.awaitTermination()
+        except Exception as problem:
+            raise readable(problem) from None
+        finally:
+            self._note_events(query)
+
     def _start(self, once: bool) -> StreamingQuery:
         prepare_session(self.spark, self.layout.shards)
         self.spark.dataSource.register(PacketSource)
@@ -159,8 +172,8 @@ class SparkJob:
             .option("once", "true" if once else "false")
             .load()
         )
-        for frame in self.frames:
-            source = source.unionByName(frame)
+        for name, frame in self.frames.items():
+            source = source.unionByName(packed_frame(frame, name, packed))
         with warnings.catch_warnings():
             # PySpark warns of newer versions of pandas, which nothing here touches.
             warnings.simplefilter("ignore", FutureWarning)
@@ -170,8 +183,10 @@ class SparkJob:
 
     def _delivered(self, delivered: Delivered) -> None:
         self.progress.take(delivered)
+        for note in delivered.notes.values():
+            self.idle.heard([name for name, rows in note["rows_in"].items() if rows])
         if self.told is not None:
             self.told(delivered, self.progress)
 
     def _note_events(self, query: StreamingQuery) -> None:
-        self.events = [json.loads(event.json) if hasattr(event, "json") else event for event in query.recentProgress]
+        self.events += [json.loads(event.json) if hasattr(event, "json") else event for event in query.recentProgress]

@@ -72,14 +72,14 @@ class ShardProcessor(StatefulProcessor):
     def _epoch(self, layout: Layout, shard: int, packets: list[Any]) -> Iterator[Row]:
         clock = [time.perf_counter()]
         spool = Spool(os.path.join(layout.spool, str(shard)))
-        token, stamps, header = self._read_header()
+        token, stamps, idle, header = self._read_header()
         pipeline, came_from = self._pipeline(layout, shard, token, stamps, header, spool)
         clock.append(time.perf_counter())
-        assembled = assemble(layout, packets, pipeline.bounds())
+        assembled = assemble(layout, packets, pipeline.bounds(), idle)
         clock.append(time.perf_counter())
         outcome = pipeline.step(assembled.epoch)
         clock.append(time.perf_counter())
-        written = self._persist(layout, shard, pipeline, stamps, spool)
+        written = self._persist(layout, shard, pipeline, stamps, assembled.epoch.idle, spool)
         clock.append(time.perf_counter())
         told = {
             "came_from": came_from,
@@ -97,17 +97,18 @@ class ShardProcessor(StatefulProcessor):
         yield from parcels(layout, shard, batch_id(), outcome, silent)
         yield note(shard, told)
 
-    def _read_header(self) -> tuple[str, dict[str, Stamp], dict[str, Any] | None]:
+    def _read_header(self) -> tuple[str, dict[str, Stamp], frozenset[str], dict[str, Any] | None]:
         found = self.header.get()
         if found is None:
-            return "", {}, None
+            return "", {}, frozenset(), None
         body = json.loads(found[1])
         if body["format"] != FORMAT:
             raise CheckpointProblem(
                 f"the checkpoint has state of form {body['format']}; this version reads form {FORMAT}",
                 hint="run the version that wrote it, or begin with a new checkpoint",
             )
-        return found[0], {name: Stamp(*of) for name, of in body["segments"].items()}, body["pipeline"]
+        stamps = {name: Stamp(*of) for name, of in body["segments"].items()}
+        return found[0], stamps, frozenset(body["idle"]), body["pipeline"]
 
     def _pipeline(
         self, layout: Layout, shard: int, token: str, stamps: dict[str, Stamp], header: dict[str, Any] | None, spool: Spool
@@ -137,7 +138,7 @@ class ShardProcessor(StatefulProcessor):
         pipeline = layout.open_engine(header, load)
         return pipeline, "nothing" if header is None else "state" if from_state else "spool"
 
-    def _persist(self, layout: Layout, shard: int, pipeline: Engine, old: dict[str, Stamp], spool: Spool) -> int:
+    def _persist(self, layout: Layout, shard: int, pipeline: Engine, old: dict[str, Stamp], idle: frozenset[str], spool: Spool) -> int:
         """Write what is new, remove what is gone, and only then let the pipeline be found again."""
         token = uuid.uuid4().hex
         snapshot = pipeline.snapshot()
@@ -157,6 +158,7 @@ class ShardProcessor(StatefulProcessor):
         body = {
             "format": FORMAT,
             "segments": {name: [s.token, s.size, s.checksum] for name, s in stamps.items()},
+            "idle": sorted(idle),
             "pipeline": snapshot.header,
         }
         self.header.update((token, json.dumps(body)))

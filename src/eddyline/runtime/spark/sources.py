@@ -154,7 +154,9 @@ class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         out = {name: self.once and files[name] == len(log.files) for name, log in self.logs.items()}
         still_open = {name: not out[name] and (start["open"][name] or fresh[name]) for name in files}
         done = start["done"] and not any(fresh.values())
-        ends = self.once and not done and bool(files) and not any(still_open.values())
+        # Streams that are not files end when Spark says so: then a control record closes the run.
+        all_files = len(files) == len(self.packed.open().streams)
+        ends = self.once and not done and all_files and not any(still_open.values())
         return {
             "files": files,
             "open": still_open,

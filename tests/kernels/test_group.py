@@ -1,0 +1,157 @@
+"""Kernels of groups, sums and heaps against plain Python."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from fractions import Fraction
+from itertools import pairwise
+from random import Random
+
+import numpy as np
+import pytest
+
+from eddyline.kernels import group, heaps, sums
+from eddyline.kernels.hashing import hash_strings
+
+ALL = np.empty(0, np.bool_)
+NO_TEXTS = (np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.uint8))
+
+
+def table(capacity: int, width: int) -> tuple[np.ndarray, ...]:
+    heads, following = np.full(8, -1, np.int64), np.full(capacity, -1, np.int64)
+    return heads, following, np.zeros((capacity, width), np.int64), np.arange(capacity - 1, -1, -1), np.array([capacity])
+
+
+def test_codes_of_rows_come_and_go_as_in_a_dict() -> None:
+    rng = Random(1)
+    heads, following, keys, free, free_count = table(64, 2)
+    known: dict[tuple[int, int], int] = {}
+    for _ in range(300):
+        rows = np.array([(rng.randrange(5), rng.randrange(8)) for _ in range(rng.randrange(1, 12))], np.int64)
+        codes = np.empty(len(rows), np.int64)
+        assert group.find_or_add(heads, following, keys, free, free_count, rows, 0, codes) == len(rows)
+        for row, code in zip(map(tuple, rows.tolist()), codes.tolist(), strict=True):
+            assert known.setdefault(row, code) == code
+        assert len(set(known.values())) == len(known) == 64 - free_count[0]
+        gone = rng.sample(sorted(known), rng.randrange(len(known) + 1))
+        group.remove(heads, following, keys, free, free_count, np.array([known.pop(row) for row in gone], np.int64))
+        asked = np.array([(a, b) for a in range(5) for b in range(8)], np.int64)
+        assert group.find(heads, following, keys, asked).tolist() == [known.get((a, b), -1) for a, b in asked.tolist()]
+
+
+def test_a_full_dictionary_says_how_far_it_came() -> None:
+    heads, following, keys, free, free_count = table(2, 1)
+    codes = np.full(4, -1, np.int64)
+    rows = np.array([[7], [8], [7], [9]], np.int64)
+    assert group.find_or_add(heads, following, keys, free, free_count, rows, 0, codes) == 3
+    assert codes.tolist() == [0, 1, 0, -1]
+
+
+def test_equal_bytes_have_one_id() -> None:
+    texts = [b"", b"a", b"ab", b"a", b"", b"longer than eight bytes", b"ab", b"longer than eight bytez"]
+    offsets = np.cumsum([0, *map(len, texts)])
+    data = np.frombuffer(b"".join(texts), np.uint8)
+    heads, following, _, free, free_count = table(16, 1)
+    hashes, begins, sizes = (np.zeros(16, np.int64) for _ in range(3))
+    arena, used = np.zeros(64, np.uint8), np.zeros(1, np.int64)
+    ids = np.zeros(len(texts), np.int64)
+    words = hash_strings(offsets, data)
+    done = group.intern(
+        heads, following, hashes, begins, sizes, arena, used, free, free_count, words, offsets, data, ALL, 0, ids
+    )  # fmt: skip
+    assert done == len(texts)
+    assert [texts.index(t) for t in texts] == [ids.tolist().index(i) for i in ids.tolist()]
+    packed_offsets, packed = group.gather_bytes(begins, sizes, arena, ids)
+    assert [bytes(packed[a:b]) for a, b in pairwise(packed_offsets)] == texts
+
+
+@pytest.mark.parametrize("largest", [False, True])
+def test_heaps_know_the_extreme_whatever_leaves(largest: bool) -> None:
+    rng = Random(2 + largest)
+    roots, words, links = np.full(3, -1, np.int64), np.zeros(200, np.int64), np.zeros((200, 3), np.int32)
+    live: dict[int, tuple[int, int]] = {}
+    for _ in range(400):
+        free = [s for s in range(200) if s not in live]
+        slots = np.array(rng.sample(free, min(len(free), rng.randrange(9))), np.int64)
+        codes = np.array([rng.randrange(3) for _ in slots], np.int64)
+        words[slots] = [rng.randrange(-20, 20) for _ in slots]
+        live.update({s: (c, int(words[s])) for s, c in zip(slots.tolist(), codes.tolist(), strict=True)})
+        heaps.insert(roots, codes, slots, words, links, ALL, largest, False, *NO_TEXTS)
+        gone = np.array(rng.sample(sorted(live), rng.randrange(min(len(live), 9) + 1)), np.int64)
+        heaps.remove(roots, np.array([live[s][0] for s in gone.tolist()], np.int64), gone, words, links, ALL, largest, False, *NO_TEXTS)
+        for s in gone.tolist():
+            del live[s]
+        for code in range(3):
+            values = [v for c, v in live.values() if c == code]
+            assert (int(words[roots[code]]) if roots[code] >= 0 else None) == ((max if largest else min)(values) if values else None)
+
+
+def test_float_sums_are_exact_under_retraction() -> None:
+    rng = Random(4)
+    state, squares, tallies = np.zeros((1, 5)), np.zeros((1, 5)), np.zeros((1, 4), np.int64)
+    live: list[float] = []
+    zero = np.zeros(1, np.int64)
+    for _ in range(3000):
+        if live and rng.random() < 0.5:
+            value, sign = live.pop(rng.randrange(len(live))), -1
+        else:
+            value, sign = rng.uniform(-1, 1) * 10.0 ** rng.randint(-8, 9), 1
+            live.append(value)
+        sums.add_floats(zero, np.array([value]), ALL, sign, state, squares, tallies)
+        assert sums.read_sums(zero, state, tallies, False)[0] == pytest.approx(math.fsum(live), rel=1e-15, abs=0.0)
+        assert sum(map(Fraction, state[0, :3].tolist())) == sum(map(Fraction, live))
+        if len(live) > 1:
+            assert sums.read_deviations(zero, state, squares, tallies)[0] == pytest.approx(statistics.stdev(live), rel=1e-9)
+
+
+def test_deviation_of_close_values_far_from_zero() -> None:
+    values = np.array([1e9 + x * 1e-3 for x in range(50)])
+    state, squares, tallies = np.zeros((1, 5)), np.zeros((1, 5)), np.zeros((1, 4), np.int64)
+    sums.add_floats(np.zeros(50, np.int64), values, ALL, 1, state, squares, tallies)
+    found = sums.read_deviations(np.zeros(1, np.int64), state, squares, tallies)[0]
+    assert found == pytest.approx(statistics.stdev(map(Fraction, values.tolist())), rel=1e-6)
+
+
+def test_nan_and_infinities_leave_no_trace() -> None:
+    state, squares, tallies = np.zeros((1, 5)), np.zeros((0, 5)), np.zeros((1, 4), np.int64)
+    zero = np.zeros(1, np.int64)
+
+    def change(value: float, sign: int) -> float:
+        sums.add_floats(zero, np.array([value]), ALL, sign, state, squares, tallies)
+        return float(sums.read_sums(zero, state, tallies, False)[0])
+
+    assert change(1.5, 1) == 1.5
+    assert change(math.inf, 1) == math.inf
+    assert math.isnan(change(-math.inf, 1))
+    assert change(math.inf, -1) == -math.inf
+    assert math.isnan(change(math.nan, 1))
+    assert change(-math.inf, -1) != 0.0
+    assert change(math.nan, -1) == 1.5
+
+
+def test_a_sum_that_lost_its_digits_is_doubtful() -> None:
+    state, squares, tallies = np.zeros((1, 5)), np.zeros((0, 5)), np.zeros((1, 4), np.int64)
+    zero = np.zeros(1, np.int64)
+    for value, sign in ((1e-300, 1), (1e300, 1), (1.0, 1), (1e150, 1)):
+        sums.add_floats(zero, np.array([value]), ALL, sign, state, squares, tallies)
+    assert not sums.doubtful(zero, state)[0]
+    for value in (1e300, 1e150, 1.0):
+        sums.add_floats(zero, np.array([value]), ALL, -1, state, squares, tallies)
+    assert sums.doubtful(zero, state)[0]
+
+
+def test_whole_sums_go_beyond_64_bits_and_back() -> None:
+    rng = Random(5)
+    state, tallies = np.zeros((1, 2), np.int64), np.zeros(1, np.int64)
+    live: list[int] = []
+    for _ in range(500):
+        if live and rng.random() < 0.4:
+            value, sign = live.pop(), -1
+        else:
+            value, sign = rng.choice((2**63 - 1, -(2**63), rng.randrange(-100, 100))), 1
+            live.append(value)
+        words = np.array([value], np.int64)
+        sums.add_whole(np.zeros(1, np.int64), words, words >> 63, ALL, sign, state, tallies)
+        assert int(state[0, 1]) * 2**64 + int(np.uint64(state[0, 0])) == sum(live)
+        assert tallies[0] == len(live)

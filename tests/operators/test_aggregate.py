@@ -1,0 +1,269 @@
+"""Aggregates by worked examples, and the parts that they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from eddyline import Session
+from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, DataType, decimal
+from eddyline.operators.aggregate.accumulators import Distinct, FloatSums
+from eddyline.operators.aggregate.buckets import end_of
+from eddyline.operators.aggregate.expiry import ExpiryQueue
+from eddyline.operators.aggregate.groups import Dictionary, Touched
+from eddyline.operators.aggregate.words import Words
+from eddyline.operators.evaluate import Issues
+
+BEGIN = datetime(2024, 1, 1)
+SECOND = 1_000_000
+
+Row = tuple[object, ...]
+
+
+def run(query: str, columns: str, epochs: Sequence[Sequence[Row]], close: bool = True) -> list[Row]:
+    """The changelog of a query over stream s; a row is (seconds, values …). `_ts` comes last, in seconds."""
+    with Session() as session:
+        session.execute(f"CREATE STREAM s (ts TIMESTAMP, {columns}) WITH (time = 'ts')")
+        session.execute(f"CREATE QUERY q AS {query}")
+        for epoch in epochs:
+            names = ["ts", *(c.split()[0] for c in columns.split(", "))]
+            session.push("s", [dict(zip(names, (BEGIN + timedelta(seconds=row[0]), *row[1:]), strict=True)) for row in epoch])  # type: ignore[arg-type]
+            session.step()
+        if close:
+            session.run(once=True)
+        rows = [row for batch in session.queries["q"].results() for row in batch.to_pylist()]
+        return [(*(v for n, v in row.items() if n != "_ts"), (row["_ts"] - BEGIN).total_seconds()) for row in rows]
+
+
+def rounded(rows: list[Row]) -> list[Row]:
+    """Instants of the epochs' ends lie one microsecond before the frontier: here the frontier itself is shown."""
+    return [(*row[:-1], round(row[-1] + 1e-6, 3)) for row in rows]  # type: ignore[operator]
+
+
+def test_groups_come_change_and_go() -> None:
+    epochs: list[list[Row]] = [[(0, "a", 1), (0, "b", 5)], [(1, "a", 2)], [(2.5, "c", 7)], [(9, "c", 1)]]
+    found = rounded(run("SELECT k, COUNT(*) AS n, SUM(x) AS t FROM s [RANGE 2 SECONDS] GROUP BY k", "k STRING, x INT", epochs))
+    assert sorted(found[:2]) == [("a", 1, 1, "+", 1.0), ("b", 1, 5, "+", 1.0)]
+    # Before 2.5 s the second row of a has come, and the rows of 0 s have left.
+    assert sorted(found[2:4]) == [("a", 1, 2, "+", 2.5), ("b", None, None, "-", 2.5)]
+    # The row of 2.5 s has come and left in between; the last instant is that of the newest row.
+    assert found[4:] == [("a", None, None, "-", 9.0), ("c", 1, 1, "+", 9.0)]
+
+
+def test_without_group_by_there_is_always_one_group() -> None:
+    found = run("SELECT COUNT(*) AS n, SUM(x) AS t, MAX(x) AS m FROM s [RANGE 1 SECOND] WHERE x > 0", "x INT",
+                [[(0, -1)], [(1, -1)], [(2, 4)], [(3, -1)], [(9, -1)], [(10, 5)]])  # fmt: skip
+    assert rounded(found) == [
+        (0, None, None, "+", 0.0),
+        (1, 4, 4, "+", 3.0),
+        (0, None, None, "+", 9.0),
+        (1, 5, 5, "+", 10.0),
+    ]  # fmt: skip
+
+
+def test_having_makes_groups_come_and_go() -> None:
+    epochs: list[list[Row]] = [[(0, 1, 5)], [(1, 1, 6), (2, 1, 7)], [(4.5, 2, 1)], [(9, 2, 1)]]
+    found = run("SELECT k, SUM(x) AS t FROM s [RANGE 3 SECONDS] GROUP BY k HAVING COUNT(*) > 1", "k INT, x INT", epochs)
+    assert rounded(found) == [(1, 11, "+", 2.0), (1, None, "-", 4.5)]
+
+
+def test_an_output_that_does_not_change_is_not_emitted_again() -> None:
+    found = run("SELECT k, SUM(x) > 10 AS large FROM s [UNBOUNDED] GROUP BY k", "k INT, x INT",
+                [[(0, 1, 5)], [(1, 1, 3)], [(2, 1, 7)], [(3, 1, 7)]])  # fmt: skip
+    assert [row[:3] for row in found] == [(1, False, "+"), (1, True, "+")]
+
+
+def test_rows_window() -> None:
+    found = run("SELECT SUM(x) AS t FROM s [ROWS 2]", "x INT", [[(0, 1)], [(1, 10)], [(2, 100)], [(3, 1000)]])
+    assert [row[0] for row in found] == [None, 1, 11, 110, 1100]
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 40])
+def test_every_does_not_depend_on_epochs(size: int) -> None:
+    rng = Random(6)
+    rows: list[Row] = [(i * 0.7, rng.choice("abc"), rng.randrange(9)) for i in range(40)]
+    aggregates = "COUNT(*) AS n, MIN(x) AS low, MAX(x) AS high, COUNT(DISTINCT x) AS d"
+    for window in ("RANGE 4 SECONDS", "ROWS 5", "UNBOUNDED"):
+        query = f"SELECT k, {aggregates} FROM s [{window}] GROUP BY k EMIT EVERY 2 SECONDS"
+        whole = run(query, "k STRING, x INT", [rows])
+        parts = run(query, "k STRING, x INT", [rows[i : i + size] for i in range(0, 40, size)])
+        assert sorted(map(repr, parts)) == sorted(map(repr, whole))
+        assert len(whole) > 10
+        assert all(row[-1] % 2 == 0 for row in whole)  # type: ignore[operator]
+
+
+def test_on_close_emits_complete_buckets_once() -> None:
+    found = run("SELECT date_trunc('minute', ts) AS m, k, COUNT(*) AS n, COUNT(DISTINCT x) AS d FROM s [RANGE 1 SECOND] "
+                "GROUP BY date_trunc('minute', ts), k EMIT ON CLOSE", "k STRING, x INT",
+                [[(0, "a", 1), (10, "a", 1), (20, "b", 1)], [(59, "a", 2)], [(60, "a", 1)], [(130, "a", 3)]])  # fmt: skip
+    minute = timedelta(minutes=1)
+    assert sorted(found[:2]) == [(BEGIN, "a", 3, 2, "+", 59.999999), (BEGIN, "b", 1, 1, "+", 59.999999)]
+    assert found[2:] == [(BEGIN + minute, "a", 1, 1, "+", 119.999999)]
+
+
+@pytest.mark.parametrize(
+    ("unit", "begin", "end"),
+    [("second", "2024-01-31T23:59:59", "2024-02-01"), ("week", "2024-02-26", "2024-03-04"), ("month", "2024-02-01", "2024-03-01"),
+     ("quarter", "2023-10-01", "2024-01-01"), ("year", "2024-01-01", "2025-01-01"), ("decade", "2020-01-01", "2030-01-01")],
+)  # fmt: skip
+def test_ends_of_buckets(unit: str, begin: str, end: str) -> None:
+    at = np.array([begin], "M8[us]").view(np.int64)
+    assert end_of(at, unit).view("M8[us]")[0] == np.datetime64(end)
+
+
+def test_distinct_is_group_by_all_columns() -> None:
+    found = run("SELECT DISTINCT k, x FROM s [RANGE 1 SECOND]", "k STRING, x DOUBLE",
+                [[(0, "a", 0.0), (0, "a", -0.0), (0, None, float("nan"))], [(0.5, None, float("nan"))], [(3, "z", None)]])  # fmt: skip
+    assert [(row[0], row[2]) for row in found[:2]] == [("a", "+"), (None, "+")]
+    assert sorted((str(row[0]), row[2]) for row in found[2:]) == [("None", "-"), ("a", "-"), ("z", "+")]
+
+
+def test_texts_and_decimals_leave_their_groups() -> None:
+    words = ("pear", "apple", "beetroot", "elderberry", "fig")
+    epochs: list[list[Row]] = [[(at, word, Decimal(word.count("e")) - Decimal("1.25"))] for at, word in enumerate(words)]
+    aggregates = "MIN(w) AS low, MAX(w) AS high, SUM(d) AS t, MIN(d) AS least"
+    found = run(f"SELECT {aggregates} FROM s [RANGE 2 SECONDS]", "w STRING, d DECIMAL(6,2)", epochs)
+    assert [row[:4] for row in found] == [
+        (None, None, None, None),
+        ("pear", "pear", Decimal("-0.25"), Decimal("-0.25")),
+        ("apple", "pear", Decimal("-0.50"), Decimal("-0.25")),
+        ("apple", "beetroot", Decimal("0.50"), Decimal("-0.25")),
+        ("beetroot", "elderberry", Decimal("2.50"), Decimal("0.75")),
+        ("beetroot", "fig", Decimal("1.25"), Decimal("-1.25")),
+    ]
+
+
+def test_expressions_over_aggregates() -> None:
+    query = "SELECT k + 1 AS k1, SUM(x) / COUNT(*) AS ratio, COUNT(DISTINCT x) AS d, k + 1 AS again FROM s [RANGE 1 SECOND] GROUP BY k + 1"
+    found = run(query, "k INT, x DOUBLE", [[(0, 1, 2.0), (0, 1, 2.0), (0, 1, 5.0)], [(0.5, 1, 7.0)], [(1.2, 3, 0.0)]])
+    assert sorted(row[:5] for row in found) == [(2, 3.0, 2, 2, "+"), (2, 7.0, 1, 2, "+"), (4, 0.0, 1, 4, "+")]
+
+
+def test_a_sum_beyond_bigint_is_null_and_counted() -> None:
+    big = 2**63 - 1
+    with Session() as session:
+        session.execute("CREATE STREAM s (ts TIMESTAMP, x BIGINT) WITH (time = 'ts')")
+        session.execute("CREATE QUERY q AS SELECT SUM(x) AS t FROM s [RANGE 2 SECONDS]")
+        for at, x in ((0, big), (1, 1), (2, 5), (3, 5)):
+            session.push("s", [{"ts": BEGIN + timedelta(seconds=at), "x": x}])
+            session.step()
+        rows = [row for batch in session.queries["q"].results() for row in batch.to_pylist()]
+        assert [row["t"] for row in rows] == [None, big, None, 6]
+        assert session.pipeline.issues.counts["overflow"] == 1
+
+
+def test_codes_and_slots_of_the_dead_are_given_out_again() -> None:
+    with Session() as session:
+        session.execute("CREATE STREAM s (ts TIMESTAMP, k BIGINT, w STRING) WITH (time = 'ts')")
+        session.execute("CREATE QUERY q AS SELECT k, MAX(w) AS m, COUNT(DISTINCT w) AS d FROM s [RANGE 1 SECOND] GROUP BY k")
+        for epoch in range(40):
+            ts = pa.array(np.arange(500) * 2_000 + epoch * SECOND).cast(pa.timestamp("us"))
+            keys = np.arange(500) + 500 * epoch
+            session.push("s", pa.table({"ts": ts, "k": keys, "w": [f"word {k}" for k in keys]}))
+            session.step()
+        aggregation = session.pipeline.queries["q"].aggregation  # type: ignore[union-attr]
+        assert aggregation.capacity <= 2048
+        assert aggregation.contributions.capacity <= 2048
+        aggregation.words._kept = -(10**6)
+        aggregation.sweep([])
+        assert aggregation.words.held <= 1100
+        session.run(once=True)
+        rows = [row for batch in session.queries["q"].results() for row in batch.to_pylist()]
+        assert all(row["m"] == f"word {row['k']}" and row["d"] == 1 for row in rows if row["_op"] == "+")
+        assert sum(row["_op"] == "+" for row in rows) == 20_000
+
+
+# ---- the parts
+
+
+def test_sums_of_distinct_values_follow_first_and_last_occurrence() -> None:
+    kept = Distinct(FloatSums(squares=True), lasting=False)
+    kept.reserve(4)
+    codes = np.array([1, 1, 1, 2], np.int64)
+    values, valid = Words().encode(pa.array([2.0, 2.0, 5.0, None]), DOUBLE)
+
+    def read(function: str) -> list[object]:
+        return list(kept.read(function, np.array([1, 2]), Issues()).to_pylist())
+
+    kept.change(codes, values, valid, 1)
+    assert (read("sum"), read("avg")) == ([7.0, None], [3.5, None])
+    kept.change(codes[:1], values[:1], valid[:1], -1)
+    assert read("sum") == [7.0, None]
+    kept.change(codes[1:2], values[1:2], valid[1:2], -1)
+    assert (read("sum"), read("stddev")) == ([5.0, None], [None, None])
+    assert kept.values.held == 1
+
+
+def test_a_doubtful_sum_is_computed_anew_from_live_rows() -> None:
+    epochs: list[list[Row]] = [[(0, 1e300), (0, 1e150), (1, 1.5), (1, 1e-200)], [(2.5, 0.25)], [(2.6, 0.5)]]
+    found = run("SELECT SUM(x) AS t FROM s [RANGE 2 SECONDS]", "x DOUBLE", epochs)
+    assert [row[0] for row in found] == [1e300, 1.5, 1.75, 2.25]
+
+
+def test_expiry_hands_out_everything_once_and_in_time() -> None:
+    rng = Random(8)
+    queue, held, now = ExpiryQueue(), {}, 0
+    for ticket in range(0, 4000, 8):
+        keys = np.array([now + rng.randrange(500) for _ in range(8)], np.int64)
+        held.update(dict(zip(range(ticket, ticket + 8), keys.tolist(), strict=True)))
+        queue.push(keys, np.arange(ticket, ticket + 8))
+        now += rng.randrange(8)
+        assert queue.next == min(held.values())
+        due = sorted(t for t, key in held.items() if key < now)
+        assert sorted(queue.pop(now).tolist()) == due
+        for t in due:
+            del held[t]
+        assert len(queue) == len(held)
+        assert len(queue.runs) <= 12
+
+
+def test_dictionary_is_the_same_after_a_restart() -> None:
+    one = Dictionary(2)
+    rows = np.array([(i % 700, i % 3) for i in range(2100)], np.int64)
+    codes = one.codes(rows)
+    one.release(np.unique(codes)[::3])
+    other = Dictionary(2)
+    other.restore(one.live(), one.keys[one.live()])
+    assert other.find(rows).tolist() == one.find(rows).tolist()
+    assert other.held == one.held
+    assert len(np.unique(other.codes(rows))) == len(np.unique(codes))
+
+
+def test_touched_codes_are_given_once() -> None:
+    touched = Touched()
+    touched.note(np.array([5, 3, 5]), 10)
+    touched.note(np.array([3, 900]), 1000)
+    assert touched.take().tolist() == [5, 3, 900]
+    assert touched.take().tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (BIGINT, [3, None, -(2**63), 2**63 - 1, 0]),
+        (DOUBLE, [1.5, None, float("-inf"), -2.5, 0.0, float("inf")]),
+        (BOOLEAN, [True, None, False]),
+        (DATE, [datetime(2024, 1, 2).date(), None, datetime(1950, 1, 2).date()]),
+        (STRING, ["b", None, "", "a", "ab", "longer than eight bytes", "ä"]),
+        (decimal(20, 3), [Decimal("1.5"), None, Decimal("-1.501"), Decimal("0"), Decimal("12345678901234567.891")]),
+    ],
+)
+def test_words_and_back(kind: DataType, values: list[object]) -> None:
+    words = Words()
+    array = pa.array(values, kind.arrow)
+    codes, valid = words.encode(array, kind)
+    assert words.decode(codes, valid, kind).to_pylist() == array.to_pylist()
+    there = [(v, int(c)) for v, c in zip(values, codes, strict=True) if v is not None]
+    if kind not in (STRING, decimal(20, 3)):
+        assert sorted(there, key=lambda p: p[0]) == sorted(there, key=lambda p: p[1])  # type: ignore[arg-type, return-value]
+    ids, offsets, data = words.saved()
+    other = Words()
+    other.restore(ids, offsets, data)
+    assert other.decode(codes, valid, kind).to_pylist() == array.to_pylist()
+    assert other.encode(array, kind)[0].tolist() == codes.tolist()

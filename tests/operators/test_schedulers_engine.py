@@ -1,0 +1,168 @@
+"""Every scheduler gives each query the rows of the plain path, in the same order, only sooner."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eddyline import Session
+from eddyline.operators.join import release
+from eddyline.runtime.response import VirtualClock
+
+STREAMS = """
+CREATE STREAM a (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (time = 'ts', sequence = 'v');
+CREATE STREAM b (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (time = 'ts', sequence = 'v');
+"""
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Schedules for steps of a few rows too."""
+    _make_small(monkeypatch)
+
+
+def _make_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(release, "LEAST_ROWS", 1)
+    monkeypatch.setattr(release, "_LEAST_BATCH", 2)
+
+
+def drawn(seed: int, rows: int, keys: int) -> list[tuple[str, dict[str, int]]]:
+    random_ = random.Random(seed)
+    now, out = 0, []
+    for number in range(rows):
+        now += random_.choice([0, 0, 200_000, 1_000_000])
+        out.append((random_.choice("ab"), {"k": random_.randrange(keys), "v": number, "ts": now}))
+    return out
+
+
+def answered(
+    queries: dict[str, str], rows: list[tuple[str, dict[str, int]]], epoch: int, scheduler: str, **options: str | int
+) -> tuple[dict[str, list[dict[str, object]]], Session]:
+    with Session(clock=VirtualClock(per_probe=1e-6)) as session:
+        session.execute(STREAMS)
+        session.set("scheduler", scheduler)
+        for option, value in options.items():
+            session.set(option, value)
+        for name, sql in queries.items():
+            session.query(name, sql)
+        for begin in range(0, len(rows), epoch):
+            for stream in "ab":
+                mine = [row for of, row in rows[begin : begin + epoch] if of == stream]
+                if mine:
+                    session.push(stream, mine)
+            session.step()
+        session.run(once=True)
+        return {name: session.queries[name].table().to_pylist() for name in queries}, session
+
+
+def window(kind: str, size: int) -> str:
+    return f"[ROWS {size}]" if kind == "rows" else f"[RANGE {size} SECONDS]" if size < 50 else "[UNBOUNDED]"
+
+
+@st.composite
+def shared_queries(draw: st.DrawFn) -> dict[str, str]:
+    kinds = draw(st.sampled_from(["range", "rows"])), draw(st.sampled_from(["range", "rows"]))
+    second = draw(st.sampled_from(["b", "a"]))
+    found = {}
+    for number in range(draw(st.integers(2, 5))):
+        sizes = sorted(draw(st.lists(st.sampled_from([1, 2, 5, 9, 20, 60]), min_size=2, max_size=2)))
+        sizes = sizes if draw(st.booleans()) else [sizes[0], sizes[0]]
+        where = draw(st.sampled_from(["", " AND x.v % 3 <> 1", " AND y.v > 20"]))
+        found[f"q{number}"] = (
+            f"SELECT x.v AS xv, y.v AS yv FROM a {window(kinds[0], sizes[0])} x, {second} {window(kinds[1], sizes[1])} y WHERE x.k = y.k{where}"
+        )
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(shared_queries(), st.integers(0, 1000), st.sampled_from([3, 17, 60, 200]), st.sampled_from(["hash", "loop"]))
+def test_answers_and_their_order_do_not_depend_on_the_scheduler(queries: dict[str, str], seed: int, epoch: int, probe: str) -> None:
+    rows = drawn(seed, 120, 4)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(release, "LEAST_ROWS", 1 << 40)
+        plain, _ = answered(queries, rows, epoch, "mqt", probe=probe)
+        _make_small(patch)
+        for scheduler in ("lwo", "swf", "mqt"):
+            found, _ = answered(queries, rows, epoch, scheduler, probe=probe)
+            assert found == plain
+
+
+SEVEN = {
+    f"w{size}": f"SELECT x.v AS xv, y.v AS yv FROM a [RANGE {size} SECONDS] x, b [RANGE {size} SECONDS] y WHERE x.k = y.k"
+    for size in (1, 5, 15, 60)
+}
+
+
+def test_windows_out_of_step_are_worked_off_as_a_whole(small: None) -> None:
+    queries = {
+        "one": "SELECT x.v AS xv FROM a [RANGE 1 SECONDS] x, b [RANGE 9 SECONDS] y WHERE x.k = y.k",
+        "two": "SELECT x.v AS xv FROM a [RANGE 9 SECONDS] x, b [RANGE 1 SECONDS] y WHERE x.k = y.k",
+    }
+    found, session = answered(queries, drawn(1, 100, 3), 50, "mqt")
+    assert all(schedule is None for schedule in session.pipeline.handout._schedules.values())
+    assert found["one"] and found["two"]
+
+
+def test_small_windows_are_handed_out_before_the_epoch_ends(small: None) -> None:
+    """The callback of the smallest window has all its results before the largest window has any."""
+    heard: list[str] = []
+
+    def hears(name: str) -> Callable[[pa.Table], object]:
+        return lambda table: heard.append(name)
+
+    with Session() as session:
+        session.execute(STREAMS)
+        session.set("scheduler", "swf")
+        for name, sql in SEVEN.items():
+            session.query(name, sql)
+            session.on_results(name, hears(name))
+        for stream in "ab":
+            session.push(stream, [row for of, row in drawn(2, 400, 3) if of == stream])
+        session.run(once=True)
+        totals = {name: len(session.queries[name].table()) for name in SEVEN}
+    order = [name for name, before in zip(heard, [None, *heard], strict=False) if name != before]
+    assert order[:4] == ["w1", "w5", "w15", "w60"]
+    assert totals["w1"] < totals["w5"] < totals["w15"] < totals["w60"]
+    assert totals == session.stats()["results"]
+
+
+def test_response_times_under_the_virtual_clock_repeat_and_rank_the_schedulers(small: None) -> None:
+    rows = drawn(3, 600, 5)
+    times = {}
+    for scheduler in ("lwo", "swf", "mqt"):
+        first, second = (answered(SEVEN, rows, 600, scheduler)[1].stats()["response"] for _ in range(2))
+        assert first == second
+        times[scheduler] = first
+    assert times["swf"]["w1"]["mean"] < times["lwo"]["w1"]["mean"]
+    assert times["mqt"]["w1"]["mean"] <= times["lwo"]["w1"]["mean"]
+    for of in times.values():
+        assert all(0 < one["mean"] <= one["max"] and one["p95"] <= one["max"] for one in of.values())
+
+
+def test_a_query_that_comes_or_goes_changes_the_levels(small: None) -> None:
+    with Session() as session:
+        session.execute(STREAMS)
+        for name, sql in SEVEN.items():
+            session.query(name, sql)
+
+        def levels() -> int:
+            session.push("a", [{"k": 1, "v": 1, "ts": 1_000_000 * session.driver.epoch} for _ in range(3)])
+            session.push("b", [{"k": 1, "v": 1, "ts": 1_000_000 * session.driver.epoch} for _ in range(3)])
+            session.step()
+            (schedule,) = session.pipeline.handout._schedules.values()
+            assert schedule is not None
+            return len(schedule.levels)
+
+        levels()
+        assert levels() == 4
+        session.query("more", SEVEN["w1"].replace("RANGE 1 ", "RANGE 3 "))
+        levels()
+        assert levels() == 5
+        session.drop("w60")
+        levels()
+        assert levels() in (4, 5)

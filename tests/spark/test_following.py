@@ -1,0 +1,83 @@
+"""Jobs that follow their sources: files that come later, streams that fall silent, stop and start."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from eddyline.connectors.sinks import MemorySink
+from eddyline.language import bind_script
+from eddyline.runtime.spark.idle import IdleWatch
+from eddyline.runtime.spark.job import SparkJob, make_layout
+from tests.spark.material import stream, write_files
+
+
+def wait(condition: Callable[[], bool], seconds: float = 90.0) -> None:
+    limit = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < limit, "nothing happens"
+        time.sleep(0.05)
+
+
+def following(spark, tmp_path: Path, idle: str = "") -> tuple[SparkJob, MemorySink]:
+    declared = "(k BIGINT, v BIGINT, ts TIMESTAMP) WITH (time='ts', format='parquet', path='{}'{})"
+    job = bind_script(
+        f"CREATE STREAM a {declared.format(tmp_path / 'a', '')}; CREATE STREAM b {declared.format(tmp_path / 'b', idle)};"
+        "CREATE QUERY same AS SELECT a.v AS av, b.v AS bv FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.v = b.v;"
+        "CREATE QUERY all_a AS SELECT v FROM a;"
+    )
+    layout = make_layout(spark, str(tmp_path / "checkpoint"), job.streams, job.queries, settings=replace(job.settings, shards=2))
+    running, sink = SparkJob(spark, layout, out=str(tmp_path / "out")), MemorySink()
+    running.add_queries(job.catalog, {"same": [sink]})
+    return running, sink
+
+
+@pytest.mark.spark
+def test_files_that_come_later_and_a_stop_between(spark, tmp_path: Path) -> None:
+    write_files(tmp_path / "a", ["0.parquet"], 100)
+    write_files(tmp_path / "b", ["0.parquet"], 100)
+    running, first = following(spark, tmp_path)
+    running.start()
+    wait(lambda: running.progress.results.get("same", 0) >= 99)
+    write_files(tmp_path / "a", ["1.parquet"], 100, first=100)
+    wait(lambda: running.progress.rows_in.get("a") == 200)
+    running.stop()
+    # Rows at the frontier wait, and those of a that b has not caught up with.
+    assert first.table().column("av").to_pylist() == list(range(99))
+    write_files(tmp_path / "b", ["1.parquet"], 100, first=100)
+    again, second = following(spark, tmp_path)
+    again.start()
+    wait(lambda: again.progress.results.get("same", 0) >= 100)
+    again.stop()
+    assert second.table().column("av").to_pylist() == list(range(99, 199))
+
+
+@pytest.mark.spark
+def test_a_silent_stream_is_left_out_until_it_speaks(spark, tmp_path: Path) -> None:
+    write_files(tmp_path / "a", ["0.parquet"], 100)
+    (tmp_path / "b").mkdir()
+    running, _ = following(spark, tmp_path, idle=", idle='1 second'")
+    running.start()
+    wait(lambda: running.progress.results.get("all_a", 0) >= 99)
+    running.stop()
+    assert running.progress.rows_in == {"a": 100}
+
+
+def test_silence_is_told_once_and_ends_with_a_row(tmp_path: Path) -> None:
+    quiet = replace(stream("b", 1), idle=2_000_000)
+    watch = IdleWatch([stream("a", 0), quiet], str(tmp_path))
+    records = tmp_path / "eddyline" / "control"
+    now = time.monotonic()
+    watch.look(now + 1)
+    assert not records.exists()
+    watch.look(now + 3)
+    watch.look(now + 4)
+    assert [r.read_text() for r in sorted(records.iterdir())] == ['{"idle": ["b"]}']
+    watch.heard(["b"])
+    watch.look(time.monotonic() + 1)
+    watch.look(time.monotonic() + 3)
+    assert len(list(records.iterdir())) == 2
