@@ -43,6 +43,7 @@ and a value for which DuckDB would raise an error (an overflow, a text that is n
 ```python
 from eddyline import Session
 
+
 def value(expression):
     \"\"\"What an expression gives for one row with x = 7, s = 'Eddy', ts = 2024-02-29 13:45:10.\"\"\"
     with Session() as session:
@@ -52,12 +53,13 @@ def value(expression):
         session.run()
         return query.table().column("value")[0].as_py()
 
+
 assert value("x / 2") == 3.5 and value("x // 2") == 3 and value("-x % 4") == -3
 assert value("upper(s) || '!'") == "EDDY!" and value("substr(s, 2, 2)") == "dd"
 assert value("CASE WHEN x > 5 THEN 'many' ELSE 'few' END") == "many"
 assert str(value("date_trunc('hour', ts)")) == "2024-02-29 13:00:00"
 assert value("x BETWEEN 5 AND 9") is True and value("s LIKE 'E%'") is True
-assert value("CAST(s AS BIGINT)") is None        # counted, not raised
+assert value("CAST(s AS BIGINT)") is None  # counted, not raised
 ```
 
 `CAST(a AS type)` and `a::type` change types; see [types](types.md).
@@ -98,7 +100,9 @@ def functions_page() -> str:
     more = ", ".join(f"`{part}`" for part in DATE_PARTS if part not in TRUNC_PARTS)
     parts.append(f"Units of `date_trunc` and `date_diff`: {units}. `date_part` takes these and {more}.\n")
     listed = [(_code(signature), _cell(text)) for signature, text in AGGREGATES.values()]
-    parts.append("## Aggregates\n\nIn SELECT and HAVING; see [aggregates](../operators/aggregate.md).\n\n" + _table(("write", "gives"), listed))
+    parts.append(
+        "## Aggregates\n\nIn SELECT and HAVING; see [aggregates](../operators/aggregate.md).\n\n" + _table(("write", "gives"), listed)
+    )
     names = [(_code(other), _code(name)) for other, name in ALIASES.items()]
     parts.append("## Other names\n\n" + _table(("name", "is"), names))
     return "\n".join(parts)

@@ -13,6 +13,7 @@ with Session() as session:
     later = session.query("later", "SELECT symbol, price FROM trades")  # starts after 2 s, the newest row so far
     session.push("trades", [("abc", 11.0, 3 * second), ("xyz", 21.0, 4 * second)])
     session.step()
+    # 21.0 waits: a row of the same time could still come before it.
     print("later saw", [row["price"] for row in later.table().to_pylist()])
 
     session.drop("later")

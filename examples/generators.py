@@ -10,8 +10,8 @@ from eddyline.connectors.draws import Shape
 QUERIES = {
     "auction": "SELECT a.item_id, b.price FROM auctions [RANGE 30 SECONDS] a, bids [RANGE 30 SECONDS] b WHERE a.item_id = b.item_id",
     "sensors": "SELECT t.celsius, h.percent FROM temperature [RANGE 1 SECOND] t, humidity [RANGE 1 SECOND] h WHERE t.location = h.location",
-    "clique": "SELECT a.ts AS ta, b.ts AS tb FROM a [RANGE 1 MINUTE], b [RANGE 1 MINUTE] WHERE a.ab = b.ab",
-    "orders": "SELECT * FROM orders",
+    "clique": "SELECT a.ts AS ta, b.ts AS tb FROM a [RANGE 1 MINUTE], b [RANGE 1 MINUTE] WHERE a.x1 = b.x1",
+    "orders": "SELECT trace_id, item, price FROM orders WHERE type = 'CancelOrder'",
 }
 
 with tempfile.TemporaryDirectory() as folder:

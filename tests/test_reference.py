@@ -1,8 +1,9 @@
-"""The pages made from tables in the code are those that the tables give now."""
+"""The pages made from tables in the code are those that the tables give now; that of benchmarks holds what was measured."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
 from pathlib import Path
 from types import ModuleType
 
@@ -12,8 +13,8 @@ from eddyline.settings import OPTIONS
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def tables() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("reference_tables", ROOT / "docs" / "reference_tables.py")
+def tables(name: str = "reference_tables") -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -34,3 +35,14 @@ def test_every_entry_stands_on_its_page() -> None:
         assert module._code(signature) in functions
     for name in OPTIONS:
         assert f"| `{name}` |" in settings
+
+
+def test_the_benchmark_page_says_what_the_result_files_say() -> None:
+    module = tables("benchmark_tables")
+    page = module.page()
+    found = [json.loads(path.read_text()) for path in sorted((ROOT / "bench" / "peers" / "results").glob("*.json"))]
+    assert found != []
+    for result in found:
+        assert f"## {result['title']}\n" in page
+        for measure in result["measures"]:
+            assert f"| {measure['name']} | {len(measure['samples'])} | {measure['median']:.2f} |" in page

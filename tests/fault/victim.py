@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from eddyline.connectors.sinks import CallbackSink
 from eddyline.language import bind_script
-from eddyline.runtime.spark.job import SparkJob, make_layout
+from eddyline.runtime.spark.driver import SparkDriver
+from eddyline.runtime.spark.job import make_layout
 from eddyline.runtime.spark.session import open_session
 
 
@@ -28,7 +29,7 @@ def main(path: str) -> None:
     def told(delivered: object, progress: object) -> None:
         print(f"batch {delivered.batch} {json.dumps(progress.came_from)}", flush=True)  # type: ignore[attr-defined]
 
-    running = SparkJob(spark, layout, out=config["out"], told=told)
+    running = SparkDriver(spark, layout, out=config["out"], told=told)
     running.add_queries(job.catalog, {name: [CallbackSink(fail_once(file))] for name, file in config.get("fail_once", {}).items()})
     running.run()
     print("done", flush=True)

@@ -267,3 +267,19 @@ def test_words_and_back(kind: DataType, values: list[object]) -> None:
     other.restore(ids, offsets, data)
     assert other.decode(codes, valid, kind).to_pylist() == array.to_pylist()
     assert other.encode(array, kind)[0].tolist() == codes.tolist()
+
+
+@pytest.mark.parametrize(("emit", "wanted"), [("", [(1, 1.999999), (2, 2.5)]), (" EMIT EVERY 1 SECOND", [(1, 1.0), (2, 2.0)])])
+def test_a_dropped_query_speaks_up_to_its_last_instant(emit: str, wanted: list[Row]) -> None:
+    with Session() as session:
+        session.execute("CREATE STREAM s (ts TIMESTAMP, x INT) WITH (time = 'ts')")
+        session.execute(f"CREATE QUERY q AS SELECT COUNT(*) AS n FROM s [UNBOUNDED]{emit}")
+        for at in (1.0, 2.0):
+            session.push("s", [{"ts": BEGIN + timedelta(seconds=at), "x": 1}])
+            session.step()
+        session.pipeline.stop_query("q", int((BEGIN + timedelta(seconds=2.5) - datetime(1970, 1, 1)).total_seconds() * SECOND))
+        standing = session.queries["q"]
+        session.push("s", [{"ts": BEGIN + timedelta(seconds=at), "x": 1} for at in (3.0, 4.0)])
+        session.step()
+        rows = [row for batch in standing.results() for row in batch.to_pylist()]
+        assert [(row["n"], (row["_ts"] - BEGIN).total_seconds()) for row in rows if row["n"]] == wanted

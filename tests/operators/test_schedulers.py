@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -142,7 +144,7 @@ def test_the_simulation_is_its_plain_twin(name: str, seed: int, counted: bool) -
         assert played.mean[q] == pytest.approx(responses.mean())
         assert played.worst[q] == pytest.approx(responses.max())
         assert played.p95[q] == pytest.approx(np.sort(responses)[int(np.ceil(0.95 * len(responses))) - 1], rel=2e-3)
-    assert all(b - a >= -1e-9 for a, b in zip(begun, begun[1:], strict=False))
+    assert all(b - a >= -1e-9 for a, b in pairwise(begun))
 
 
 @pytest.mark.parametrize("name", NAMES)

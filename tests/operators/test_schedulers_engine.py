@@ -73,13 +73,12 @@ def shared_queries(draw: st.DrawFn) -> dict[str, str]:
         sizes = sorted(draw(st.lists(st.sampled_from([1, 2, 5, 9, 20, 60]), min_size=2, max_size=2)))
         sizes = sizes if draw(st.booleans()) else [sizes[0], sizes[0]]
         where = draw(st.sampled_from(["", " AND x.v % 3 <> 1", " AND y.v > 20"]))
-        found[f"q{number}"] = (
-            f"SELECT x.v AS xv, y.v AS yv FROM a {window(kinds[0], sizes[0])} x, {second} {window(kinds[1], sizes[1])} y WHERE x.k = y.k{where}"
-        )
+        x, y = f"a {window(kinds[0], sizes[0])} x", f"{second} {window(kinds[1], sizes[1])} y"
+        found[f"q{number}"] = f"SELECT x.v AS xv, y.v AS yv FROM {x}, {y} WHERE x.k = y.k{where}"
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(shared_queries(), st.integers(0, 1000), st.sampled_from([3, 17, 60, 200]), st.sampled_from(["hash", "loop"]))
 def test_answers_and_their_order_do_not_depend_on_the_scheduler(queries: dict[str, str], seed: int, epoch: int, probe: str) -> None:
     rows = drawn(seed, 120, 4)
@@ -89,10 +88,19 @@ def test_answers_and_their_order_do_not_depend_on_the_scheduler(queries: dict[st
         _make_small(patch)
         for scheduler in ("lwo", "swf", "mqt"):
             found, _ = answered(queries, rows, epoch, scheduler, probe=probe)
-            assert found == plain
+            if probe == "hash":
+                assert found == plain
+            for name, results in found.items():
+                assert [newest(row, rows) for row in results] == [newest(row, rows) for row in plain[name]]
+                assert sorted(map(repr, results)) == sorted(map(repr, plain[name]))
 
 
-SEVEN = {
+def newest(result: dict[str, object], rows: list[tuple[str, dict[str, int]]]) -> tuple[int, str, int]:
+    """The newest row of a result, as its place in the total order; a scan may give its results in any order."""
+    return max((rows[v][1]["ts"], rows[v][0], v) for v in (int(str(result["xv"])), int(str(result["yv"]))))
+
+
+FOUR = {
     f"w{size}": f"SELECT x.v AS xv, y.v AS yv FROM a [RANGE {size} SECONDS] x, b [RANGE {size} SECONDS] y WHERE x.k = y.k"
     for size in (1, 5, 15, 60)
 }
@@ -118,13 +126,13 @@ def test_small_windows_are_handed_out_before_the_epoch_ends(small: None) -> None
     with Session() as session:
         session.execute(STREAMS)
         session.set("scheduler", "swf")
-        for name, sql in SEVEN.items():
+        for name, sql in FOUR.items():
             session.query(name, sql)
             session.on_results(name, hears(name))
         for stream in "ab":
             session.push(stream, [row for of, row in drawn(2, 400, 3) if of == stream])
         session.run(once=True)
-        totals = {name: len(session.queries[name].table()) for name in SEVEN}
+        totals = {name: len(session.queries[name].table()) for name in FOUR}
     order = [name for name, before in zip(heard, [None, *heard], strict=False) if name != before]
     assert order[:4] == ["w1", "w5", "w15", "w60"]
     assert totals["w1"] < totals["w5"] < totals["w15"] < totals["w60"]
@@ -135,7 +143,7 @@ def test_response_times_under_the_virtual_clock_repeat_and_rank_the_schedulers(s
     rows = drawn(3, 600, 5)
     times = {}
     for scheduler in ("lwo", "swf", "mqt"):
-        first, second = (answered(SEVEN, rows, 600, scheduler)[1].stats()["response"] for _ in range(2))
+        first, second = (answered(FOUR, rows, 600, scheduler)[1].stats()["response"] for _ in range(2))
         assert first == second
         times[scheduler] = first
     assert times["swf"]["w1"]["mean"] < times["lwo"]["w1"]["mean"]
@@ -147,22 +155,20 @@ def test_response_times_under_the_virtual_clock_repeat_and_rank_the_schedulers(s
 def test_a_query_that_comes_or_goes_changes_the_levels(small: None) -> None:
     with Session() as session:
         session.execute(STREAMS)
-        for name, sql in SEVEN.items():
+        for name, sql in FOUR.items():
             session.query(name, sql)
 
         def levels() -> int:
-            session.push("a", [{"k": 1, "v": 1, "ts": 1_000_000 * session.driver.epoch} for _ in range(3)])
-            session.push("b", [{"k": 1, "v": 1, "ts": 1_000_000 * session.driver.epoch} for _ in range(3)])
-            session.step()
+            for _ in range(3):
+                for stream in "ab":
+                    session.push(stream, [{"k": 1, "v": 1, "ts": 1_000_000 * session.driver.epoch}] * 3)
+                session.step()
             (schedule,) = session.pipeline.handout._schedules.values()
             assert schedule is not None
             return len(schedule.levels)
 
-        levels()
         assert levels() == 4
-        session.query("more", SEVEN["w1"].replace("RANGE 1 ", "RANGE 3 "))
-        levels()
+        session.query("more", FOUR["w1"].replace("RANGE 1 ", "RANGE 3 "))
         assert levels() == 5
         session.drop("w60")
-        levels()
-        assert levels() in (4, 5)
+        assert levels() == 4

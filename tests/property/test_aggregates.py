@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from itertools import count, islice
+from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
@@ -180,3 +181,40 @@ def _duckdb(live: pa.Table) -> list[tuple[float, ...]]:
         return connection.execute(
             "SELECT k, sum(x), avg(x), stddev_samp(x), count(x), count(DISTINCT n % 7), sum(n)::BIGINT FROM live GROUP BY k"
         ).fetchall()
+
+
+def test_a_later_session_continues_from_the_checkpoint(tmp_path: Path) -> None:
+    """Two sessions on one checkpoint, with files that come in between: the changes of both make the table over the live rows."""
+    draws = np.random.default_rng(5)
+    (tmp_path / "s").mkdir()
+    parts = []
+    for part in range(4):
+        ts = np.sort(draws.integers(0, 30_000_000, 2_000)) + part * 30_000_000
+        columns = {"k": draws.integers(0, 15, 2_000), "x": draws.normal(0.0, 1e9, 2_000), "n": draws.integers(0, 99, 2_000)}
+        parts.append(pa.table({**columns, "ts": pa.array(ts).cast(pa.timestamp("us"))}))
+    changes: list[dict[str, object]] = []
+    for arriving in ((0,), (1, 2), (3,)):
+        for part in arriving:
+            parquet.write_table(parts[part], tmp_path / "s" / f"{part}.parquet")
+        with Session(checkpoint=str(tmp_path / "checkpoint")) as session:
+            session.execute("SET epoch_rows = 300")
+            session.execute("SET checkpoint_seconds = 0")
+            source = f"format='parquet', path='{tmp_path}/s', time='ts'"
+            session.execute(f"CREATE STREAM s (k BIGINT, x DOUBLE, n BIGINT, ts TIMESTAMP) WITH ({source})")
+            session.execute(
+                "CREATE QUERY q AS SELECT k, SUM(x) AS s, AVG(x) AS m, STDDEV(x) AS v, COUNT(x) AS c, COUNT(DISTINCT n % 7) AS d, "
+                "SUM(n) AS i, MIN(x) AS low, MAX(n) AS high FROM s [RANGE 2 SECONDS] GROUP BY k"
+            )
+            session.run(once=True)
+            changes += plain_rows(session.queries["q"].results())
+        now = int(np.asarray(parts[arriving[-1]].column("ts").cast(pa.int64()))[-1])
+        made = {row["k"]: row for row in apply_changelog(changes, ["k"], now).values()}
+        everything = pa.concat_tables(parts[: arriving[-1] + 1])
+        live = everything.filter(pa.array(np.asarray(everything.column("ts").cast(pa.int64())) >= now - 2_000_000))
+        assert made.keys() == {row[0] for row in _duckdb(live)}
+        for k, total, mean, deviation, *counts in _duckdb(live):
+            assert [made[k]["c"], made[k]["d"], made[k]["i"]] == counts
+            np.testing.assert_allclose([made[k]["s"], made[k]["m"]], [total, mean], rtol=1e-9)
+            assert deviation is None or made[k]["v"] == pytest.approx(deviation, rel=1e-9)
+            mine = live.filter(pa.array(np.asarray(live.column("k")) == k))
+            assert (made[k]["low"], made[k]["high"]) == (min(mine.column("x").to_pylist()), max(mine.column("n").to_pylist()))

@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 from eddyline.connectors.sinks import MemorySink
 from eddyline.language import bind_script
 from eddyline.language.job import Job
-from eddyline.runtime.spark.job import SparkJob, make_layout
+from eddyline.runtime.spark.driver import SparkDriver
+from eddyline.runtime.spark.job import make_layout
 from eddyline.runtime.spark.layout import Layout
 from tests.property.compare import Outcome, plain_rows
 from tests.property.specs import Case
@@ -27,10 +28,10 @@ def layout_of(spark: SparkSession, job: Job, checkpoint: Path, shards: int) -> L
 
 def run_script(
     spark: SparkSession, text: str, checkpoint: Path, out: Path | None = None, shards: int = 2
-) -> tuple[SparkJob, dict[str, pa.Table]]:
+) -> tuple[SparkDriver, dict[str, pa.Table]]:
     """Run a script to its end; returns the job and all results of each query."""
     job = bind_script(text)
-    running = SparkJob(spark, layout_of(spark, job, checkpoint, shards), out=None if out is None else str(out))
+    running = SparkDriver(spark, layout_of(spark, job, checkpoint, shards), out=None if out is None else str(out))
     kept = {query.name: MemorySink() for query in job.queries}
     running.add_queries(job.catalog, {name: [sink] for name, sink in kept.items()})
     running.run()

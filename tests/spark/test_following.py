@@ -11,8 +11,9 @@ import pytest
 
 from eddyline.connectors.sinks import MemorySink
 from eddyline.language import bind_script
+from eddyline.runtime.spark.driver import SparkDriver
 from eddyline.runtime.spark.idle import IdleWatch
-from eddyline.runtime.spark.job import SparkJob, make_layout
+from eddyline.runtime.spark.job import make_layout
 from tests.spark.material import stream, write_files
 
 
@@ -23,7 +24,7 @@ def wait(condition: Callable[[], bool], seconds: float = 90.0) -> None:
         time.sleep(0.05)
 
 
-def following(spark, tmp_path: Path, idle: str = "") -> tuple[SparkJob, MemorySink]:
+def following(spark, tmp_path: Path, idle: str = "") -> tuple[SparkDriver, MemorySink]:
     declared = "(k BIGINT, v BIGINT, ts TIMESTAMP) WITH (time='ts', format='parquet', path='{}'{})"
     job = bind_script(
         f"CREATE STREAM a {declared.format(tmp_path / 'a', '')}; CREATE STREAM b {declared.format(tmp_path / 'b', idle)};"
@@ -31,7 +32,7 @@ def following(spark, tmp_path: Path, idle: str = "") -> tuple[SparkJob, MemorySi
         "CREATE QUERY all_a AS SELECT v FROM a;"
     )
     layout = make_layout(spark, str(tmp_path / "checkpoint"), job.streams, job.queries, settings=replace(job.settings, shards=2))
-    running, sink = SparkJob(spark, layout, out=str(tmp_path / "out")), MemorySink()
+    running, sink = SparkDriver(spark, layout, out=str(tmp_path / "out")), MemorySink()
     running.add_queries(job.catalog, {"same": [sink]})
     return running, sink
 

@@ -11,8 +11,9 @@ import pytest
 from eddyline.connectors.sinks import MemorySink
 from eddyline.errors import BindingProblem
 from eddyline.language import bind_script
+from eddyline.runtime.spark.driver import SparkDriver
 from eddyline.runtime.spark.frames import frame_schema, packed_frame
-from eddyline.runtime.spark.job import SparkJob, make_layout
+from eddyline.runtime.spark.job import make_layout
 from tests.spark.material import SCHEMA, write_files
 
 pytestmark = pytest.mark.spark
@@ -30,7 +31,7 @@ def test_a_frame_beside_files(spark, tmp_path: Path) -> None:
         "CREATE QUERY same AS SELECT a.v AS av, b.v AS bv FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.v = b.v;"
     )
     layout = make_layout(spark, str(tmp_path / "checkpoint"), job.streams, job.queries, settings=replace(job.settings, shards=2))
-    running, sink = SparkJob(spark, layout, frames={"a": frame}), MemorySink()
+    running, sink = SparkDriver(spark, layout, frames={"a": frame}), MemorySink()
     running.add_queries(job.catalog, {"same": [sink]})
     progress = running.run()
     found = sink.table()

@@ -12,7 +12,8 @@ import pytest
 
 from eddyline import Session
 from eddyline.errors import CheckpointProblem, DataProblem
-from eddyline.runtime.spark.job import SparkJob, make_layout
+from eddyline.runtime.spark.driver import SparkDriver
+from eddyline.runtime.spark.job import make_layout
 from eddyline.settings import Settings
 from tests.spark.echo import echo_schema
 from tests.spark.material import SCHEMA, equality, query, stream, write_files
@@ -136,7 +137,7 @@ def test_every_row_once_wherever_its_shard_was_last(spark, tmp_path: Path) -> No
     made = make_layout(
         spark, str(tmp_path / "checkpoint"), streams, queries, settings=Settings(shards=3), engine="tests.spark.echo:EchoEngine"
     )
-    job = SparkJob(spark, made, out=str(tmp_path / "out"))
+    job = SparkDriver(spark, made, out=str(tmp_path / "out"))
     for name in "ab":
         job.add_query(f"echo_{name}", echo_schema(SCHEMA.arrow))
     progress = job.run()

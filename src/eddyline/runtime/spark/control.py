@@ -7,6 +7,7 @@ Limits   One writer: the driver of the job.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping
@@ -41,3 +42,23 @@ def write_control(checkpoint: str, record: Mapping[str, object]) -> int:
         os.fsync(text.fileno())
     os.rename(temporary, os.path.join(folder, f"{number:012d}.json"))
     return number
+
+
+def ask_to_stop(checkpoint: str) -> None:
+    """From now on the source has nothing new: the job comes to rest after the batch that is running."""
+    os.makedirs(os.path.dirname(_stop_path(checkpoint)), exist_ok=True)
+    with open(_stop_path(checkpoint), "w"):
+        return
+
+
+def forget_stop(checkpoint: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(_stop_path(checkpoint))
+
+
+def is_asked_to_stop(checkpoint: str) -> bool:
+    return os.path.exists(_stop_path(checkpoint))
+
+
+def _stop_path(checkpoint: str) -> str:
+    return os.path.join(checkpoint, "eddyline", "stop")

@@ -1,49 +1,37 @@
-"""A job on Spark: source, stateful step, delivery; start, stop, end.
+"""A job file on Spark, from its text to the figures of the run.
 
-Answer   `run` reads everything there is and ends the streams in the same run; `start` follows the sources until `stop`.
-         Results of each micro-batch are written under its id before Spark commits it.
-
-             files, control ─ PacketSource ─┐
-             any streaming DataFrame ─ pack ┴ groupBy(shard) ─ ShardProcessor ─ foreachBatch(Delivery)
-
-State    Spark's checkpoint (offsets, commits, state), and below `eddyline/` in it: the ledger, the list of files, control
-         records, layouts, staged results.
-Limits   The number of shards is fixed by the first run on a checkpoint.
+Answer   `run_job` is what `eddyline run --engine spark` calls: the same contract as embedded, the same files, the same figures.
+         `make_layout` settles a job with its checkpoint and routes its queries.
+Limits   Without a checkpoint, state lives in a temporary folder that goes with the run.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import time
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from types import FrameType
 from typing import Any
 
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql import SparkSession
 
-from eddyline.connectors.base import Sink
 from eddyline.connectors.files import read_table
-from eddyline.language.catalog import Catalog
-from eddyline.language.catalog import Sink as DeclaredSink
+from eddyline.connectors.output import prepare_output
+from eddyline.errors import UserError
+from eddyline.language import Job, bind_script
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.plan.shares import route_all
-from eddyline.runtime.spark.control import write_control
-from eddyline.runtime.spark.failure import readable
-from eddyline.runtime.spark.frames import packed_frame
-from eddyline.runtime.spark.idle import IdleWatch
-from eddyline.runtime.spark.layout import Layout, PackedLayout, with_absolute_paths
+from eddyline.runtime.spark.driver import SparkDriver
+from eddyline.runtime.spark.layout import Layout, with_absolute_paths
 from eddyline.runtime.spark.ledger import Ledger
-from eddyline.runtime.spark.packet import PARCEL, spark_schema
-from eddyline.runtime.spark.processor import ShardProcessor
-from eddyline.runtime.spark.progress import Progress, stage_seconds
-from eddyline.runtime.spark.session import prepare_session, shard_labels
-from eddyline.runtime.spark.shard import result_schemas
-from eddyline.runtime.spark.sinks import Delivered, Delivery
-from eddyline.runtime.spark.sources import PacketSource
+from eddyline.runtime.spark.progress import Progress
+from eddyline.runtime.spark.session import open_session, shard_labels
+from eddyline.runtime.spark.shard import plan_texts
+from eddyline.runtime.spark.sinks import Delivered
 from eddyline.runtime.spark.spool import spool_folder
 from eddyline.settings import Settings
 
@@ -79,114 +67,90 @@ def make_layout(
     )
 
 
-class SparkJob:
-    def __init__(
-        self,
-        spark: SparkSession,
-        layout: Layout,
-        *,
-        out: str | None = None,
-        frames: Mapping[str, DataFrame] | None = None,
-        told: Callable[[Delivered, Progress], None] | None = None,
-    ):
-        """
-        Args:
-            spark: The session.
-            layout: What all tasks know.
-            out: Folder for results and dead letters.
-            frames: stream -> its streaming DataFrame, for streams that are not files.
-            told: Hears of every micro-batch.
-        """
-        self.spark = spark
-        self.layout = layout
-        self.frames = dict(frames or {})
-        self.told = told
-        self.progress = Progress()
-        self.delivery = Delivery({s.name: s for s in layout.streams}, layout.staging, out, self._delivered)
-        self.idle = IdleWatch(layout.streams, layout.checkpoint)
-        self.query: StreamingQuery | None = None
-        self.events: list[dict[str, Any]] = []
+def run_job(
+    text: str,
+    *,
+    master: str = "local[*]",
+    once: bool = True,
+    checkpoint: str | None = None,
+    out: str | None = None,
+    overwrite: bool = False,
+    quiet: bool = False,
+) -> dict[str, Any]:
+    """Run a job file; returns its figures. SIGTERM and SIGINT end it after the batch at hand."""
+    job = bind_script(text)
+    if not job.queries:
+        raise UserError("the job has no query", hint="CREATE QUERY name AS SELECT …")
+    folder = checkpoint or tempfile.mkdtemp(prefix="eddyline-")
+    if out is not None:
+        prepare_output(out, overwrite, Ledger.read(folder).exists)
+    spark = open_session(master)
+    try:
+        layout = make_layout(spark, folder, job.streams, job.queries, job.tables, job.settings)
+        plans = _explained(job, layout)
+        driver = SparkDriver(spark, layout, out=out, told=None if quiet else _tell)
+        driver.add_queries(job.catalog)
+        _run(driver, once)
+        return statistics(driver, plans)
+    finally:
+        spark.stop()
+        if checkpoint is None:
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(spool_folder(folder), ignore_errors=True)
 
-    def add_query(self, name: str, schema: pa.Schema, declared: Sequence[DeclaredSink] = (), own: Sequence[Sink] = ()) -> None:
-        """Say where a query's results go; before `run` or `start`."""
-        self.delivery.add_query(name, schema, declared, own)
 
-    def add_queries(self, catalog: Catalog, own: Mapping[str, Sequence[Sink]] | None = None) -> None:
-        """All queries of the layout, with the sinks that the catalog declares for them."""
-        for name, schema in result_schemas(self.layout).items():
-            self.add_query(name, schema, catalog.sinks_of(name), (own or {}).get(name, ()))
+def _run(driver: SparkDriver, once: bool) -> None:
+    def stop(number: int, frame: FrameType | None) -> None:
+        driver.ask_to_stop()
 
-    def run(self) -> Progress:
-        """Read what is there, end the streams, return when everything is written."""
-        self._run_once()
-        if self.frames:
-            # Only Spark knows when they have nothing more, and it has just said so.
-            write_control(self.layout.checkpoint, {"closing": True})
-            self._run_once()
-        self.delivery.close()
-        return self.progress
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        if once:
+            driver.run()
+        else:
+            driver.start()
+            driver.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
-    def start(self) -> None:
-        """Follow the sources until `stop`."""
-        self.query = self._start(once=False)
-        self.idle.start()
 
-    def stop(self, patience: float = 60.0) -> Progress:
-        """End after the batch that is running, if any; the checkpoint then continues exactly there."""
-        query = self.query
-        assert query is not None
-        self.idle.stop()
-        limit = time.monotonic() + patience
-        while query.isActive and query.status["isTriggerActive"] and query.status["isDataAvailable"] and time.monotonic() < limit:
-            time.sleep(0.02)
-        query.stop()
-        self._note_events(query)
-        failed = query.exception()
-        if failed is not None:
-            raise readable(failed)
-        self.delivery.close()
-        return self.progress
+def _explained(job: Job, layout: Layout) -> dict[str, str]:
+    """How each query is answered and routed; EXPLAINs of the job are printed."""
+    plans = {name: f"{plan}\n{layout.routing.routings[name].explain()}" for name, plan in plan_texts(layout).items()}
+    for request in job.explains:
+        if request.query.name in plans:
+            print(plans[request.query.name])
+    return plans
 
-    def stages(self) -> dict[str, list[float]]:
-        """Seconds per stage and micro-batch, as Spark measured them."""
-        return stage_seconds(self.events)
 
-    def _run_once(self) -> None:
-        self.query = query = self._start(once=True)
-        try:
-            query.awaitTermination()
-        except Exception as problem:
-            raise readable(problem) from None
-        finally:
-            self._note_events(query)
+def _tell(delivered: Delivered, progress: Progress) -> None:
+    print(progress.line(delivered), file=sys.stderr, flush=True)
 
-    def _start(self, once: bool) -> StreamingQuery:
-        prepare_session(self.spark, self.layout.shards)
-        self.spark.dataSource.register(PacketSource)
-        packed = PackedLayout.of(self.layout)
-        source = (
-            self.spark.readStream.format(PacketSource.name())
-            .option("digest", packed.digest)
-            .option("layout", packed.path)
-            .option("tasks", str(self.spark.sparkContext.defaultParallelism))
-            .option("once", "true" if once else "false")
-            .load()
-        )
-        for name, frame in self.frames.items():
-            source = source.unionByName(packed_frame(frame, name, packed))
-        with warnings.catch_warnings():
-            # PySpark warns of newer versions of pandas, which nothing here touches.
-            warnings.simplefilter("ignore", FutureWarning)
-            stepped = source.groupBy("shard").transformWithState(ShardProcessor(packed), spark_schema(PARCEL), "Append", "None")
-        writer = stepped.writeStream.foreachBatch(self.delivery).option("checkpointLocation", self.layout.checkpoint)
-        return (writer.trigger(availableNow=True) if once else writer).start()
 
-    def _delivered(self, delivered: Delivered) -> None:
-        self.progress.take(delivered)
-        for note in delivered.notes.values():
-            self.idle.heard([name for name, rows in note["rows_in"].items() if rows])
-        if self.told is not None:
-            self.told(delivered, self.progress)
-
-    def _note_events(self, query: StreamingQuery) -> None:
-        self.events += [json.loads(event.json) if hasattr(event, "json") else event for event in query.recentProgress]
+def statistics(driver: SparkDriver, plans: dict[str, str]) -> dict[str, Any]:
+    """The figures of a run, in the form that both engines share."""
+    stages = driver.stages()
+    seconds = stages["triggerExecution"]
+    progress = driver.progress
+    names = [stream.name for stream in driver.layout.streams]
+    return {
+        "elapsed_s": sum(seconds),
+        "epochs": progress.batches,
+        "epoch_seconds": seconds,
+        "rows_in": {name: progress.rows_in.get(name, 0) + progress.bad.get(name, 0) for name in names},
+        "late": {name: progress.late.get(name, 0) for name in names},
+        "bad": {name: progress.bad.get(name, 0) for name in names},
+        "results": dict(progress.results),
+        **progress.counts,
+        "peak_stored_rows": progress.peak("peak_stored_rows"),
+        "stored_rows": progress.peaks("stored_rows"),
+        "peak_state_bytes": progress.peak("peak_state_bytes"),
+        "frontier": progress.frontier,
+        "plan": plans,
+        "operators": progress.operators,
+        "shards": driver.layout.shards,
+        "stages": stages,
+        "shard_seconds": progress.seconds,
+        "reopened": progress.came_from,
+    }

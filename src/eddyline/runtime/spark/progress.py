@@ -41,6 +41,31 @@ class Progress:
     #: Longest shard's seconds per stage, summed over batches.
     seconds: dict[str, float] = field(default_factory=dict)
 
+    #: Sums over shards and batches: partials_produced, probes, visited.
+    counts: dict[str, int] = field(default_factory=dict)
+    #: operator -> rows in, rows out, seconds, summed over shards and batches.
+    operators: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    @property
+    def late(self) -> dict[str, int]:
+        """stream -> late rows since the checkpoint began; each is counted by its home shard."""
+        found: dict[str, int] = {}
+        for note in self.notes.values():
+            for name, rows in note["statistics"].get("late", {}).items():
+                found[name] = found.get(name, 0) + rows
+        return found
+
+    def peak(self, name: str) -> int:
+        """The sum of the shards' peaks: at least what they held at any one time."""
+        return sum(note["statistics"].get(name, 0) for note in self.notes.values())
+
+    def peaks(self, name: str) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for note in self.notes.values():
+            for store, rows in note["statistics"].get(name, {}).items():
+                found[store] = found.get(store, 0) + rows
+        return found
+
     def take(self, delivered: Delivered) -> None:
         if delivered.batch <= self.last_batch:
             return
@@ -55,6 +80,9 @@ class Progress:
             self.closed = self.closed or note["closing"]
             for stage, seconds in note["seconds"].items():
                 longest[stage] = max(longest.get(stage, 0.0), seconds)
+            _add(self.counts, note["statistics"].get("counts", {}))
+            for name, figures in note["statistics"].get("operators", {}).items():
+                _add(self.operators.setdefault(name, {}), figures)
             for name, rows in note["bad"].items():
                 self.bad[name] = self.bad.get(name, 0) + rows
         for stage, seconds in longest.items():
@@ -72,6 +100,11 @@ class Progress:
         rows = sum(min(delivered.notes.items())[1]["rows_in"].values()) if delivered.notes else 0
         found = ", ".join(f"{name} {count}" for name, count in delivered.results.items())
         return f"batch {delivered.batch}: {rows} rows in, {found or 'no queries'}, {self.waiting} waiting"
+
+
+def _add(total: dict[str, Any], more: dict[str, Any]) -> None:
+    for name, value in more.items():
+        total[name] = total.get(name, 0) + value
 
 
 def stage_seconds(events: list[dict[str, Any]]) -> dict[str, list[float]]:

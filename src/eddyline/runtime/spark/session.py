@@ -81,7 +81,7 @@ def open_session(
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         wanted |= _LOCAL_SETTINGS
-    builder = SparkSession.builder.master(_forgiving(master)).appName(name)
+    builder = SparkSession.builder.master(forgiving(master)).appName(name)
     for key, value in (wanted | dict(settings or {})).items():
         builder = builder.config(key, value)
     with warnings.catch_warnings(), _aside(log_path()):
@@ -91,10 +91,10 @@ def open_session(
     return session
 
 
-def _forgiving(master: str) -> str:
+def forgiving(master: str) -> str:
     """A local master gives up at the first lost worker unless it is told how many failures a task may have.
 
-    >>> _forgiving("local[2]")
+    >>> forgiving("local[2]")
     'local[2,4]'
     """
     return re.sub(r"^local\[([^],]+)\]$", r"local[\1,4]", "local[1]" if master == "local" else master)

@@ -21,6 +21,7 @@ from eddyline.operators.join.port import LONG_AGO
 from eddyline.plan.lower import Lowered
 from eddyline.runtime.epoch import Epoch, Outcome
 from eddyline.runtime.pipeline import Pipeline
+from eddyline.runtime.report import operators, plan_text, stored_rows
 from eddyline.runtime.snapshot import Snapshot, restore, saved_queries, take_snapshot
 from eddyline.runtime.spark.layout import Layout
 
@@ -67,9 +68,17 @@ def result_schemas(layout: Layout) -> dict[str, pa.Schema]:
     return {query.name: pipeline.add_query(query).schema for query in layout.queries}
 
 
+def plan_texts(layout: Layout) -> dict[str, str]:
+    """query -> how it is answered inside a shard."""
+    pipeline = RoutedPipeline(layout)
+    return {query.name: plan_text(pipeline.add_query(query), pipeline) for query in layout.queries}
+
+
 class ShardPipeline:
     def __init__(self, pipeline: Pipeline):
         self.pipeline = pipeline
+        #: What the last epoch added: counts that no header keeps.
+        self._added: dict[str, Any] = {}
 
     @classmethod
     def open(cls, layout: Layout, header: dict[str, Any] | None, load: Load) -> ShardPipeline:
@@ -98,7 +107,24 @@ class ShardPipeline:
         for name in epoch.arrivals:
             # A stream that ended with an earlier bounded run speaks again.
             self.pipeline.intakes[name].closed = False
-        return self.pipeline.step(epoch)
+        before = self._counts(), operators(self.pipeline)
+        outcome = self.pipeline.step(epoch)
+        self._added = {
+            "counts": {name: count - before[0][name] for name, count in self._counts().items()},
+            "operators": {
+                name: {key: value - before[1].get(name, {}).get(key, 0) for key, value in figures.items()}
+                for name, figures in operators(self.pipeline).items()
+            },
+        }
+        return outcome
+
+    def _counts(self) -> dict[str, int]:
+        counters = [c for group in self.pipeline.groups.values() for c in group.counters.values()]
+        return {
+            "partials_produced": sum(c.partials for c in counters),
+            "probes": sum(c.probes for c in counters),
+            "visited": sum(c.visited for c in counters),
+        }
 
     def snapshot(self) -> Snapshot:
         return take_snapshot(self.pipeline)
@@ -106,8 +132,11 @@ class ShardPipeline:
     def statistics(self) -> dict[str, Any]:
         pipeline = self.pipeline
         return {
-            "late": {name: intake.late for name, intake in pipeline.intakes.items()},
-            "stored_rows": {name: stream.store.live for name, stream in pipeline.streams.items()},
+            "late": {name: intake.late for name, intake in pipeline.intakes.items() if intake.late},
+            "live_rows": sum(stream.store.live for stream in pipeline.streams.values()),
+            "live_bytes": sum(stream.store.nbytes for stream in pipeline.streams.values()),
+            "stored_rows": stored_rows(pipeline),
             "peak_stored_rows": pipeline.peak_rows,
             "peak_state_bytes": pipeline.peak_bytes,
+            **self._added,
         }

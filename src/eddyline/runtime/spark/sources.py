@@ -30,7 +30,7 @@ from eddyline.connectors.files import _conformed, _reader
 from eddyline.connectors.listing import DataFile, list_files
 from eddyline.errors import SourceProblem
 from eddyline.model.schema import Stream
-from eddyline.runtime.spark.control import control_records, read_control
+from eddyline.runtime.spark.control import control_records, is_asked_to_stop, read_control
 from eddyline.runtime.spark.failure import reported
 from eddyline.runtime.spark.layout import Layout, PackedLayout
 from eddyline.runtime.spark.packet import PACKET, PIECE_ROWS, spark_schema
@@ -146,6 +146,8 @@ class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             log.look()
 
     def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:
+        if is_asked_to_stop(self.packed.open().checkpoint):
+            return start
         if not self.once:
             for log in self.logs.values():
                 log.look()

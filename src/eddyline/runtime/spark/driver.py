@@ -1,0 +1,176 @@
+"""The Spark driver: source, stateful step, delivery; start, stop, end.
+
+Answer   `run` reads everything there is and ends the streams in the same run; `start` follows the sources until `stop`.
+         Results of each micro-batch are written under its id before Spark commits it.
+
+             files, control ─ PacketSource ─┐
+             any streaming DataFrame ─ pack ┴ groupBy(shard) ─ ShardProcessor ─ foreachBatch(Delivery)
+
+State    Spark's checkpoint (offsets, commits, state), and below `eddyline/` in it: the ledger, the list of files, control
+         records, layouts, staged results.
+Limits   The number of shards is fixed by the first run on a checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from eddyline.connectors.base import Sink
+from eddyline.language.catalog import Catalog
+from eddyline.language.catalog import Sink as DeclaredSink
+from eddyline.runtime.spark.control import ask_to_stop, forget_stop, write_control
+from eddyline.runtime.spark.failure import readable
+from eddyline.runtime.spark.frames import packed_frame
+from eddyline.runtime.spark.idle import IdleWatch
+from eddyline.runtime.spark.layout import Layout, PackedLayout
+from eddyline.runtime.spark.packet import PARCEL, spark_schema
+from eddyline.runtime.spark.processor import ShardProcessor
+from eddyline.runtime.spark.progress import Progress, stage_seconds
+from eddyline.runtime.spark.session import prepare_session
+from eddyline.runtime.spark.shard import result_schemas
+from eddyline.runtime.spark.sinks import Delivered, Delivery
+from eddyline.runtime.spark.sources import PacketSource
+
+_LOOK_SECONDS = 0.2
+
+
+class SparkDriver:
+    def __init__(
+        self,
+        spark: SparkSession,
+        layout: Layout,
+        *,
+        out: str | None = None,
+        frames: Mapping[str, DataFrame] | None = None,
+        told: Callable[[Delivered, Progress], None] | None = None,
+    ):
+        """
+        Args:
+            spark: The session.
+            layout: What all tasks know.
+            out: Folder for results and dead letters.
+            frames: stream -> its streaming DataFrame, for streams that are not files.
+            told: Hears of every micro-batch.
+        """
+        self.spark = spark
+        self.layout = layout
+        self.frames = dict(frames or {})
+        self.told = told
+        self.progress = Progress()
+        self.delivery = Delivery({s.name: s for s in layout.streams}, layout.staging, out, self._delivered)
+        self.idle = IdleWatch(layout.streams, layout.checkpoint)
+        self.query: StreamingQuery | None = None
+        self._stopping = False
+        self.events: list[dict[str, Any]] = []
+
+    def add_query(self, name: str, schema: pa.Schema, declared: Sequence[DeclaredSink] = (), own: Sequence[Sink] = ()) -> None:
+        """Say where a query's results go; before `run` or `start`."""
+        self.delivery.add_query(name, schema, declared, own)
+
+    def add_queries(self, catalog: Catalog, own: Mapping[str, Sequence[Sink]] | None = None) -> None:
+        """All queries of the layout, with the sinks that the catalog declares for them."""
+        for name, schema in result_schemas(self.layout).items():
+            self.add_query(name, schema, catalog.sinks_of(name), (own or {}).get(name, ()))
+
+    def run(self) -> Progress:
+        """Read what is there, end the streams, return when everything is written."""
+        self._run_once()
+        if self.frames and not self._stopping:
+            # Only Spark knows when they have nothing more, and it has just said so.
+            write_control(self.layout.checkpoint, {"closing": True})
+            self._run_once()
+        self.delivery.close()
+        return self.progress
+
+    def start(self) -> None:
+        """Follow the sources until `stop`."""
+        self.query = self._start(once=False)
+        self.idle.start()
+
+    def stop(self, patience: float = 60.0) -> Progress:
+        """End after the batch that is running, if any; the checkpoint then continues exactly there."""
+        query = self.query
+        assert query is not None
+        self.idle.stop()
+        ask_to_stop(self.layout.checkpoint)
+        limit = time.monotonic() + patience
+        while query.isActive and query.status["isTriggerActive"] and query.status["isDataAvailable"] and time.monotonic() < limit:
+            time.sleep(0.02)
+        query.stop()
+        self._note_events(query)
+        failed = query.exception()
+        if failed is not None:
+            raise readable(failed)
+        self.delivery.close()
+        return self.progress
+
+    def ask_to_stop(self) -> None:
+        """Let `run` or `wait` return after the batch that is running; safe to call from a signal handler."""
+        self._stopping = True
+        ask_to_stop(self.layout.checkpoint)
+
+    def wait(self) -> Progress:
+        """After `start`: return when the job has failed or was asked to stop."""
+        assert self.query is not None
+        try:
+            while not self._stopping and not self.query.awaitTermination(_LOOK_SECONDS):
+                continue
+        except Exception as problem:
+            self._note_events(self.query)
+            raise readable(problem) from None
+        return self.stop()
+
+    def stages(self) -> dict[str, list[float]]:
+        """Seconds per stage and micro-batch, as Spark measured them."""
+        return stage_seconds(self.events)
+
+    def _run_once(self) -> None:
+        self.query = query = self._start(once=True)
+        try:
+            # In short turns, so that signals are heard in between.
+            while not query.awaitTermination(_LOOK_SECONDS):
+                continue
+        except Exception as problem:
+            raise readable(problem) from None
+        finally:
+            self._note_events(query)
+
+    def _start(self, once: bool) -> StreamingQuery:
+        prepare_session(self.spark, self.layout.shards)
+        forget_stop(self.layout.checkpoint)
+        self.spark.dataSource.register(PacketSource)
+        packed = PackedLayout.of(self.layout)
+        source = (
+            self.spark.readStream.format(PacketSource.name())
+            .option("digest", packed.digest)
+            .option("layout", packed.path)
+            .option("tasks", str(self.spark.sparkContext.defaultParallelism))
+            .option("once", "true" if once else "false")
+            .load()
+        )
+        for name, frame in self.frames.items():
+            source = source.unionByName(packed_frame(frame, name, packed))
+        with warnings.catch_warnings():
+            # PySpark warns of newer versions of pandas, which nothing here touches.
+            warnings.simplefilter("ignore", FutureWarning)
+            stepped = source.groupBy("shard").transformWithState(ShardProcessor(packed), spark_schema(PARCEL), "Append", "None")
+        writer = stepped.writeStream.foreachBatch(self.delivery).option("checkpointLocation", self.layout.checkpoint)
+        return (writer.trigger(availableNow=True) if once else writer).start()
+
+    def _delivered(self, delivered: Delivered) -> None:
+        self.progress.take(delivered)
+        for note in delivered.notes.values():
+            self.idle.heard([name for name, rows in note["rows_in"].items() if rows])
+        if self.told is not None:
+            self.told(delivered, self.progress)
+
+    def _note_events(self, query: StreamingQuery) -> None:
+        self.events += [json.loads(event.json) if hasattr(event, "json") else event for event in query.recentProgress]

@@ -1,0 +1,26 @@
+"""Random cases on Spark itself: the same answers as the oracle, micro-batch by micro-batch."""
+
+from __future__ import annotations
+
+import os
+from random import Random
+
+import pytest
+
+from tests.property.compare import differences, report
+from tests.property.strategies import random_case
+from tests.spark.running import run_case
+from tests.spark.test_sharded import FREE_ORDER
+
+CASES = int(os.environ.get("EDDYLINE_SPARK_CASES", "12"))
+FIRST = int(os.environ.get("EDDYLINE_FIRST_SEED", "0"))
+
+
+@pytest.mark.spark
+@pytest.mark.property
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + CASES))
+def test_spark_equals_oracle(spark, seed: int) -> None:
+    case = random_case(Random(seed))
+    shards = 1 + seed % 4
+    found = [line for line in differences(case, run_case(spark, case, shards)) if FREE_ORDER not in line]
+    assert not found, f"random_case(Random({seed})) over {shards} shards\n{report(case, found)}"

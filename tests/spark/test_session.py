@@ -1,0 +1,45 @@
+"""Finding a Java, and masters that survive a lost worker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from eddyline.runtime.spark import session
+
+
+def java(folder: Path, says: str) -> str:
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin" / "java").write_text(f"#!/bin/sh\necho '{says}' >&2\n")
+    (folder / "bin" / "java").chmod(0o755)
+    return str(folder)
+
+
+@pytest.mark.parametrize(("says", "version"), [('openjdk version "17.0.15" 2025', 17), ('java version "1.8.0_402"', 8), ("nonsense", 0)])
+def test_the_version_of_a_java(tmp_path: Path, says: str, version: int) -> None:
+    assert session.java_version(java(tmp_path / "home", says)) == version
+
+
+def test_no_java_has_no_version(tmp_path: Path) -> None:
+    assert session.java_version(str(tmp_path)) == 0
+
+
+def test_java_home_is_taken_when_it_is_new_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = java(tmp_path / "home", 'openjdk version "21.0.1"')
+    monkeypatch.setenv("JAVA_HOME", home)
+    assert session.suitable_java() == home
+
+
+def test_an_old_java_is_passed_over_for_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", java(tmp_path / "home", 'java version "1.8.0_402"'))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert session.java_version(session.suitable_java()) >= session.LOWEST_JAVA
+
+
+@pytest.mark.parametrize(
+    ("master", "forgiving"),
+    [("local[*]", "local[*,4]"), ("local[2,1]", "local[2,1]"), ("local", "local[1,4]"), ("spark://host:7077", "spark://host:7077")],
+)
+def test_local_masters_try_again(master: str, forgiving: str) -> None:
+    assert session.forgiving(master) == forgiving

@@ -1,0 +1,102 @@
+"""Every example runs, and gives what it says; the answers of jobs are compared with DuckDB over the same files."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pyarrow.parquet as parquet
+import pytest
+
+from eddyline.cli.__main__ import main
+
+FOLDER = Path(__file__).resolve().parents[1] / "examples"
+
+PRINTED = {
+    "first_query": ["2024-01-01 12:00:50 ada 120.0", "2024-01-01 12:01:20 bob 150.0"],
+    "callback": ["press: 82.0 at 08:00:02", "press: 90.0 at 08:00:03"],
+    "come_and_go": ["later saw [11.0]", "every saw [10.0, 20.0, 11.0, 21.0, 12.0]"],
+}
+
+BIG_BIDS = """
+    SELECT a.item_id, a.category, b.bidder, b.price * (1 + c.vat) AS gross, greatest(a.ts, b.ts) AS _ts
+    FROM 'data/auctions/*.parquet' a, 'data/bids/*.parquet' b, 'data/categories.parquet' c
+    WHERE a.item_id = b.item_id AND a.category = c.category AND b.price > 50 AND abs(epoch_us(a.ts) - epoch_us(b.ts)) <= 60000000
+"""
+RAISED = """
+    SELECT x.item_id, x.bidder, x.price AS first_price, y.price AS second_price, y.ts AS _ts
+    FROM 'data/bids/*.parquet' x, 'data/bids/*.parquet' y
+    WHERE x.item_id = y.item_id AND x.bidder = y.bidder AND x.price < y.price AND x.ts < y.ts
+      AND epoch_us(y.ts) - epoch_us(x.ts) <= 30000000
+"""
+PER_MINUTE = """
+    SELECT date_trunc('minute', ts) AS minute, count(*) AS bids, round(sum(price), 6) AS volume FROM 'data/bids/*.parquet'
+    GROUP BY 1 HAVING minute < (SELECT date_trunc('minute', max(ts)) FROM 'data/bids/*.parquet')
+"""
+
+
+def run_job(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the data as the first line of the job says, and run it."""
+    monkeypatch.chdir(folder)
+    job = FOLDER / f"{name}.sql"
+    first = job.read_text().splitlines()[0]
+    assert first.startswith("-- data: eddyline ")
+    assert main(shlex.split(first.removeprefix("-- data: eddyline "))) == 0
+    assert main(["run", str(job), "--once", "--out", "results", "--quiet"]) == 0
+
+
+def answered(query: str) -> list[tuple[object, ...]]:
+    return sorted(tuple(row.values()) for row in parquet.read_table(f"results/{query}").to_pylist())
+
+
+@pytest.mark.parametrize("name", sorted(PRINTED))
+def test_programs_print_what_they_should(name: str, tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, str(FOLDER / f"{name}.py")], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == PRINTED[name]
+
+
+def test_generators(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, str(FOLDER / "generators.py")], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = [line.split(": ") for line in done.stdout.splitlines()]
+    assert [kind for kind, _ in lines] == ["auction", "sensors", "clique", "orders"]
+    assert all(not text.endswith(" 0 results") for _, text in lines)
+
+
+@pytest.mark.parametrize(("name", "query", "sql"), [("window_join", "big_bids", BIG_BIDS), ("self_join", "raised", RAISED)])
+def test_joins_are_those_of_duckdb(name: str, query: str, sql: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_job(name, tmp_path, monkeypatch)
+    expected = sorted(duckdb.sql(sql).fetchall())
+    assert len(expected) > 0
+    assert answered(query) == expected
+
+
+def test_aggregates_are_those_of_duckdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_job("aggregates", tmp_path, monkeypatch)
+    minutes = [(minute, bids, round(volume, 6)) for minute, bids, volume, op, _ in answered("per_minute") if op == "+"]
+    assert minutes == sorted(duckdb.sql(PER_MINUTE).fetchall()) != []
+    # Applying the changes up to the last instant of emission gives the table at that instant.
+    held: dict[object, tuple[object, ...]] = {}
+    changes = parquet.read_table("results/busy").to_pylist()
+    for change in changes:
+        held.pop(change["item_id"], None)
+        if change["_op"] == "+":
+            held[change["item_id"]] = (change["item_id"], change["bids"], change["top"], change["bidders"])
+    now = f"TIMESTAMP '{changes[-1]['_ts']}'"
+    expected = duckdb.sql(f"""
+        SELECT item_id, count(*), max(price), count(DISTINCT bidder) FROM 'data/bids/*.parquet'
+        WHERE ts <= {now} AND ts >= {now} - INTERVAL 1 MINUTE GROUP BY item_id HAVING count(*) >= 5
+    """).fetchall()
+    assert sorted(held.values()) == sorted(expected) != []
+
+
+def test_every_example_is_listed_and_tested() -> None:
+    listed = (FOLDER / "README.md").read_text()
+    found = sorted(path.name for path in FOLDER.iterdir() if path.suffix in (".py", ".sql"))
+    tested = [f"{name}.py" for name in (*PRINTED, "generators")] + [f"{name}.sql" for name in ("window_join", "self_join", "aggregates")]
+    assert found == sorted(tested)
+    assert all(f"]({name})" in listed for name in found)
