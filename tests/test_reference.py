@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -46,3 +47,18 @@ def test_the_benchmark_page_says_what_the_result_files_say() -> None:
         assert f"## {result['title']}\n" in page
         for measure in result["measures"]:
             assert f"| {measure['name']} | {len(measure['samples'])} | {measure['median']:.2f} |" in page
+
+
+def test_what_pages_name_in_the_source_is_there() -> None:
+    """`operators/join/node.py: JoinNode.produce` in a page is a file, a class and a method of it."""
+    everything = [file for folder in ("src", "tests", "bench", "docs") for file in (ROOT / folder).rglob("*.py")]
+    named = 0
+    for page in (ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))):
+        for path, _, name in re.findall(r"`((?:\w+/)*\w+\.py)(: ([A-Za-z_.]+))?`", page.read_text()):
+            files = [file for file in everything if str(file).endswith(f"/{path}")]
+            assert files != [], f"{page.name} names {path}"
+            names = {part for part in name.split(".") if part}
+            defined = [names <= set(re.findall(r"(?:class|def) (\w+)", file.read_text())) for file in files]
+            assert any(defined), f"{page.name} names {name} in {path}"
+            named += bool(name)
+    assert named > 20

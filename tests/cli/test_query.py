@@ -85,7 +85,7 @@ def test_what_is_wrong_never_reaches_the_job(work: Path, capsys: pytest.CaptureF
         ("CREATE QUERY q AS SELEC k FROM s", "SELEC"),
         ("CREATE QUERY q AS SELECT z FROM s", "z"),
         ("CREATE QUERY base AS SELECT k FROM s", "already"),
-        ("CREATE QUERY q AS SELECT x.k FROM s x, s y WHERE x.k = y.k; SET plan = '((x z) y)'; CREATE QUERY r AS SELECT x.k FROM s x, s y", "z"),
+        ("CREATE QUERY q AS SELECT x.k FROM s x, s y; SET plan = '((x z) y)'; CREATE QUERY r AS SELECT x.k FROM s x, s y", "z"),
         ("SET seed = 1", "no query"),
     ):
         (work / "bad.sql").write_text(text)

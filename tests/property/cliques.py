@@ -39,7 +39,9 @@ def clique_case(rng: Random) -> Case:
     joined = [pair for pair in pairs if rng.random() < 0.9] if rng.random() < 0.4 else pairs
     values = rng.choice((2, 2, 3, 4))
     last_values = values * rng.choice((1, 1, 3))
-    streams = [StreamSpec(name, (*((column(name, other), "BIGINT") for other in names if other != name), ("ts", "TIMESTAMP"))) for name in names]
+    streams = [
+        StreamSpec(name, (*((column(name, other), "BIGINT") for other in names if other != name), ("ts", "TIMESTAMP"))) for name in names
+    ]
     where = tuple(Call("=", (Col(x, column(x, y), "BIGINT"), Col(y, column(y, x), "BIGINT"))) for x, y in joined)
     if rng.random() < 0.15:
         x, y = rng.sample(names, 2)

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from eddyline.operators.join import edge
 from tests.property.cliques import CONTROLS, MODES, clique_case, under
 from tests.property.compare import differences, report
 from tests.property.embedded import run_embedded
@@ -31,6 +32,20 @@ def test_cliques_under_every_control(block: int) -> None:
             changed = under(case, jit=mode, jit_control=control)
             found = differences(case, run_embedded(changed), truth)
             assert not found, f"clique_case(Random({seed})) under {mode}, {control}\n{report(changed, found)}"
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("block", range(4))
+def test_edges_that_change_their_minds(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `auto` deciding after very few rows, edges start and stop listening in the middle of a history."""
+    monkeypatch.setattr(edge, "_ENOUGH", 1)
+    monkeypatch.setattr(edge, "_LITTLE", 0.05)
+    monkeypatch.setattr(edge, "_LONGEST_PAUSE", 2)
+    for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
+        case = clique_case(Random(80_000 + seed))
+        changed = under(case, jit="auto", jit_control=CONTROLS[seed % 4])
+        found = differences(case, run_embedded(changed))
+        assert not found, f"clique_case(Random({80_000 + seed}))\n{report(changed, found)}"
 
 
 @pytest.mark.property

@@ -20,13 +20,14 @@ CREATE STREAM "odd name" (k BIGINT, "select" STRING, at TIMESTAMP) WITH (time='a
 CREATE STREAM s (k BIGINT, n BIGINT, ts TIMESTAMP) WITH (format='memory', time='ts', sequence='n');
 CREATE TABLE names (k BIGINT, name STRING) WITH (format='parquet', path='it''s.parquet');
 """
-JOB = STREAMS + "SET seed = 7; CREATE QUERY a WITH (probe = 'loop') AS SELECT k FROM s WHERE k > 1; CREATE SINK t FOR a WITH (format='drop');"
+JOB = (
+    STREAMS + "SET seed = 7; CREATE QUERY a WITH (probe = 'loop') AS SELECT k FROM s WHERE k > 1; CREATE SINK t FOR a WITH (format='drop');"
+)
 
 
 def rows(*values: tuple[int, int]) -> pa.Table:
-    return pa.table(
-        {"k": [k for k, _ in values], "n": [ts for _, ts in values], "ts": pa.array([ts * 1_000_000 for _, ts in values], pa.timestamp("us"))}
-    )
+    ts = pa.array([ts * 1_000_000 for _, ts in values], pa.timestamp("us"))
+    return pa.table({"k": [k for k, _ in values], "n": [ts for _, ts in values], "ts": ts})
 
 
 def test_the_catalog_as_text_says_the_same_again() -> None:
@@ -184,7 +185,8 @@ def test_a_record_that_fails_in_the_job_is_refused_and_the_job_runs_on(tmp_path:
     folder = ControlFolder(str(tmp_path / "ck"))
     feed(tmp_path, session, 0, (2, 1))
     (tmp_path / "blocked").write_text("a file where a folder should be")
-    sql = f"CREATE QUERY one AS SELECT k FROM s; CREATE QUERY two AS SELECT n FROM s; CREATE SINK f FOR two WITH (path='{tmp_path}/blocked/x')"
+    sql = "CREATE QUERY one AS SELECT k FROM s; CREATE QUERY two AS SELECT n FROM s;"
+    sql += f"CREATE SINK f FOR two WITH (path='{tmp_path}/blocked/x')"
     folder.append(add_record(sql))
     feed(tmp_path, session, 1, (2, 3), (3, 4))
     assert "one" not in states(tmp_path) and "blocked" in folder.state()["refused"]["0"]

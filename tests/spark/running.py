@@ -33,6 +33,7 @@ def run_script(
     job = bind_script(text)
     running = SparkDriver(spark, layout_of(spark, job, checkpoint, shards), out=None if out is None else str(out))
     kept = {query.name: MemorySink() for query in job.queries}
+    running.delivery.kept_dead = {}
     running.add_queries(job.catalog, {name: [sink] for name, sink in kept.items()})
     running.run()
     return running, {name: sink.table() for name, sink in kept.items()}
@@ -52,12 +53,10 @@ def run_case(spark: SparkSession, case: Case, shards: int) -> Outcome:
             s.replace("format='memory'", f"format='parquet', files_per_batch='1', path='{directory}/{stream.name}'")
             for stream, s in zip(case.streams, case.statements(directory), strict=False)
         ] + case.statements(directory)[len(case.streams) :]
-        out = Path(directory, "out")
-        _, results = run_script(spark, ";\n".join(statements), Path(directory, "checkpoint"), out, shards)
+        driver, results = run_script(spark, ";\n".join(statements), Path(directory, "checkpoint"), None, shards)
         found = Outcome()
         found.results = {name: plain_rows([table]) for name, table in results.items()}
         for stream in case.streams:
-            folder = out / "_dead_letter" / stream.name
-            letters = plain_rows([parquet.read_table(folder)]) if folder.exists() else []
+            letters = plain_rows((driver.delivery.kept_dead or {}).get(stream.name, []))
             found.dead[stream.name] = [(str(row["_reason"]), {k: v for k, v in row.items() if k != "_reason"}) for row in letters]
         return found

@@ -17,7 +17,7 @@ from eddyline.runtime.spark.job import make_layout
 from tests.spark.material import stream, write_files
 
 
-def wait(condition: Callable[[], bool], seconds: float = 90.0) -> None:
+def wait(condition: Callable[[], bool], seconds: float = 300.0) -> None:
     limit = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < limit, "nothing happens"

@@ -70,9 +70,7 @@ class Setting:
 
     @property
     def sql(self) -> str:
-        references = ", ".join(
-            f"{n} [RANGE {round(w * 1000)} MILLISECONDS]" for n, w in zip(self.names, self.windows, strict=True)
-        )
+        references = ", ".join(f"{n} [RANGE {round(w * 1000)} MILLISECONDS]" for n, w in zip(self.names, self.windows, strict=True))
         joins = " AND ".join(f"{one}.k_{one}{two} = {two}.k_{one}{two}" for one, two, _ in self.keys)
         return f"SELECT {self.names[0]}.ts AS at FROM {references} WHERE {joins}"
 
@@ -91,7 +89,7 @@ def random_setting(streams: int, lots: random.Random) -> Setting:
         setting = Setting(names, rates, windows, keys)
         model = CostModel(setting.graph, SHIPPED)
         work = [model.price(tree).cpu * setting.seconds for tree in trees_of(setting, random.Random(0))]
-        if len(work) >= LEAST_TREES[streams] and LEAST_WORK < max(work) and max(work) > LEAST_SPREAD * min(work):
+        if len(work) >= LEAST_TREES[streams] and max(work) > LEAST_WORK and max(work) > LEAST_SPREAD * min(work):
             return setting
 
 

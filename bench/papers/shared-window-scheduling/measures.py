@@ -91,11 +91,12 @@ def skewed() -> dict[str, object]:
 
 
 def loads() -> dict[str, object]:
-    """The same comparison for other loads than the one chosen: means over all windows."""
+    """The same comparison for other loads than the one chosen."""
     rows = {"1": arrivals(1), "3": arrivals(2, burst=3.0)}
     found: dict[str, object] = {}
     for load in (0.3, 0.5, 0.7, 0.9):
         for burst, these in rows.items():
             one = job(these, TABLE_1["small-large"], load=load)
-            found[f"load {load}, burst {burst}"] = {name: play(one, name).overall([1] * 7) for name in NAMES}
+            found[f"small-large, load {load}, burst {burst}"] = all_three(one)
+        found[f"mostly-small, load {load}, burst 1"] = all_three(job(rows["1"], TABLE_1["mostly-small"], load=load))
     return found

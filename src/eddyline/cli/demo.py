@@ -26,7 +26,7 @@ CREATE QUERY raised AS
   FROM bids [RANGE 10 SECONDS] x, bids [RANGE 10 SECONDS] y
   WHERE x.item_id = y.item_id AND x.bidder = y.bidder AND x.price < y.price;
 
--- Three bids of rising price on one item, with its auction: a four-way join in a tree of our choice.
+-- Two bids of rising price by different bidders on one item, with its auction: a three-way join in a tree of our choice.
 CREATE QUERY bidding_wars WITH (plan = '((a x) y)') AS
   SELECT a.item_id, a.seller, x.price AS p1, y.price AS p2
   FROM auctions [RANGE 5 MINUTES] a, bids [RANGE 3 SECONDS] x, bids [RANGE 3 SECONDS] y
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     console.print(f"[bold]1.[/] generating {args.seconds:.0f} s of auctions and bids in {data}")
     made = auction(data, Shape(rate=args.rate, seconds=args.seconds, files=10))
     with open(job, "w", encoding="utf-8") as file:
-        file.write("\n".join(made.statements.values() if isinstance(made.statements, dict) else made.statements) + "\n" + _QUERIES)
+        file.write("\n".join(made.statements) + "\n" + _QUERIES)
     console.print(f"[bold]2.[/] running {job} ({args.engine}); the same with:")
     command = f"eddyline run {job} --engine {args.engine} --once --out {out} --overwrite"
     console.print(f"   {command}", highlight=False)

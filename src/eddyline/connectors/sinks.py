@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table as RichTable
 
 from eddyline.connectors.base import Sink
@@ -140,7 +141,7 @@ def as_rich(table: pa.Table, title: str, limit: int) -> RichTable:
         number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)
         shown.add_column(field.name, justify="right" if number else "left")
     for row in zip(*(column.to_pylist() for column in table.slice(0, limit).columns), strict=True):
-        shown.add_row(*("" if value is None else str(value) for value in row))
+        shown.add_row(*("" if value is None else escape(str(value)) for value in row))
     return shown
 
 

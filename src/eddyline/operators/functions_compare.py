@@ -8,6 +8,7 @@ Limits   As in DuckDB NaN equals NaN and lies above infinity, and -0.0 equals 0.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -113,13 +114,13 @@ def make_in(call: Call) -> Kernel:
     if is_arrow(kind):
         wanted = pa.array(present, kind.arrow)
 
-        def search(values: object) -> Mask:
+        def search(values: Any) -> Mask:
             return boolean(pc.is_in(values, value_set=wanted)).values
     else:
         table = np.unique(np.array([v for v in present if v == v], kind.numpy))
         has_nan = any(v != v for v in present)
 
-        def search(values: Array) -> Mask:
+        def search(values: Any) -> Mask:
             found = np.isin(values, table) if len(table) > 8 else _is_one_of(values, table)
             return found | (values != values) if has_nan else found
 

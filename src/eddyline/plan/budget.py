@@ -21,7 +21,7 @@ from eddyline.plan.jtree.search import Choice
 from eddyline.settings import Settings
 
 #: Seconds per operation of this engine on one core of a small server.
-SHIPPED = UnitCosts(insert=1.6e-7, delete=2.5e-8, join=8e-8, probe=7e-8)
+SHIPPED = UnitCosts(insert=6e-8, delete=2.2e-8, join=1.5e-8, probe=4.6e-8)
 
 
 def costs_path() -> Path:

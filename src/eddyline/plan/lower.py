@@ -66,9 +66,11 @@ def lower(query: BoundQuery) -> Lowered:
         for position, reference in enumerate(references)
     )
     share = "" if query.settings.share == "on" else f" alone={query.name}"
+    wishes = query.settings
+    lottery = f" route=lottery/{wishes.seed}" if wishes.route == "lottery" else ""
     signature = "; ".join(
         [", ".join(seat.source for seat in seats), " & ".join(sorted(str(p) for p in where if len(refs_of(p)) > 1))]
-        + [f"plan={_tree_text(query, names)} probe={query.settings.probe} jit={query.settings.jit}/{query.settings.jit_control}{share}"]
+        + [f"plan={_tree_text(query, names)} probe={wishes.probe} jit={wishes.jit}/{wishes.jit_control}{lottery}{share}"]
     )
     return Lowered(
         query,

@@ -206,6 +206,7 @@ class Pipeline:
                 wishes.jit,
                 wishes.jit_control,
                 orders=choice.orders,
+                lottery_seed=wishes.seed if wishes.route == "lottery" else None,
             )
             for seat in lowered.seats:
                 if seat.is_table:

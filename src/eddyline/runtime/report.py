@@ -39,6 +39,7 @@ def report(pipeline: Pipeline, elapsed: float, epoch_seconds: Sequence[float]) -
         "plan": {name: plan_text(query, pipeline) for name, query in pipeline.queries.items()},
         "migrations": list(pipeline.planner.migrations),
         "operators": operators(pipeline),
+        **demand(pipeline),
     }
 
 
@@ -68,6 +69,25 @@ def operators(pipeline: Pipeline) -> dict[str, dict[str, float]]:
     for query in pipeline.queries.values():
         found[f"query {query.name}"] = {"rows_in": query.rows_in, "rows_out": query.results, "seconds": query.seconds}
     return found
+
+
+def demand(pipeline: Pipeline) -> dict[str, Any]:
+    """What just-in-time joins held back and made later; per edge, what it did and whether it listens."""
+    found = {
+        demand.node.name: (demand.edge, demand.checks)
+        for group in pipeline.groups.values()
+        for demand in group.demands.values()
+    }  # fmt: skip
+    edges = [edge for edge, _ in found.values()]
+    return {
+        "suspensions": sum(edge.suspensions for edge in edges),
+        "resumptions": sum(edge.resumptions for edge in edges),
+        "marks": sum(edge.marks for edge in edges),
+        "suspended_peak": sum(edge.suspended_peak for edge in edges),
+        "partials_avoided": {"estimate": sum(edge.avoided for edge in edges)},
+        "demand_checks": sum(checks for _, checks in found.values()),
+        "demand": {name: edge.as_json() for name, (edge, _) in found.items()},
+    }
 
 
 def tree_text(group: JoinGroup | FilterGroup, query: AnyQuery) -> JTree:

@@ -22,7 +22,7 @@ from eddyline.state.columns import Ints
 _MOST_PAIRS = 16_384
 _FEWER_PAIRS = 2_048
 #: So many changes of arrival are looked up one by one; where there are more, every result is.
-_FEW_CHANGES = 4_096
+_FEW_CHANGES = 64
 
 
 class VirtualClock:
@@ -147,10 +147,15 @@ class Responses:
         """Results of a query, in total order, are released now."""
         times = self.queries.setdefault(query, _Times())
         now = self.clock.now()
-        if len(self._changes) <= _FEW_CHANGES:
-            cuts = np.searchsorted(rows.stamp, (self._changes + self._first) << POSITION_BITS)
+        # Results are in rank order: only the changes between the first and the last of them matter.
+        ends = np.searchsorted(self._changes, (rows.stamp[[0, -1]] >> POSITION_BITS) - self._first, side="right")
+        begin, stop = max(int(ends[0]) - 1, 0), int(ends[1])
+        if stop - begin <= max(_FEW_CHANGES, len(rows) // 64):
+            changes = self._changes[begin:stop]
+            cuts = np.searchsorted(rows.stamp, (changes[1:] + self._first) << POSITION_BITS)
             began = self._instants
-            counts = np.bincount(self._instant_of, np.diff(np.append(cuts, len(rows))), len(began)).astype(np.int64)
+            sizes = np.diff(np.concatenate([[0], cuts, [len(rows)]]))
+            counts = np.bincount(self._instant_of[begin:stop], sizes, len(began)).astype(np.int64)
         else:
             began, counts = np.unique(self._began[rows.rank - self._first], return_counts=True)
         for at in np.flatnonzero(counts):

@@ -38,7 +38,7 @@ Follow = Callable[[int, list[Input], tuple[Equality, ...]], tuple[int, ...]]
 _MOST = np.iinfo(np.int64).max
 _LEAST = np.iinfo(np.int64).min
 #: An edge that has not made up its mind looks at the pairs of so many rows of each input.
-_SAMPLE = 64
+_SAMPLE = 256
 
 
 @dataclass(slots=True)
@@ -97,6 +97,12 @@ class NodeDemand:
         self._held_back: dict[int, Ints] = {}
         #: The latest time of the epochs before this one.
         self._last = -FOREVER
+
+    @property
+    def checks(self) -> int:
+        """Questions asked, and rows touched in order to make later what was held back."""
+        early = [alone for pairs in self.early for whole, alone in pairs if alone is not whole]
+        return self.edge.checks + sum(c.checked for c in (*self.conditions, *early))
 
     # -- asked by the node
 
@@ -312,19 +318,26 @@ class NodeDemand:
         few = [None if rows is None else rows.take(_spread(len(rows), _SAMPLE)) for rows in new]
         pieces = list(node.produce(few, rows_seen, True))
         node.counters = mine
+        rows = sum(len(part) for part in few if part is not None)
         if not pieces:
-            return False
+            return self.edge.finds_little(rows, 0) and before[0] and self._held_something()
         made = concatenate(pieces)
-        share = sum(len(rows) for rows in new if rows is not None) / sum(len(rows) for rows in few if rows is not None)
+        if self.edge.finds_little(rows, len(made)):
+            return before[0] and self._held_something()
+        share = sum(len(part) for part in new if part is not None) / rows
         expected = len(made) * share
-        made = made.take(_spread(len(made), 8 * _SAMPLE))
+        made = made.take(_spread(len(made), 2 * _SAMPLE))
         refusals = np.stack([~c.sampled(made.ids) for c in self.conditions]) if self.conditions else np.zeros((0, len(made)), np.bool_)
-        chosen = self.edge.weigh(expected, refusals, [self._waking_cost(c, moment) for c in self.conditions], self._nothing_unlinked())
+        waking = [self._waking_cost(c, moment) for c in self.conditions]
+        chosen = self.edge.weigh(expected, refusals, waking, self._nothing_unlinked())
         if chosen is None:
             return False
         self.used = [self.conditions[number] for number in chosen]
         looser = before[0] and (not self.edge.listens or not set(before[1]) <= set(self.used))
-        return looser and bool(self.edge.suspensions or self.edge.marks)
+        return looser and self._held_something()
+
+    def _held_something(self) -> bool:
+        return bool(self.edge.suspensions or self.edge.marks)
 
     def _waking_cost(self, condition: Condition, moment: Moment) -> float:
         """How many rows the new rows of the asked input would touch, if their keys were new."""

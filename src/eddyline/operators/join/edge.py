@@ -22,6 +22,8 @@ from eddyline.operators.join.mns import Condition, Flags
 _START, _STOP = 0.4, 0.2
 #: To ask whether a combination is demanded, and to touch a row in order to make it later, against making and storing one.
 _CHECK, _WAKE = 0.15, 0.3
+#: Where a row finds fewer partners than this, nothing is to be saved.
+_LITTLE = 0.25
 #: Fewer observations than this decide nothing.
 _ENOUGH = 64
 _LONGEST_PAUSE = 64
@@ -73,6 +75,13 @@ class Edge:
         self._epoch += 1
         return (not self.listens or not self._decided) and self._epoch >= self._next
 
+    def finds_little(self, rows: int, made: int) -> bool:
+        """Whether so little is made of so many rows that asking costs more than it can save; then the edge does not listen."""
+        if rows < 4 * _ENOUGH or made >= _LITTLE * rows:
+            return False
+        self._decide(False)
+        return True
+
     def weigh(self, expected: float, refusals: Flags, waking: list[float], empty: bool) -> list[int] | None:
         """Whether to listen, and to which conditions.
 
@@ -102,13 +111,16 @@ class Edge:
             chosen.append(best)
             left &= ~refusals[best]
         listens = saved >= (_STOP if self.listens else _START) * expected
+        self._decide(listens)
+        return chosen if listens else []
+
+    def _decide(self, listens: bool) -> None:
         self.switches += listens != self.listens
         self.listens = listens
         self._pause = 1 if listens else min(2 * self._pause, _LONGEST_PAUSE)
         self._next = self._epoch + self._pause
         self._decided = True
         self._mark()
-        return chosen if listens else []
 
     def gives_up(self) -> bool:
         """Whether too little has been held back lately; the caller then makes what is missing."""

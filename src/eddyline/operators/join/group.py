@@ -24,6 +24,7 @@ from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
 from eddyline.operators.join.node import Counters, Equality, JoinNode, RowsSeen
 from eddyline.operators.join.policy import JoinPolicy
 from eddyline.operators.join.port import Membership, Port
+from eddyline.operators.join.routes import LotteryRoute
 from eddyline.operators.stream import KeyColumn, StreamState
 
 Tree = int | tuple["Tree", ...]
@@ -55,6 +56,8 @@ class JoinConfig:
     jit_control: str = "auto"
     #: Probe orders by node (its references) and origin input; what is missing is found by following equalities.
     orders: tuple[tuple[tuple[int, ...], tuple[tuple[int, ...], ...]], ...] = ()
+    #: Draw probe orders by lottery, from this seed; None: the orders above.
+    lottery_seed: int | None = None
 
     def __post_init__(self) -> None:
         if len(self.seats) > MOST_REFERENCES:
@@ -63,7 +66,7 @@ class JoinConfig:
             raise Fault(f"the tree {self.tree} does not hold every reference once")
 
     def build(self, streams: Mapping[str, StreamState], issues: Issues) -> JoinGroup:
-        return JoinGroup(self, streams, issues)
+        return JoinGroup(self, streams, issues, None if self.lottery_seed is None else LotteryRoute(self.lottery_seed))
 
 
 class JoinGroup:

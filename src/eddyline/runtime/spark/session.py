@@ -43,6 +43,8 @@ JOB_SETTINGS: dict[str, str] = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # A heartbeat comes through the control source; batches without input would only cost.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    # Folders are listed when nothing is new: ten times a second will do, the default is a hundred.
+    "spark.sql.streaming.pollingDelay": "100ms",
     "spark.sql.streaming.numRecentProgressUpdates": "1000",
 }
 

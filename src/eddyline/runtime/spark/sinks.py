@@ -55,6 +55,8 @@ class Delivery:
         self.sinks: dict[str, list[Sink]] = {}
         self.shared: dict[str, AllSink] = {}
         self.dead = DeadLetters(os.path.join(out, DEAD_LETTER)) if out is not None else None
+        #: Dead rows are kept in memory only where somebody asks for them.
+        self.kept_dead: dict[str, list[pa.Table]] | None = None
         self._began = False
 
     def add_query(self, name: str, schema: pa.Schema, declared: Iterable[DeclaredSink] = (), own: Iterable[Sink] = ()) -> None:
@@ -96,6 +98,8 @@ class Delivery:
                 for _, table in sorted(found, key=lambda piece: piece[0]):
                     if self.dead is not None:
                         self.dead.write(batch, self.streams[name], table)
+                    if self.kept_dead is not None:
+                        self.kept_dead.setdefault(name, []).append(table)
         self._flush(batch)
         self.told(delivered)
         pieces.clear()
