@@ -8,5 +8,6 @@ from importlib import import_module
 NAMES = ("joins", "aggregates")
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or NAMES:
+    chosen, sys.argv[1:] = sys.argv[1:] or list(NAMES), []
+    for name in chosen:
         import_module(f"bench.micro.{name}").main()

@@ -117,3 +117,23 @@ def test_each_query_answers_as_if_it_ran_alone(block: int) -> None:
                 check_lives(case, lives, route)
             except Exception as problem:
                 raise AssertionError(f"random_lives(Random({seed})), route {route}\n{problem}") from problem
+
+
+@pytest.mark.parametrize("window", ["RANGE 100 SECONDS", "ROWS 9", "UNBOUNDED"])
+def test_a_longer_window_that_has_gone_keeps_nothing_alive(window: str) -> None:
+    """Partial results are stored with the longest window of all queries; a query that stays must not see them longer than its own."""
+    with Session() as session:
+        session.execute("CREATE STREAM s (k BIGINT, kind STRING, ts TIMESTAMP) WITH (time='ts')")
+        text = "SELECT a.k FROM s [{0}] a, s [{0}] b, s [{0}] c WHERE a.k = b.k AND b.k = c.k"
+        text += " AND a.kind = 'a' AND b.kind = 'b' AND c.kind = 'c'"
+        short = session.query("short", text.format("RANGE 5 SECONDS"), plan="((b c) a)")
+        session.query("long", text.format(window), plan="((b c) a)")
+        session.push("s", [(1, "b", 10_000_000), (1, "c", 10_000_000)])
+        session.step()
+        session.push("s", [(2, "d", 12_000_000)])
+        session.drop("long")
+        session.step()
+        assert "long" not in session.pipeline.queries
+        session.push("s", [(1, "a", 16_000_000), (2, "d", 17_000_000)])
+        session.run(once=True)
+        assert short.table().num_rows == 0

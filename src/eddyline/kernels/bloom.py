@@ -3,6 +3,7 @@
 Answer   `held` says of each key whether a stored row has it that begins by `ceiling`, is alive at `floor` and has an id below
          `before`. `fill` makes a blocked Bloom
          filter of some keys, `may_hold` asks it: never wrong about a key that is there, rarely about one that is not.
+         `probe_wanted` probes like `probe_chains` and asks `held` of every pair before it is written down.
 State    A filter is an array of 64-bit words; a key sets four bits of one word, so that a question touches one cache line.
 Limits   The number of words is a power of two. Keys cannot be taken out: the owner makes a new filter.
 """
@@ -13,6 +14,9 @@ import numpy as np
 from numba import njit
 
 from eddyline.kernels.hashing import mix
+from eddyline.kernels.probe import _by_bucket
+
+_GOLD = np.uint64(0x9E3779B97F4A7C15)
 
 #: Words per key: 16 bits each, about one false positive in three hundred.
 _KEYS_PER_WORD = 4
@@ -70,3 +74,130 @@ def held(hashes, floors, ceilings, heads, back, keys, begins, dead, base, first,
                 break
             row -= step
     return found
+
+
+@njit(cache=True, inline="always")
+def _fold(word, following):
+    """As `hashing.combine` does for whole columns."""
+    return mix(word * _GOLD + mix(following))
+
+
+@njit(cache=True, nogil=True)
+def _count(key, bound, least, row, back, keys, order, dead, base, first, in_time_order):
+    """How many rows of a chain match, and how many were looked at."""
+    n = 0
+    visited = 0
+    while row >= first:
+        p = row - base
+        visited += 1
+        if in_time_order and dead[p] < least:
+            break
+        if keys[p] == key and order[p] < bound and dead[p] >= least:
+            n += 1
+        step = back[p]
+        if step == 0:
+            break
+        row -= step
+    return n, visited
+
+
+@njit(cache=True, nogil=True)
+def _is_held(word, least, heads, back, keys, dead, base, first):
+    row = heads[mix(word) & np.uint64(len(heads) - 1)]
+    while row >= first:
+        p = row - base
+        if keys[p] == word and dead[p] >= least:
+            return True
+        step = back[p]
+        if step == 0:
+            return False
+        row -= step
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _wanted_into(found, begin, count, n, at, sequence, hashes, limit, floor, stored, sides, asked_floor, asked):
+    """Go on from place `at` of the sequence while the matches of a row fit; returns pairs written, the next place, visited, refused."""
+    heads, back, keys, order, dead, base, first, in_time_order = stored
+    own_a, own_b, own_words, other_a, other_b, other_words, own_first = sides
+    asked_heads, asked_back, asked_keys, asked_dead, asked_base, asked_first = asked
+    mask = np.uint64(len(heads) - 1)
+    visited = 0
+    refused = 0
+    while at < len(sequence):
+        o = sequence[at]
+        key, bound, least = hashes[o], limit[o], floor[o]
+        row = heads[mix(key) & mask]
+        matching, looked = _count(key, bound, least, row, back, keys, order, dead, base, first, in_time_order)
+        if n + matching > len(found):
+            break
+        visited += looked
+        begin[o] = n
+        left = matching
+        while left > 0:
+            p = row - base
+            if keys[p] == key and order[p] < bound and dead[p] >= least:
+                left -= 1
+                word = mix(own_a[o]) if own_first else mix(other_a[p])
+                if own_first:
+                    if own_words > 1:
+                        word = _fold(word, own_b[o])
+                    word = _fold(word, other_a[p])
+                    if other_words > 1:
+                        word = _fold(word, other_b[p])
+                else:
+                    if other_words > 1:
+                        word = _fold(word, other_b[p])
+                    word = _fold(word, own_a[o])
+                    if own_words > 1:
+                        word = _fold(word, own_b[o])
+                if _is_held(np.int64(word), asked_floor[o], asked_heads, asked_back, asked_keys, asked_dead, asked_base, asked_first):
+                    found[n] = row
+                    n += 1
+                else:
+                    refused += 1
+            row -= back[p]
+        count[o] = n - begin[o]
+        at += 1
+    return n, at, visited, refused
+
+
+@njit(cache=True, nogil=True)
+def _pairs(found, begin, count, n):
+    left = np.empty(n, np.int64)
+    right = np.empty(n, np.int64)
+    at = 0
+    for o in range(len(begin)):
+        for i in range(begin[o], begin[o] + count[o]):
+            left[at] = o
+            right[at] = found[i]
+            at += 1
+    return left, right
+
+
+def probe_wanted(hashes, limit, floor, stored, sides, asked_floor, asked):
+    """Pairs (o, id) as `probe_chains` finds them, without those whose key the asked store does not hold.
+
+    Args:
+        stored: heads, back, keys, order, dead, base, first, in_time_order of the probed store.
+        sides: two key columns of the probing rows and how many count, the same of the stored rows by position, and whether
+            the key of a pair begins with the words of the probing row.
+        asked: heads, back, keys, dead, base, first of the asked store.
+
+    Returns:
+        probing positions (rising), stored ids, rows visited, pairs refused.
+    """
+    sequence = _by_bucket(hashes, np.uint64(len(stored[0]) - 1))
+    begin, count = np.zeros(len(hashes), np.int64), np.zeros(len(hashes), np.int64)
+    found = np.empty(65_536 + len(hashes), np.int64)
+    n = at = visited = refused = 0
+    while True:
+        n, at, looked, dropped = _wanted_into(found, begin, count, n, at, sequence, hashes, limit, floor, stored, sides, asked_floor, asked)
+        visited += looked
+        refused += dropped
+        if at == len(sequence):
+            break
+        # A buffer that grew inside the loop would slow all of it down.
+        found = np.concatenate([found, np.empty(max(len(found), len(stored[2])), np.int64)])
+    left, right = _pairs(found, begin, count, n)
+    return left, right, visited, refused

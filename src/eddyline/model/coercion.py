@@ -33,6 +33,7 @@ def decimal_form(kind: DataType) -> DataType:
 def common_type(a: DataType, b: DataType) -> DataType | None:
     """The type in which values of two types meet, or None where an explicit CAST is needed.
 
+    >>> from eddyline.model.datatypes import INT
     >>> str(common_type(INT, decimal(10, 2)))
     'DECIMAL(12, 2)'
     """

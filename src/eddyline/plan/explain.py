@@ -50,7 +50,10 @@ def cost_lines(lowered: Lowered, choice: TreeChoice, running: Price | None = Non
 
     `running` is the price of the tree that runs, where that is not the choice.
     """
-    if len(lowered.seats) < 2:
+    streams = {seat.source for seat in lowered.seats if not seat.is_table}
+    limited = choice.left.cpu is not None or choice.left.memory is not None
+    if len(lowered.seats) < 2 or (streams <= set(choice.assumed) and not limited):
+        # Costs made of assumptions alone say nothing that anybody asked for.
         return {}
     price = running or choice.price
     lines = {

@@ -11,7 +11,6 @@ from eddyline.plan.rewrite import rewrite
 from eddyline.plan.statistics import Sources
 from eddyline.plan.tree_choice import choose, choose_tree, qualified
 
-
 #: More would fit a stamp, but no search for a tree.
 MOST_REFERENCES = 32
 

@@ -10,19 +10,27 @@ Limits   Without anybody to take results before the epoch ends, groups are worke
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from time import perf_counter
 
+import numpy as np
 import pyarrow as pa
 
+from eddyline.model.query import Output
 from eddyline.operators.evaluate import Issues
 from eddyline.operators.intake import Intake, Released
 from eddyline.operators.join import release
 from eddyline.operators.join.combination import Combinations, in_order
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.node import RowsSeen
+from eddyline.operators.sharing.filter_group import Bundle
+from eddyline.operators.sharing.router import split
 from eddyline.runtime.epoch import Outcome
 from eddyline.runtime.response import Responses
-from eddyline.runtime.standing import StandingQuery
+from eddyline.runtime.standing import SelectQuery, StandingQuery
 from eddyline.state.columns import Ints
+
+#: From so many queries of one group on, results are split in one pass and projected together.
+_MANY = 8
 
 Members = Mapping[str, StandingQuery]
 
@@ -32,6 +40,8 @@ class HandOut:
         self.issues = issues
         #: Called with a query's name and each table of its results as soon as it is released.
         self.on_release: Callable[[str, pa.Table], None] | None = None
+        #: The same for results of many queries in one table; None: every query's results come apart.
+        self.on_bundle: Callable[[Bundle], None] | None = None
         self.responses: Responses | None = None
         self._schedules: dict[JoinGroup, release.SharedSchedule | None] = {}
 
@@ -50,6 +60,11 @@ class HandOut:
         if self.responses is not None:
             self.responses.drop(query.name)
 
+    def begin(self) -> None:
+        """An epoch begins: what it brings arrives now."""
+        if self.responses is not None:
+            self.responses.begin()
+
     def arrived(self, stream: str, upto: int) -> None:
         if self.responses is not None:
             self.responses.arrived(stream, upto)
@@ -66,7 +81,7 @@ class HandOut:
             found.append((name, all_ranks if place is None else all_ranks[place], rows[name].number))
         self.responses.released(first, total, found)
         for name, intake in intakes.items():
-            waiting = [int(chunk.number.min()) for chunk in intake.chunks if len(chunk)]
+            waiting = [chunk.first for chunk in intake.chunks]
             self.responses.forget(name, min(waiting, default=intake.arrived))
 
     # -- a slice
@@ -83,8 +98,7 @@ class HandOut:
         if not pieces:
             return 0
         rows = in_order(pieces, ranks.start, len(ranks))
-        for query in members.values():
-            self._hand(query, rows, outcome)
+        self._hand_all(members, tuple(members.values()), rows, outcome)
         return len(rows)
 
     def _schedule(self, group: JoinGroup, members: Members, rows: int) -> release.SharedSchedule | None:
@@ -108,8 +122,7 @@ class HandOut:
         made = 0
         for portion in schedule.run(fresh, rows_seen):
             self._worked(schedule.group)
-            for slot in portion.slots:
-                self._hand(by_slot[slot], portion.rows, outcome)
+            self._hand_all(members, tuple(by_slot[slot] for slot in portion.slots), portion.rows, outcome)
             if portion.last:
                 made += len(portion.rows)
         self._worked(schedule.group)
@@ -118,6 +131,42 @@ class HandOut:
     def _worked(self, group: JoinGroup) -> None:
         if self.responses is not None:
             self.responses.worked(group.config.name, group.counters.values())
+
+    def _hand_all(self, members: Members, queries: tuple[StandingQuery, ...], rows: Combinations, outcome: Outcome) -> None:
+        # Decided by the whole group, so that all results of a query go one way.
+        if self.on_bundle is None or len(members) < _MANY:
+            for query in queries:
+                self._hand(query, rows, outcome)
+            return
+        lists: dict[tuple[Output, ...], list[SelectQuery]] = {}
+        for query in queries:
+            if isinstance(query, SelectQuery):
+                lists.setdefault(query.lowered.outputs, []).append(query)
+            else:
+                self._hand(query, rows, outcome)
+        for same in lists.values():
+            self._hand_bundle(sorted(same, key=lambda query: query.slot), rows, outcome)
+
+    def _hand_bundle(self, queries: list[SelectQuery], rows: Combinations, outcome: Outcome) -> None:
+        """Results of queries with one SELECT list, split by lineage and projected together."""
+        assert self.on_bundle is not None
+        began = perf_counter()
+        mine, edges = split(rows, [query.slot for query in queries], [query.stop for query in queries])
+        if not len(mine):
+            return
+        sizes = np.diff(edges)
+        table = queries[0].projection.table(mine, self.issues)
+        seconds = (perf_counter() - began) / len(queries)
+        for query, size in zip(queries, sizes.tolist(), strict=True):
+            query.rows_in += size
+            query.results += size
+            query.seconds += seconds
+        names = [query.name for query in queries]
+        bundle = Bundle(table, np.arange(len(queries)), edges, pa.array(names, pa.string()))
+        if self.responses is not None:
+            self.responses.heard_all(names, edges, mine)
+        outcome.bundles.append(bundle)
+        self.on_bundle(bundle)
 
     def _hand(self, query: StandingQuery, rows: Combinations, outcome: Outcome) -> None:
         query.heard = None if self.responses is None else self.responses.heard

@@ -231,6 +231,7 @@ class Pipeline:
         apart = self.queries if not self.bundles else [name for members in self._members.values() for name in members]
         outcome = Outcome(results={name: [] for name in apart})
         began = self.frontier
+        self.handout.begin()
         for name, arrival in epoch.arrivals.items():
             self._take(name, arrival, began, outcome)
         self.frontier = self._advanced(epoch)

@@ -10,7 +10,7 @@ Limits   Joins without aggregates: an aggregate's change has no newest row. A vi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -94,20 +94,27 @@ class Responses:
         self.queries: dict[str, _Times] = {}
         #: Per stream: arrival numbers below the first are those of the epoch that began at the second.
         self._came: dict[str, list[tuple[int, float]]] = {}
+        self._epoch_began = clock.now()
         self._first = 0
         self._began = np.zeros(0)
         #: Where, in rank order, the instant of arrival changes; which instants there are, and which of them it is.
         self._changes: Ints = np.zeros(0, np.int64)
         self._instants = np.zeros(0)
         self._instant_of: Ints = np.zeros(0, np.int64)
+        #: The same by rank, once somebody asks.
+        self._instant_at: Ints | None = None
         #: Per join group, what its work has moved the clock for.
         self._charged: dict[str, tuple[int, int, int]] = {}
 
     # -- told by the pipeline
 
+    def begin(self) -> None:
+        """An epoch begins: all that it brings arrives at this instant."""
+        self._epoch_began = self.clock.now()
+
     def arrived(self, stream: str, upto: int) -> None:
-        """The rows of a stream with numbers below `upto` have arrived, those that had not before, now."""
-        self._came.setdefault(stream, []).append((upto, self.clock.now()))
+        """The rows of a stream with numbers below `upto` have arrived, those that had not before, with this epoch."""
+        self._came.setdefault(stream, []).append((upto, self._epoch_began))
 
     def released(self, first: int, rows: int, streams: Iterable[tuple[str, Ints, Ints]]) -> None:
         """This epoch works on ranks from `first` on: per stream, ranks and arrival numbers of its rows."""
@@ -128,6 +135,7 @@ class Responses:
             self._began = self._began[known[np.minimum(np.searchsorted(known, np.arange(rows)), len(known) - 1)]]
         self._changes = np.append(0, np.flatnonzero(np.diff(self._began)) + 1)
         self._instants, self._instant_of = np.unique(self._began[self._changes], return_inverse=True)
+        self._instant_at = None
 
     def forget(self, stream: str, lowest: int) -> None:
         """No row of the stream with a smaller arrival number waits any longer."""
@@ -160,6 +168,20 @@ class Responses:
             began, counts = np.unique(self._began[rows.rank - self._first], return_counts=True)
         for at in np.flatnonzero(counts):
             times.add(max(now - float(began[at]), 0.0), int(counts[at]))
+
+    def heard_all(self, names: Sequence[str], edges: Ints, rows: Combinations) -> None:
+        """The same for many queries at once: rows `edges[i]` to `edges[i + 1] - 1` are results of `names[i]`."""
+        now = self.clock.now()
+        instants = len(self._instants)
+        counts = np.diff(edges)
+        if instants > 1:
+            if self._instant_at is None:
+                self._instant_at = np.repeat(self._instant_of, np.diff(np.append(self._changes, len(self._began))))
+            owners = np.repeat(np.arange(len(names)) * instants, counts)
+            counts = np.bincount(owners + self._instant_at[rows.rank - self._first], minlength=len(names) * instants)
+        for at in np.flatnonzero(counts).tolist():
+            times = self.queries.setdefault(names[at // instants], _Times())
+            times.add(max(now - float(self._instants[at % instants]), 0.0), int(counts[at]))
 
     def drop(self, query: str) -> None:
         self.queries.pop(query, None)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from eddyline.kernels.bitsets import any_bits
 from eddyline.kernels.order import ascends, merge_order, pick, rank_order
 from eddyline.state.columns import Ints
 
@@ -27,7 +28,7 @@ Words = npt.NDArray[np.uint64]
 
 def any_bit(words: Words) -> npt.NDArray[np.bool_]:
     """Whether anybody wants each row."""
-    wanted: npt.NDArray[np.bool_] = words[:, 0] != 0 if words.shape[1] == 1 else np.asarray(words.any(axis=1))
+    wanted: npt.NDArray[np.bool_] = words[:, 0] != 0 if words.shape[1] == 1 else any_bits(words)
     return wanted
 
 
@@ -49,6 +50,8 @@ class Combinations:
         return self.stamp >> POSITION_BITS
 
     def take(self, chosen: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Combinations:
+        if chosen.dtype == np.bool_:
+            chosen = np.flatnonzero(chosen)
         return Combinations(
             {r: ids[chosen] for r, ids in self.ids.items()},
             self.stamp[chosen],

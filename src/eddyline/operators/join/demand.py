@@ -27,8 +27,8 @@ from eddyline.operators.join.combination import Combinations, concatenate
 from eddyline.operators.join.edge import Edge
 from eddyline.operators.join.gathering import Gathering
 from eddyline.operators.join.inputs import ID, Input, NodeInput, StreamInput
-from eddyline.operators.join.mns import Condition, Flags, alive_components, alive_ids, links_between
-from eddyline.operators.join.node import Counters, Equality, JoinNode, RowsSeen
+from eddyline.operators.join.mns import Condition, Flags, alive_components, alive_ids, links_between, wanted_pairs
+from eddyline.operators.join.node import Counters, Equality, JoinNode, RowsSeen, Step
 from eddyline.operators.keys import combined
 from eddyline.state.columns import Ints
 
@@ -79,7 +79,7 @@ class NodeDemand:
         #: Per input of the node, what can be said of its rows alone: (the condition on combinations, the one on rows).
         self.early: list[list[tuple[Condition, Condition]]] = [[] for _ in node.inputs]
         for target in targets:
-            links = links_between(node.equalities, node.references, target)
+            links = tuple(link for one in node.inputs for link in links_between(node.equalities, one.references, target))
             if not links:
                 self.unlinked.append(target)
                 continue
@@ -92,6 +92,8 @@ class NodeDemand:
                     self.early[number].append((whole, alone))
         #: The conditions that are asked; with `auto`, those that save more than they cost.
         self.used = list(self.conditions)
+        #: The condition that the last probe has asked already.
+        self._probed_with: Condition | None = None
         self._waking: dict[Condition, Gathering] = {}
         self._meeting: Gathering | None = None
         self._held_back: dict[int, Ints] = {}
@@ -131,13 +133,35 @@ class NodeDemand:
         """Combinations without those that nobody can use now."""
         references = frozenset(self.node.inputs[origin].references)
         asked = self.edge.asked_early
-        chosen = self._demanded(made, lambda c: c in asked and c.references <= references)
+        chosen = self._demanded(made, lambda c: c is self._probed_with or (c in asked and c.references <= references))
         if chosen is None:
             self.edge.produced += len(made)
             return made
         self.edge.produced += len(chosen)
         self.edge.marks += len(made) - len(chosen)
         return made.take(chosen)
+
+    def probe(
+        self, node: JoinNode, origin: int, step: Step, rows: Combinations, part: slice, hashes: Ints, limits: Ints, floors: Ints
+    ) -> tuple[Ints, Ints, int] | None:
+        """The pairs that the condition which refuses the most lets pass, asked while probing; None where that cannot be done."""
+        self._probed_with = None
+        partner = node.inputs[step.input]
+        if len(node.inputs) > 2 or node.loop or step.index is None or node is not self.node or not isinstance(partner, StreamInput):
+            return None
+        condition = max(self.used, key=lambda c: c.rate, default=None)
+        if condition is None or condition.bloomed:
+            return None
+        condition.prepare()
+        found = wanted_pairs(condition, partner, node.inputs[origin].references, step.index, rows, part, hashes, limits, floors)
+        if found is None:
+            return None
+        left, right, visited, refused = found
+        self._probed_with = condition
+        condition.checked += len(left) + refused
+        condition.rejected += refused
+        self.edge.marks += refused
+        return left, right, visited
 
     def _demanded(self, rows: Combinations, known: Callable[[Condition], bool]) -> Ints | None:
         """Positions of the combinations for which every condition holds, but for those `known` to; None: all."""

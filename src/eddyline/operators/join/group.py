@@ -118,10 +118,15 @@ class JoinGroup:
 
     def leave(self, slot: int) -> None:
         """A query leaves; its bit is cleared everywhere, so that the slot can be given to another."""
+        spans = [base.port.span for base in self.bases.values()]
         for base in self.bases.values():
             base.port.leave(slot, base.store)
         for kept in self.intermediates():
             kept.clear_bit(slot)
+        if self.members and spans != [base.port.span for base in self.bases.values()]:
+            # Combinations were stored with the windows of the query that has gone: they would live too long for the others.
+            self.plant(self.tree)
+            self.rebuild()
 
     def close(self) -> None:
         """The last member has gone: the ports leave their streams."""

@@ -33,6 +33,9 @@ from eddyline.state.columns import Ints
 
 Flags = npt.NDArray[np.bool_]
 
+#: Key columns per side that a probe can ask about on its way.
+_MOST_WORDS = 2
+
 #: (reference, key) of the combination, (reference, key) of the opposite input.
 Link = tuple[int, str, int, str]
 
@@ -100,7 +103,13 @@ class Condition:
 
     def sampled(self, ids: Mapping[int, Ints], chosen: Ints | None = None) -> Flags:
         """The same answer without an index: for a few combinations, to see whether it is worth having one."""
-        return np.isin(self.hashes(ids, chosen), self._opposite_words())
+        asked, places = np.unique(self.hashes(ids, chosen), return_inverse=True)
+        words = self._opposite_words()
+        at = np.minimum(np.searchsorted(asked, words), len(asked) - 1)
+        found: Flags = np.zeros(len(asked), np.bool_)
+        if len(asked):
+            found[at[asked[at] == words]] = True
+        return found[places]
 
     def hashes(self, ids: Mapping[int, Ints], chosen: Ints | None = None) -> Ints:
         return combined([self.bases[r].store.at(key, ids[r] if chosen is None else ids[r][chosen]) for r, key, _, _ in self.links])
@@ -148,6 +157,41 @@ class Condition:
             bloom.fill(self._filter, keys[start - store.base : store.end - store.base])
             self._held += store.end - start
             self._filled = store.end
+
+
+def wanted_pairs(
+    condition: Condition,
+    partner: StreamInput,
+    origin: tuple[int, ...],
+    index_mark: str,
+    rows: Combinations,
+    part: slice,
+    hashes: Ints,
+    limits: Ints,
+    floors: Ints,
+) -> tuple[Ints, Ints, int, int] | None:
+    """Probe a stream for new rows and ask the condition of every pair at once: (left, right, visited, refused).
+
+    None where the condition is not about both, or about more columns than the kernel takes.
+    """
+    own = [link for link in condition.links if link[0] in origin]
+    other = [link for link in condition.links if link[0] in partner.references]
+    if not 1 <= len(own) <= _MOST_WORDS or not 1 <= len(other) <= _MOST_WORDS or len(own) + len(other) < len(condition.links):
+        return None
+    store, asked = partner.store, condition.opposite.store
+    index, asked_index = store.indexes[index_mark], asked.indexes[condition.mark or ""]
+    mine = [condition.bases[r].store.at(key, rows.ids[r][part]) for r, key, _, _ in own]
+    theirs = [store.marks[key] for _, key, _, _ in other]
+    # The links are sorted by input, so that the words of one input come before those of the other.
+    own_first = condition.links[0][0] in origin
+    stored = (index.heads, index.back, index.keys, store.marks[partner.order], store.marks[partner.death], store.base, store.first)
+    sides = (mine[0], mine[-1], len(mine), theirs[0], theirs[-1], len(theirs), own_first)
+    opposite = condition.opposite
+    there = (asked_index.heads, asked_index.back, asked_index.keys, asked.marks[opposite.death], asked.base, asked.first)
+    left, right, visited, refused = bloom.probe_wanted(  # type: ignore[no-untyped-call]
+        hashes, limits, floors, (*stored, partner.in_time_order), sides, opposite.floors(rows.clock[part]), there
+    )
+    return left, right, visited, refused
 
 
 def minimal_missing(matches: Mapping[int, Flags]) -> list[frozenset[int]]:

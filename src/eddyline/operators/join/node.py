@@ -93,6 +93,10 @@ class Demand(Protocol):
 
     def sift(self, origin: int, made: Combinations) -> Combinations: ...
 
+    def probe(
+        self, node: JoinNode, origin: int, step: Step, rows: Combinations, part: slice, hashes: Ints, limits: Ints, floors: Ints
+    ) -> tuple[Ints, Ints, int] | None: ...
+
 
 class JoinNode:
     """A node of a join tree. `aliases[r]` is the name under which residual conditions know reference r."""
@@ -230,7 +234,10 @@ class JoinNode:
         while begin < len(rows):
             stop = min(len(rows), begin + int(_PAIRS_AT_ONCE / max(step.pairs_per_row, 1.0)) + 1)
             part = slice(begin, stop)
-            left, right, visited = self._probe(step, hashes[part], limits[part], floors[part])
+            found = None
+            if self.demand is not None and at + 1 == len(steps):
+                found = self.demand.probe(self, origin, step, rows, part, hashes[part], limits[part], floors[part])
+            left, right, visited = found or self._probe(step, hashes[part], limits[part], floors[part])
             self.counters.visited += visited
             step.pairs_per_row = max(len(left) / (stop - begin), step.pairs_per_row / 2)
             made = self._join(rows, left + begin if begin else left, right, step, rows_seen, keeps)
@@ -304,6 +311,11 @@ class JoinNode:
                     made = made.take(held)
             ids = made.ids[reference]
             counts = None
+            if not port.most_rows and made.words is not None:
+                alive = port.keep_within(made.words, made.clock - base.store.at("ts", ids))
+                if not alive.all():
+                    made = made.take(alive)
+                continue
             if port.most_rows:
                 counts = rows_seen(reference, made.rank) - base.store.at("num", ids)
             inside = port.inside(made.clock - base.store.at("ts", ids), counts)

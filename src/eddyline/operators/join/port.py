@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from eddyline.kernels.bitsets import keep_within
 from eddyline.model.expression import Expression
 from eddyline.model.window import FOREVER, Range, Rows, Window
 from eddyline.operators.evaluate import Predicate, compile_predicate
@@ -202,6 +203,11 @@ class Port:
         if counts is not None and self.most_rows:
             words = words & self._count.words(counts)
         return words
+
+    def keep_within(self, words: Words, ages: Ints) -> npt.NDArray[np.bool_]:
+        """Clear, in place, the members for whom rows of these ages are out; whether anybody is left. Counted windows apart."""
+        left: npt.NDArray[np.bool_] = keep_within(words, ages, self._time.sizes, self._time.table)
+        return left
 
     def first_needed(self, store: Store, frontier: int, seen: int) -> int:
         """The first id that a row at or after the frontier may still meet under this port."""

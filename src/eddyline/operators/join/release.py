@@ -38,9 +38,9 @@ from eddyline.state.columns import Ints
 MOST_LEVELS = 8
 #: A step of fewer new rows is over before a schedule would help.
 LEAST_ROWS = 256
-#: New rows are cut into about so many batches, of at least so many rows.
+#: New rows are cut into at most so many batches, of at least so many rows: a strip of fewer costs more to begin than to probe.
 _BATCHES = 8
-_LEAST_BATCH = 128
+_LEAST_BATCH = 4_096
 
 
 @dataclass(frozen=True)

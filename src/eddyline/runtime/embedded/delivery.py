@@ -68,6 +68,15 @@ class Delivery:
                 sink.write(0, table)
                 self._handed_out.add(id(table))
 
+    def release_bundle(self, bundle: Bundle) -> None:
+        """The same for results of many queries in one table."""
+        if any(isinstance(sink, CallbackSink) for sinks in self.sinks.values() for sink in sinks):
+            for name, table in bundle.pieces():
+                for sink in self.sinks.get(name, ()):
+                    if isinstance(sink, CallbackSink):
+                        sink.write(0, table)
+            self._handed_out.add(id(bundle))
+
     def write(self, epoch: int, outcome: Outcome, streams: Mapping[str, Stream]) -> None:
         for name, tables in outcome.results.items():
             for table in tables:
@@ -76,9 +85,9 @@ class Delivery:
                         sink.write(epoch, table)
                 for shared in self.shared.values():
                     shared.write(epoch, name, table)
-        self._handed_out.clear()
         for bundle in outcome.bundles:
             self._write_bundle(epoch, bundle)
+        self._handed_out.clear()
         for name, tables in outcome.dead.items():
             for table in tables:
                 if self.dead is not None:
@@ -94,7 +103,8 @@ class Delivery:
         if self.sinks:
             for name, table in bundle.pieces():
                 for sink in self.sinks.get(name, ()):
-                    sink.write(epoch, table)
+                    if not (id(bundle) in self._handed_out and isinstance(sink, CallbackSink)):
+                        sink.write(epoch, table)
 
     def flush(self, epoch: int) -> None:
         for sink in self._all():

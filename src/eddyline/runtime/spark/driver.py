@@ -156,11 +156,11 @@ class SparkDriver:
             .option("once", "true" if once else "false")
             .load()
         )
-        for name, frame in self.frames.items():
-            source = source.unionByName(packed_frame(frame, name, packed))
         with warnings.catch_warnings():
             # PySpark warns of newer versions of pandas, which nothing here touches.
             warnings.simplefilter("ignore", FutureWarning)
+            for name, frame in self.frames.items():
+                source = source.unionByName(packed_frame(frame, name, packed))
             stepped = source.groupBy("shard").transformWithState(ShardProcessor(packed), spark_schema(PARCEL), "Append", "None")
         writer = stepped.writeStream.foreachBatch(self.delivery).option("checkpointLocation", self.layout.checkpoint)
         return (writer.trigger(availableNow=True) if once else writer).start()

@@ -33,7 +33,7 @@ def frame_schema(name: str, frame: DataFrame) -> Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     columns = []
-    for field in to_arrow_schema(frame.schema):
+    for field in to_arrow_schema(frame.schema, timezone="UTC"):
         kind = from_arrow(field.type)
         if kind is None:
             raise BindingProblem(
