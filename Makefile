@@ -89,7 +89,7 @@ bench-micro: $(STAMP) ## is this kernel fast?
 
 bench-paper: $(STAMP) ## does the paper's claim hold here? make bench-paper SLUG=…
 	@test -n "$(SLUG)" || { echo "which one? make bench-paper SLUG=…"; ls bench/papers; exit 2; }
-	$(RUN) -m bench.papers.$(SLUG).figures $(ARGS)
+	$(RUN) -m bench.papers.run $(SLUG) $(ARGS)
 
 bench-peers: $(STAMP) ## how do others fare? DuckDB, Spark's own join, eddyline embedded and on Spark
 	$(RUN) -m bench.peers --runner all $(ARGS)
