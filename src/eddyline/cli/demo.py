@@ -54,10 +54,8 @@ def run(args: argparse.Namespace) -> int:
     console.print(f"[bold]2.[/] running {job} ({args.engine}); the same with:")
     command = f"eddyline run {job} --engine {args.engine} --once --out {out} --overwrite"
     console.print(f"   {command}", highlight=False)
-    options = argparse.Namespace(
-        job=job, engine=args.engine, master="local[*]", once=True, out=out, overwrite=True, checkpoint=None, stats=os.path.join(args.dir, "stats.json"),
-        quiet=False,
-    )  # fmt: skip
+    options = argparse.Namespace(job=job, engine=args.engine, master="local[*]", once=True, out=out, overwrite=True)
+    options.checkpoint, options.stats, options.quiet = None, os.path.join(args.dir, "stats.json"), False
     run_command.run(options)
     console.print("[bold]3.[/] the first results")
     _show(console, out)
