@@ -227,7 +227,7 @@ def _cast(source: DataType, target: DataType) -> Production:
     form = f"TRY_CAST({{}} AS {sql_type(target)})"
     if source == STRING and target.is_temporal:
         # Infinite times are DuckDB's alone.
-        form = f"TRY_CAST(nullif({{}}, 'inf') AS {sql_type(target)})"
+        form = f"TRY_CAST(CASE WHEN NOT contains(lower({{0}}), 'inf') THEN {{0}} END AS {sql_type(target)})"
     elif source == DOUBLE and target == STRING:
         # The sign of NaN depends on the processor.
         form = "replace(CAST({} AS VARCHAR), '-nan', 'nan')"
