@@ -19,7 +19,9 @@ from tests.fault.scenarios import Victim, until_done
 pytestmark = [pytest.mark.fault, pytest.mark.spark, pytest.mark.slow]
 
 FILES = 12
-SEED = int(os.environ.get("EDDYLINE_FAULT_SEED", "1"))
+SEED = int(os.environ.get("EDDYLINE_SEED", "1"))
+#: A handful of kills in every run; a soak strikes more than fifty times.
+KILLS = 12 if os.environ.get("EDDYLINE_SOAK") else 1
 
 
 def script(folder: Path) -> str:
@@ -87,26 +89,26 @@ def check(tmp_path: Path, right: dict[str, pa.Table]) -> None:
 @pytest.mark.parametrize("scenario", ["driver", "everything"])
 def test_a_killed_job_is_continued(scenario: str, data: Path, tmp_path: Path) -> None:
     one = victim(tmp_path, data)
-    assert until_done(one, scenario, Random(SEED), times=2) >= 1
+    assert until_done(one, scenario, Random(SEED), times=KILLS) >= 1
     assert one.starts > 1
     check(tmp_path, undisturbed(data))
 
 
 def test_a_killed_worker_is_replaced(data: Path, tmp_path: Path) -> None:
     one = victim(tmp_path, data, shards=3)
-    assert until_done(one, "worker", Random(SEED), times=3) >= 1
+    assert until_done(one, "worker", Random(SEED), times=KILLS) >= 1
     check(tmp_path, undisturbed(data))
 
 
 def test_a_killed_executor_is_replaced(data: Path, tmp_path: Path) -> None:
     one = victim(tmp_path, data, master="local-cluster[2,1,1024]")
-    assert until_done(one, "executor", Random(SEED), times=2) >= 1
+    assert until_done(one, "executor", Random(SEED), times=KILLS) >= 1
     check(tmp_path, undisturbed(data))
 
 
 def test_a_spoiled_spool_is_noticed(data: Path, tmp_path: Path) -> None:
     one = victim(tmp_path, data)
-    assert until_done(one, "spool", Random(SEED), times=3) >= 1
+    assert until_done(one, "spool", Random(SEED), times=KILLS) >= 1
     assert one.starts == 1
     check(tmp_path, undisturbed(data))
 
