@@ -58,7 +58,7 @@ check: lint ## lint, then unit, golden and documentation tests (under 2 minutes)
 
 test: lint ## all that the build server runs: lint, every test, Spark and fault tests included (under 15 minutes)
 	$(PYTEST) -n $(JOBS) $(addprefix --ignore=,tests/spark tests/fault) $(ARGS)
-	$(if $(CLUSTER),$(PYTEST) -n 0 $(CLUSTER) $(ARGS))
+	$(if $(CLUSTER),$(PYTEST) -n 0 -m "not long" $(CLUSTER) $(ARGS))
 
 property: $(STAMP) ## random cases against the oracle
 	$(PYTEST) -n $(JOBS) tests/property $(ARGS)

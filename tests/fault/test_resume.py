@@ -86,7 +86,7 @@ def check(tmp_path: Path, right: dict[str, pa.Table]) -> None:
         assert found.equals(wanted), f"{name}: {found.num_rows} results, should be {wanted.num_rows}"
 
 
-@pytest.mark.parametrize("scenario", ["driver", "everything"])
+@pytest.mark.parametrize("scenario", ["driver", pytest.param("everything", marks=pytest.mark.long)])
 def test_a_killed_job_is_continued(scenario: str, data: Path, tmp_path: Path) -> None:
     one = victim(tmp_path, data)
     assert until_done(one, scenario, Random(SEED), times=KILLS) >= 1
@@ -106,6 +106,7 @@ def test_a_killed_executor_is_replaced(data: Path, tmp_path: Path) -> None:
     check(tmp_path, undisturbed(data))
 
 
+@pytest.mark.long
 def test_a_spoiled_spool_is_noticed(data: Path, tmp_path: Path) -> None:
     one = victim(tmp_path, data)
     assert until_done(one, "spool", Random(SEED), times=KILLS) >= 1
@@ -113,6 +114,7 @@ def test_a_spoiled_spool_is_noticed(data: Path, tmp_path: Path) -> None:
     check(tmp_path, undisturbed(data))
 
 
+@pytest.mark.long
 def test_without_room_for_the_spool_the_state_store_serves(data: Path, tmp_path: Path) -> None:
     (tmp_path / "no-folder").touch()
     one = victim(tmp_path, data)
@@ -126,6 +128,7 @@ def test_without_room_for_the_spool_the_state_store_serves(data: Path, tmp_path:
     check(tmp_path, undisturbed(data))
 
 
+@pytest.mark.long
 def test_a_batch_that_fails_once_leaves_one_copy(data: Path, tmp_path: Path) -> None:
     one = victim(tmp_path, data, fail_once={"pairs": str(tmp_path / "failed")})
     until_done(one, "spool", Random(SEED), times=0)
