@@ -66,7 +66,8 @@ def lines(
         for number, (name, heights) in enumerate(values.items()):
             axes.plot(places, heights, marker="o", label=name, color=COLOURS[number % len(COLOURS)])
         axes.set_xlabel(across)
-        axes.set_ylim(bottom=None if log else 0)
+        if not log:
+            axes.set_ylim(bottom=0, top=1.08 * max(h for heights in values.values() for h in heights if h == h))
 
     return _picture(path, title, draw, unit=unit, log=log, legend=len(values) > 1)
 

@@ -2,12 +2,13 @@
 
 Answer   `python docs/benchmark_tables.py` writes docs/benchmarks.md anew from bench/peers/results/*.json: what was measured,
          where, on which load; nothing that is not in a result file.
-Limits   Results of runs on a busy machine (`busy/`) are left out.
+Limits   Pictures are copied to docs/pictures, where the site finds them.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +34,19 @@ results in one process. `spark-native` is Spark's own stream-stream join. A fact
 A load near the number of cores means that the machine did other things too: read such figures as a range.
 """
 
-TAIL = """\
-## Benchmarks of papers
+#: Pictures that the page shows: where each lies in bench/, and what it shows.
+PICTURES = (
+    ("micro/results/linear.png", "W1 made 4 and 16 times as long at the same rates: input rows per second"),
+    ("papers/cacq/results/filters.png", "standing filters, grouped and one by one"),
+    ("papers/qualified-plans/results/found.png", "how often the search finds a join tree within the budgets"),
+    ("papers/just-in-time/results/figure-10-cpu_s.png", "just-in-time joins off and on, over the window: CPU seconds"),
+    ("papers/shared-window-scheduling/results/figure-5.png", "response times of shared windows under three schedulers, virtual clock"),
+)
 
-`bench/papers/cacq` measures grouped filters against one filter after the other; `bench/papers/qualified-plans` how often the search
-for a join tree finds one within the budgets. Each folder has a README with its figures, and its results as JSON and pictures.
+TAIL = """\
+## Pictures
+
+Each folder of `bench/papers` has a README with its claims, what was found, and what differs; these are some of their pictures.
 """
 
 
@@ -68,10 +77,19 @@ def section(result: dict[str, Any]) -> str:
 def page() -> str:
     found = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))]
     sections = [section(result) for result in found if result.get("measures")]
-    return "\n".join([HEAD, *sections, TAIL])
+    shown = [f"![{what}](pictures/{name_of(source)})\n\n*{what[0].upper()}{what[1:]}* (`bench/{source}`).\n" for source, what in PICTURES]
+    return "\n".join([HEAD, *sections, TAIL, *shown])
+
+
+def name_of(source: str) -> str:
+    """A picture's name in docs/pictures: its folder tells those of equal name apart."""
+    return source.replace("/results/", "-").replace("/", "-")
 
 
 if __name__ == "__main__":
+    (ROOT / "docs" / "pictures").mkdir(exist_ok=True)
+    for source, _ in PICTURES:
+        shutil.copyfile(ROOT / "bench" / source, ROOT / "docs" / "pictures" / name_of(source))
     target = ROOT / "docs" / "benchmarks.md"
     target.write_text(page())
     print(target.relative_to(ROOT))
