@@ -163,14 +163,19 @@ def main() -> None:
         figures[title] = {"parameter": parameter, "places": places, "measures": measured}
         for place, found in zip(places, measured, strict=True):
             say(f"{title} {place}", found)
-        slug = title.split(" ")[0]
+    harness.write(HERE / "results" / "grid.json", "just-in-time joins", {"goals": goals, "w2": trees, "figures": figures})
+    draw()
+
+
+def draw() -> None:
+    """The pictures, from the result file."""
+    for title, figure in harness.read(HERE / "results" / "grid.json")["figures"].items():  # type: ignore[attr-defined]
+        measured = figure["measures"]
         for what, unit in (("cpu_s", "CPU seconds"), ("peak_rows", "peak stored rows")):
             lines = {name: [max(m[name][what], 0.01) for m in measured] for name in measured[0]}
-            plots.lines(
-                HERE / "results" / f"figure-{slug}-{what}.png", f"Figure {title}", places, lines, across=parameter, unit=unit, log=True
-            )
-    harness.write(HERE / "results" / "grid.json", "just-in-time joins", {"goals": goals, "w2": trees, "figures": figures})
+            path = HERE / "results" / f"figure-{title.split(' ')[0]}-{what}.png"
+            plots.lines(path, f"Figure {title}", figure["places"], lines, across=figure["parameter"], unit=unit, log=True)
 
 
 if __name__ == "__main__":
-    main()
+    draw() if "--redraw" in sys.argv else main()
