@@ -6,6 +6,7 @@ Limits   Static tables are written as parquet to a folder that lives as long as 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from tempfile import TemporaryDirectory
 
 import pyarrow.parquet as parquet
@@ -15,7 +16,8 @@ from tests.property.compare import Outcome, plain_rows
 from tests.property.specs import Case
 
 
-def run_embedded(case: Case) -> Outcome:
+def run_embedded(case: Case, between: Callable[[Session], object] | None = None) -> Outcome:
+    """Run a case; `between` is called after every epoch, for tests that change the running session."""
     with TemporaryDirectory() as directory, Session() as session:
         for table in case.tables:
             parquet.write_table(case.arrow_rows(table.name, table.rows), f"{directory}/{table.name}.parquet")
@@ -25,6 +27,8 @@ def run_embedded(case: Case) -> Outcome:
             for stream, rows in epoch.items():
                 session.push(stream, case.arrow_rows(stream, rows))
             session.step()
+            if between is not None:
+                between(session)
         session.run(once=True)
         outcome = Outcome()
         for query in case.queries:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from itertools import count, islice
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 
 import duckdb
 import numpy as np
@@ -81,22 +80,7 @@ def restarted(session: Session, blocks: Blocks) -> None:
 def run_restarted(case: Case) -> Outcome:
     """As `run_embedded`, with a restart after every epoch."""
     blocks = Blocks()
-    with TemporaryDirectory() as directory, Session() as session:
-        for table in case.tables:
-            parquet.write_table(case.arrow_rows(table.name, table.rows), f"{directory}/{table.name}.parquet")
-        for statement in case.statements(directory):
-            session.execute(statement)
-        for epoch in case.epochs():
-            for stream, rows in epoch.items():
-                session.push(stream, case.arrow_rows(stream, rows))
-            session.step()
-            restarted(session, blocks)
-        session.run(once=True)
-        outcome = Outcome({q.name: plain_rows(session.queries[q.name].results()) for q in case.queries})
-        for stream in case.streams:
-            letters = plain_rows((session.driver.delivery.kept_dead or {}).get(stream.name, ()))
-            outcome.dead[stream.name] = [(str(e["_reason"]), {k: v for k, v in e.items() if k != "_reason"}) for e in letters]
-        return outcome
+    return run_embedded(case, lambda session: restarted(session, blocks))
 
 
 @pytest.mark.property

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import os
 from random import Random
-from tempfile import TemporaryDirectory
 
-import pyarrow.parquet as parquet
 import pytest
 
 from eddyline import Session
 from eddyline.operators.join.group import JoinGroup, Tree, leaves
 from eddyline.plan.tree_choice import Orders
-from tests.property.compare import Outcome, check_case, plain_rows
+from tests.property.compare import Outcome, check_case
+from tests.property.embedded import run_embedded
 from tests.property.specs import Case
 from tests.property.strategies import random_case
 
@@ -64,26 +63,7 @@ def replant_some(session: Session, rng: Random) -> int:
 
 
 def run_migrating(case: Case, rng: Random, moves: list[int]) -> Outcome:
-    with TemporaryDirectory() as directory, Session() as session:
-        for table in case.tables:
-            parquet.write_table(case.arrow_rows(table.name, table.rows), f"{directory}/{table.name}.parquet")
-        for statement in case.statements(directory):
-            session.execute(statement)
-        for epoch in case.epochs():
-            for stream, rows in epoch.items():
-                session.push(stream, case.arrow_rows(stream, rows))
-            session.step()
-            moves.append(replant_some(session, rng))
-        session.run(once=True)
-        outcome = Outcome()
-        for query in case.queries:
-            outcome.results[query.name] = plain_rows(session.queries[query.name].results())
-        for stream in case.streams:
-            letters = plain_rows((session.driver.delivery.kept_dead or {}).get(stream.name, ()))
-            outcome.dead[stream.name] = [
-                (str(letter["_reason"]), {name: value for name, value in letter.items() if name != "_reason"}) for letter in letters
-            ]
-        return outcome
+    return run_embedded(case, lambda session: moves.append(replant_some(session, rng)))
 
 
 @pytest.mark.property
