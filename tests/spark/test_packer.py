@@ -80,7 +80,7 @@ def test_row_numbers_are_those_of_the_whole_stream(tmp_path: Path) -> None:
     made = [packer.pack("a", rows(0, 60), None, 0, False), packer.pack("a", rows(60, 40), None, 1, False)]
     for arrival in arrivals(of, made, "a"):
         assert arrival.census is not None and arrival.census.tolist() == [v * 1000 for v in range(100)]
-        assert np.asarray(arrival.rows.column("v")).tolist() == arrival.census_index.tolist()
+        assert np.asarray(arrival.rows.column("v")).tolist() == arrival.places.tolist()
 
 
 def test_bad_rows_and_ends_are_told_once_and_to_all(tmp_path: Path) -> None:

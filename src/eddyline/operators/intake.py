@@ -96,16 +96,20 @@ class Intake:
         *,
         newest: int | None = None,
         routes: npt.NDArray[np.uint64] | None = None,
+        total: int | None = None,
+        places: Ints | None = None,
         census: Ints | None = None,
-        census_index: Ints | None = None,
     ) -> pa.Table | None:
-        """Rows of an epoch in source order, with the frontier as it stood when the epoch began. Returns the late ones."""
+        """Rows of an epoch in source order, with the frontier as it stood when the epoch began. Returns the late ones.
+
+        Where they are a part of the stream, `total` says how many came in all and `places` where each stands among them.
+        """
         ts = event_times(rows, self.stream.time)
         self.rows_in += len(ts)
         bound = max((b for b in (self.horizon, frontier) if b is not None), default=None)
         late_rows = None
         first = self.arrived
-        number = first + (np.arange(len(ts)) if census_index is None else census_index)
+        number = first + (np.arange(len(ts)) if places is None else places)
         if bound is not None and len(ts) and ts.min() < bound:
             late = ts < bound
             late_rows = self._late(rows, ts, late, bound)
@@ -114,7 +118,7 @@ class Intake:
             routes = None if routes is None else routes[chosen]
         if census is not None:
             self._count(census, bound)
-        self.arrived += len(census) if census is not None else (0 if late_rows is None else len(late_rows)) + len(ts)
+        self.arrived += total if total is not None else (0 if late_rows is None else len(late_rows)) + len(ts)
         if len(ts):
             self.chunks.append(self._sorted(Waiting(rows, ts, number, routes, first)))
         found = int(ts.max()) if newest is None and len(ts) else newest

@@ -33,10 +33,12 @@ class Arrival:
     closed: bool = False
     #: Per row a uint64 whose bit r says that routing r sent the row here; None: every routing did.
     routes: np.ndarray | None = None
-    #: For streams read with ROWS where `rows` may be a part: the event times of all readable rows of the stream in this
-    #: epoch, in source order, and for each of `rows` its index among them. None: `rows` is everything.
+    #: Where `rows` may be a part: how many readable rows the whole stream brought in this epoch, and for each of `rows` its
+    #: place among them in source order. None: `rows` is everything.
+    total: int | None = None
+    places: np.ndarray | None = None
+    #: The event times of all readable rows of the stream in this epoch, in source order: for parts of streams read with ROWS.
     census: np.ndarray | None = None
-    census_index: np.ndarray | None = None
 
 
 @dataclass(frozen=True)

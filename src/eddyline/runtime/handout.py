@@ -25,6 +25,7 @@ from eddyline.operators.join.node import RowsSeen
 from eddyline.operators.sharing.filter_group import Bundle
 from eddyline.operators.sharing.router import split
 from eddyline.runtime.epoch import Outcome
+from eddyline.runtime.newest import NewestPlaces
 from eddyline.runtime.response import Responses
 from eddyline.runtime.standing import SelectQuery, StandingQuery
 from eddyline.state.columns import Ints
@@ -43,6 +44,8 @@ class HandOut:
         #: The same for results of many queries in one table; None: every query's results come apart.
         self.on_bundle: Callable[[Bundle], None] | None = None
         self.responses: Responses | None = None
+        #: Results say where their newest rows stand among those of all shards; None: there is one pipeline, their order says it.
+        self.places: NewestPlaces | None = None
         self._schedules: dict[JoinGroup, release.SharedSchedule | None] = {}
 
     # -- told by the pipeline
@@ -72,7 +75,9 @@ class HandOut:
     def released(
         self, first: int, total: int, rows: Mapping[str, Released], ranks: Mapping[str, Ints], intakes: Mapping[str, Intake]
     ) -> None:
-        """An epoch begins to work on these rows: when each of them arrived."""
+        """An epoch begins to work on these rows: when each of them arrived, and where it stands among those of all shards."""
+        if self.places is not None:
+            self.places.note(first, total, rows, ranks)
         if self.responses is None:
             return
         found = []
@@ -170,6 +175,7 @@ class HandOut:
 
     def _hand(self, query: StandingQuery, rows: Combinations, outcome: Outcome) -> None:
         query.heard = None if self.responses is None else self.responses.heard
+        query.places = self.places
         tables = query.accept(rows, self.issues)
         outcome.results[query.name].extend(tables)
         if self.on_release is not None:

@@ -269,7 +269,13 @@ class Pipeline:
                 )
             outcome.dead.setdefault(name, []).append(arrival.bad)
         late = intake.take(
-            arrival.rows, frontier, newest=arrival.newest, routes=arrival.routes, census=arrival.census, census_index=arrival.census_index
+            arrival.rows,
+            frontier,
+            newest=arrival.newest,
+            routes=arrival.routes,
+            total=arrival.total,
+            places=arrival.places,
+            census=arrival.census,
         )
         if late is not None and len(late):
             outcome.dead.setdefault(name, []).append(late)
@@ -345,7 +351,7 @@ class Pipeline:
         made = 0
         for name, table in part.tables.items():
             if name in self.filters:
-                made += self._filter(self.filters[name], table, part.ts[name], part.routes[name], outcome)
+                made += self._filter(self.filters[name], table, part.ts[name], part.seq[name], part.routes[name], outcome)
             if self.streams[name].ports:
                 fresh[name] = self.streams[name].admit(table, part.ts[name], part.seq[name], part.num[name], part.routes[name])
         self._note_peak()
@@ -358,13 +364,17 @@ class Pipeline:
         if part.ts:
             self._purge(int(max(t[-1] for t in part.ts.values())), part.first + part.rows)
 
-    def _filter(self, group: FilterGroup, table: pa.Table, ts: Ints, routes: npt.NDArray[np.uint64] | None, outcome: Outcome) -> int:
+    def _filter(
+        self, group: FilterGroup, table: pa.Table, ts: Ints, seq: Ints, routes: npt.NDArray[np.uint64] | None, outcome: Outcome
+    ) -> int:
         began = perf_counter()
         bundles = group.match(whole_columns(table), ts, routes)
         group.seconds += perf_counter() - began
         if self.bundles:
             outcome.bundles += bundles
         else:
+            if self.handout.places is not None:
+                bundles = [replace(b, table=self.handout.places.told(b.table, seq[b.rows])) for b in bundles]
             for bundle in bundles:
                 for name, piece in bundle.pieces():
                     outcome.results[name].append(piece)

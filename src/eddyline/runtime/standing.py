@@ -20,6 +20,7 @@ from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.project import Projection
 from eddyline.operators.sharing.filter_group import FilterGroup
 from eddyline.plan.lower import Lowered
+from eddyline.runtime.newest import NewestPlaces
 from eddyline.state.columns import Ints
 
 #: A stream's name to how many of its rows came before this epoch, and the event times of those released in it.
@@ -42,6 +43,8 @@ class StandingQuery:
         self.bases = {base.port.alias: base for base in group.bases.values()}
         #: Told of results as they are released; for response times.
         self.heard: Callable[[str, Combinations], None] | None = None
+        #: Says of results where their newest rows stand; None: nobody asks.
+        self.places: NewestPlaces | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -92,6 +95,8 @@ class SelectQuery(StandingQuery):
             return []
         self.results += len(rows)
         made = [self.projection.table(rows, issues)]
+        if self.places is not None:
+            made = [self.places.told(made[0], rows.rank)]
         self.seconds += perf_counter() - began
         if self.heard is not None:
             self.heard(self.name, rows)

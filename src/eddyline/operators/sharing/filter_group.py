@@ -43,6 +43,8 @@ class Bundle:
     edges: Ints
     #: The queries' names by slot.
     names: pa.Array
+    #: Of each result, which of the rows that were matched it is; None: it is not known.
+    rows: Ints | None = None
 
     def pieces(self) -> Iterator[tuple[str, pa.Table]]:
         """The results query by query, without a copy."""
@@ -188,7 +190,7 @@ class FilterGroup:
             self._name_array = pa.array(self._names, pa.string())
         lists = self._lists[present]
         if (lists == lists[0]).all():
-            return [Bundle(self._by_number[int(lists[0])].table(columns, ts, rows, self.issues), present, edges, self._name_array)]
+            return [Bundle(self._by_number[int(lists[0])].table(columns, ts, rows, self.issues), present, edges, self._name_array, rows)]
         return list(self._by_list(columns, ts, rows, present, edges, lists))
 
     def _by_list(self, columns: Mapping[str, pa.Array], ts: Ints, rows: Ints, present: Ints, edges: Ints, lists: Ints) -> Iterator[Bundle]:
@@ -198,8 +200,9 @@ class FilterGroup:
         for number in np.unique(lists).tolist():
             mine = lists == number
             cuts = np.concatenate(([0], np.cumsum(counts[mine])))
-            table = self._by_number[number].table(columns, ts, rows[row_lists == number], self.issues)
-            yield Bundle(table, present[mine], cuts, self._name_array)
+            chosen = rows[row_lists == number]
+            table = self._by_number[number].table(columns, ts, chosen, self.issues)
+            yield Bundle(table, present[mine], cuts, self._name_array, chosen)
 
     def _kept(self, slots: Ints, rows: Ints, ts: Ints, routes: npt.NDArray[np.uint64] | None) -> npt.NDArray[np.bool_] | None:
         """Which pairs stand up to starts, stops and routes; None: all."""

@@ -65,9 +65,12 @@ def _arrival(layout: Layout, name: str, pieces: list[Any], bound: int | None) ->
     for piece in pieces:
         if piece.blob is not None:
             table = from_blob(bytes(piece.blob))
+            if NUMBER_COLUMN in table.column_names:
+                numbers.append(table.column(NUMBER_COLUMN).to_numpy() + np.int64(before))
+                table = table.drop_columns(NUMBER_COLUMN)
+            else:
+                numbers.append(np.arange(before, before + table.num_rows))
             tables.append(table)
-            if name in layout.counted:
-                numbers.append(table.column(NUMBER_COLUMN).to_numpy() + before)
         if piece.census is not None:
             census.append(np.frombuffer(bytes(piece.census), np.int64))
         before += piece.rows
@@ -81,7 +84,7 @@ def _arrival(layout: Layout, name: str, pieces: list[Any], bound: int | None) ->
         if not kept.all():
             chosen = np.flatnonzero(kept)
             rows, routes = rows.take(pa.array(chosen)), routes[chosen]
-            places = places[chosen] if len(places) else places
+            places = places[chosen]
     bad = [from_blob(bytes(p.bad)) for p in pieces if p.bad is not None]
     counted = name in layout.counted
     return Arrival(
@@ -90,6 +93,7 @@ def _arrival(layout: Layout, name: str, pieces: list[Any], bound: int | None) ->
         newest=max((p.newest for p in pieces if p.newest is not None), default=None),
         closed=any(p.closed for p in pieces),
         routes=routes,
+        total=before,
+        places=places,
         census=(np.concatenate(census) if census else np.empty(0, np.int64)) if counted else None,
-        census_index=places if counted else None,
     )

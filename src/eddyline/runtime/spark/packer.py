@@ -52,7 +52,8 @@ class Packer:
         times = time.to_numpy(zero_copy_only=False) if rows.num_rows else np.empty(0, np.int64)
         blobs: list[bytes | None] = [None] * shards
         if rows.num_rows:
-            blobs = self._blobs(name, rows, first_row)
+            numbered = name in self.layout.counted or (shards > 1 and bool((times[1:] <= times[:-1]).any()))
+            blobs = self._blobs(name, rows, first_row, numbered)
         census = times.tobytes() if name in self.layout.counted and rows.num_rows else None
         return pa.record_batch(
             [
@@ -89,15 +90,15 @@ class Packer:
             schema=PACKET,
         )
 
-    def _blobs(self, name: str, rows: pa.Table, first_row: int) -> list[bytes | None]:
+    def _blobs(self, name: str, rows: pa.Table, first_row: int, numbered: bool) -> list[bytes | None]:
         """Per shard its rows as a blob; None where it gets none."""
         rows = rows.combine_chunks()
         taken, starts, bits = self._placed(self._routes[name], rows, first_row, name in self.layout.whole)
         part = rows.take(pa.array(taken)) if len(starts) > 2 else rows
         if bits is not None:
             part = part.append_column(ROUTES_COLUMN, pa.array(bits))
-        if name in self.layout.counted:
-            part = part.append_column(NUMBER_COLUMN, pa.array(taken))
+        if numbered:
+            part = part.append_column(NUMBER_COLUMN, pa.array(taken.astype(np.int32)))
         return [
             to_blob(part.slice(start, stop - start)) if stop > start else None
             for start, stop in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)

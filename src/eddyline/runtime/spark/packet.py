@@ -17,7 +17,8 @@ PIECE_ROWS = 1 << 17
 #: Stream number of packets that carry a control record.
 CONTROL = -1
 
-#: Engine columns inside a packet's blob: the routes that sent a row here, and its number in its piece (ROWS streams).
+#: Engine columns inside a packet's blob: the routes that sent a row here, and its number in its piece. The number is left out
+#: where it tells nothing: times rise from row to row, and no ROWS window counts them.
 ROUTES_COLUMN = "_routes"
 NUMBER_COLUMN = "_number"
 

@@ -20,6 +20,7 @@ from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.plan.lower import Lowered
 from eddyline.runtime.epoch import Epoch, Outcome
+from eddyline.runtime.newest import NewestPlaces
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.report import operators, plan_text, stored_rows
 from eddyline.runtime.snapshot import Snapshot, restore, saved_queries, take_snapshot
@@ -49,6 +50,8 @@ class RoutedPipeline(Pipeline):
 
     def __init__(self, layout: Layout):
         super().__init__(layout.streams, layout.settings)
+        if layout.shards > 1:
+            self.handout.places = NewestPlaces(layout.streams)
         self._bits: dict[str, Mapping[str, int]] = {query.name: layout.routing.bits(query.name) for query in layout.queries}
         for table, rows in layout.tables:
             self.add_table(table, rows)

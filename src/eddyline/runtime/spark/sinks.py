@@ -1,10 +1,10 @@
 """Parcels of a micro-batch to results: one action, one order, once per batch id.
 
-Answer   Collects the batch's parcels in a single Spark action, merges the shards' pieces of each query by `_ts` and hands
-         them to the query's sinks under the batch id. A batch that runs again after a failure leaves one copy: before its
-         first batch a run takes back what the sinks have of that batch and later ones.
+Answer   Collects the batch's parcels in a single Spark action, merges the shards' pieces of each query in the total order of
+         newest rows and hands them to the query's sinks under the batch id. A batch that runs again after a failure
+         leaves one copy: before its first batch a run takes back what the sinks have of that batch and later ones.
 State    The open sinks. Staged files are removed when their batch is written.
-Limits   Results of equal `_ts` from different shards come in shard order. Sinks that cannot take back (console, callbacks)
+Limits   Sinks that cannot take back (console, callbacks)
          may see a batch twice.
 """
 
@@ -13,11 +13,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
@@ -26,6 +25,7 @@ from eddyline.connectors.dead_letter import DeadLetters
 from eddyline.connectors.sinks import AllSink, ParquetSink, open_sink
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.schema import Stream
+from eddyline.runtime.newest import merged
 from eddyline.runtime.spark.parcels import opened, staged_folder
 
 DEAD_LETTER = "_dead_letter"
@@ -89,7 +89,7 @@ class Delivery:
             self._truncate_after(batch - 1)
         for (kind, name), found in pieces.items():
             if kind == "result":
-                whole = merged(found)
+                whole = merged([table for _, table in sorted(found, key=lambda piece: piece[0])])
                 delivered.results[name] = whole.num_rows
                 for sink in self.sinks[name]:
                     sink.write(batch, whole)
@@ -125,14 +125,3 @@ class Delivery:
                 sink.flush(batch)
         if self.dead is not None:
             self.dead.flush(batch)
-
-
-def merged(pieces: Sequence[tuple[int, pa.Table]]) -> pa.Table:
-    """The shards' pieces as one table in `_ts` order; each piece is in order already."""
-    tables = [table for _, table in sorted(pieces, key=lambda piece: piece[0])]
-    if len(tables) == 1:
-        return tables[0]
-    whole = pa.concat_tables(tables)
-    times = whole.column("_ts").combine_chunks().view(pa.int64()).to_numpy()
-    # Sorted runs, one after another: the stable sort merges them.
-    return whole.take(pa.array(np.argsort(times, kind="stable")))
