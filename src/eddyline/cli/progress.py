@@ -7,6 +7,7 @@ Limits   Drawn at most a few times per second, whatever the epochs.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any
@@ -15,8 +16,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from eddyline.runtime.embedded.driver import EmbeddedDriver
-from eddyline.runtime.epoch import Outcome
+from eddyline.runtime.runner import Observation
 
 _SECONDS_BETWEEN = {True: 0.25, False: 2.0}
 
@@ -39,28 +39,24 @@ class Progress:
         if self._live is not None:
             self._live.__exit__(kind, problem, trace)
 
-    def observe(self, driver: EmbeddedDriver, outcome: Outcome) -> None:
+    def observe(self, look: Callable[[], Observation]) -> None:
         now = time.monotonic()
         if self.quiet or now - self._shown < _SECONDS_BETWEEN[self._live is not None]:
             return
         self._shown = now
-        pipeline = driver.pipeline
-        rows = sum(intake.rows_in for intake in pipeline.intakes.values())
+        seen = look()
         seconds = max(now - self._began, 1e-9)
-        stored = sum(stream.store.live for stream in pipeline.streams.values())
-        size = sum(stream.store.nbytes for stream in pipeline.streams.values())
-        results = {name: query.results for name, query in pipeline.queries.items()}
         facts = {
-            "rows": f"{rows:,}",
-            "rows/s": f"{rows / seconds:,.0f}",
-            "frontier": moment(outcome.frontier),
-            "state rows": f"{stored:,}",
-            "state MB": f"{size / 1e6:,.1f}",
+            "rows": f"{seen.rows_in:,}",
+            "rows/s": f"{seen.rows_in / seconds:,.0f}",
+            "frontier": moment(seen.frontier),
+            "state rows": f"{seen.stored_rows:,}",
+            "state MB": f"{seen.stored_bytes / 1e6:,.1f}",
         }
         if self._live is not None:
-            self._live.update(_table(facts, results), refresh=True)
+            self._live.update(_table(facts, seen.results), refresh=True)
         else:
-            answers = ", ".join(f"{name} {count:,}" for name, count in results.items())
+            answers = ", ".join(f"{name} {count:,}" for name, count in seen.results.items())
             self.console.print(" | ".join(f"{k} {v}" for k, v in facts.items()) + f" | {answers}", soft_wrap=True, highlight=False)
 
     def summary(self, stats: dict[str, Any]) -> None:
@@ -91,7 +87,7 @@ def moment(micros: int | None) -> str:
         return str(micros)
 
 
-def _table(facts: dict[str, str], results: dict[str, int]) -> Table:
+def _table(facts: dict[str, str], results: Mapping[str, int]) -> Table:
     table = Table(show_header=True, header_style="bold")
     for name in facts:
         table.add_column(name, justify="right")

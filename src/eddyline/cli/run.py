@@ -6,6 +6,8 @@ import argparse
 import json
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -31,41 +33,51 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     text = read_job(args.job)
-    stats = _run_embedded(args, text) if args.engine == "embedded" else _run_spark(args, text)
+    with opened(args) as session:
+        for explained in session.execute(text):
+            print(explained)
+        if not session.job.queries:
+            raise UserError(f"{args.job} has no query", hint="CREATE QUERY name AS SELECT …")
+        for warning in session.warnings:
+            print(f"warning: {warning}", file=sys.stderr)
+        stats = _run(session, args)
     if args.stats:
         with open(args.stats, "w", encoding="utf-8") as file:
             json.dump(stats, file, indent=1)
     return 0
 
 
-def _run_embedded(args: argparse.Namespace, text: str) -> dict[str, Any]:
-    session = Session(out=args.out, checkpoint=args.checkpoint, overwrite=args.overwrite, follow=not args.once, keep_results=False)
-    for explained in session.execute(text):
-        print(explained)
-    if not session.job.queries:
-        raise UserError(f"{args.job} has no query", hint="CREATE QUERY name AS SELECT …")
-    for warning in session.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
-    driver = session.driver
+@contextmanager
+def opened(args: argparse.Namespace) -> Iterator[Session]:
+    """The session that the options ask for."""
+    kept: dict[str, Any] = {"out": args.out, "checkpoint": args.checkpoint, "overwrite": args.overwrite, "keep_results": False}
+    if args.engine == "embedded":
+        yield Session(follow=not args.once, **kept)
+        return
+    # Only those who use Spark need to have it.
+    from eddyline.runtime.spark.session import open_session
 
+    spark = open_session(args.master)
+    try:
+        yield Session(spark=spark, **kept)
+    finally:
+        spark.stop()
+
+
+def _run(session: Session, args: argparse.Namespace) -> dict[str, Any]:
     def stop(number: int, frame: FrameType | None) -> None:
-        driver.stop()
+        session.ask_to_stop()
 
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
-    with Progress(quiet=args.quiet) as progress:
-        session.observe(progress.observe)
-        session.run(once=args.once)
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        with Progress(quiet=args.quiet) as progress:
+            session.observe(progress.observe)
+            session.run(once=args.once)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
     stats = session.stats()
     progress.summary(stats)
     for name in session.analyzed:
         print(session.analysis(name))
     return stats
-
-
-def _run_spark(args: argparse.Namespace, text: str) -> dict[str, Any]:
-    from eddyline.runtime.spark.job import run_job
-
-    return run_job(
-        text, master=args.master, once=args.once, checkpoint=args.checkpoint, out=args.out, overwrite=args.overwrite, quiet=args.quiet
-    )

@@ -196,11 +196,15 @@ class FileSink:
                 raise problem
 
     def _files(self) -> list[tuple[int, int, str]]:
-        """Epoch, part and path of the files that are there, in order."""
-        if not os.path.isdir(self.folder):
-            return []
-        found = [(m, name) for name in os.listdir(self.folder) if (m := _NAME.match(name)) and name.endswith(self._encoder.suffix)]
-        return sorted((int(m[1]), int(m[2]), os.path.join(self.folder, name)) for m, name in found)
+        return result_files(self.folder, self._encoder.suffix)
+
+
+def result_files(folder: str, suffix: str = ".parquet") -> list[tuple[int, int, str]]:
+    """Epoch, part and path of the result files that are in a folder, in order."""
+    if not os.path.isdir(folder):
+        return []
+    found = [(m, name) for name in os.listdir(folder) if (m := _NAME.match(name)) and name.endswith(suffix)]
+    return sorted((int(m[1]), int(m[2]), os.path.join(folder, name)) for m, name in found)
 
 
 def _make_folder(folder: str) -> None:

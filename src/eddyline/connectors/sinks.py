@@ -19,7 +19,7 @@ from eddyline.connectors.encoders import ENCODERS
 from eddyline.connectors.output import FileSink, Writer
 from eddyline.errors import BindingProblem, SourceProblem
 
-SINK_FORMATS = (*ENCODERS, "console", "drop")
+SINK_FORMATS = (*ENCODERS, "memory", "console", "drop")
 
 
 def open_sink(options: Mapping[str, str], name: str) -> Sink:
@@ -29,6 +29,8 @@ def open_sink(options: Mapping[str, str], name: str) -> Sink:
         return ConsoleSink(name)
     if kind == "drop":
         return DropSink()
+    if kind == "memory":
+        return MemorySink()
     if kind == "json":
         kind = "jsonl"
     if kind not in ENCODERS:
@@ -76,6 +78,33 @@ class CallbackSink(_Passing):
     def write(self, epoch: int, table: pa.Table) -> None:
         if table.num_rows:
             self._function(table)
+
+
+class NumberedSink(_Passing):
+    """Calls a function with each epoch's results and the epoch's number: one that comes again after a crash has the same."""
+
+    def __init__(self, function: Callable[[pa.Table, int], object]):
+        self._function = function
+        self._tables: list[pa.Table] = []
+        self._epoch = -1
+
+    def write(self, epoch: int, table: pa.Table) -> None:
+        if epoch != self._epoch:
+            self._hand_over()
+        self._epoch = epoch
+        if table.num_rows:
+            self._tables.append(table)
+
+    def flush(self, epoch: int) -> None:
+        self._hand_over()
+
+    def close(self) -> None:
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        tables, self._tables = self._tables, []
+        if tables:
+            self._function(pa.concat_tables(tables), self._epoch)
 
 
 class DropSink(_Passing):

@@ -30,6 +30,8 @@ class Delivery:
         self.out = out
         self.sinks: dict[str, list[Sink]] = {}
         self.shared: dict[str, AllSink] = {}
+        #: Sinks of CREATE SINK, by name; of one FOR ALL the sink behind it.
+        self.declared: dict[str, Sink] = {}
         self.dead = DeadLetters(os.path.join(out, DEAD_LETTER)) if out is not None else None
         #: Dead rows are kept in memory only where a session asks for them.
         self.kept_dead: dict[str, list[pa.Table]] | None = None
@@ -43,10 +45,12 @@ class Delivery:
         for sink in declared:
             if sink.query is None:
                 if sink.name not in self.shared:
-                    self.shared[sink.name] = AllSink(open_sink(sink.options, sink.name))
+                    self.declared[sink.name] = open_sink(sink.options, sink.name)
+                    self.shared[sink.name] = AllSink(self.declared[sink.name])
                 self.shared[sink.name].add(name, schema)
             else:
-                sinks.append(open_sink(sink.options, sink.name))
+                self.declared[sink.name] = open_sink(sink.options, sink.name)
+                sinks.append(self.declared[sink.name])
         for one in sinks:
             one.open(schema)
         if sinks:

@@ -20,12 +20,11 @@ from eddyline.runtime.embedded.roster import Roster
 from eddyline.runtime.epoch import Epoch, Outcome
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.response import Responses
+from eddyline.runtime.runner import Observation
 from eddyline.settings import Settings
 
 #: How long an idle driver sleeps before it looks at its sources again.
 _NAP = 0.02
-
-Observer = Callable[["EmbeddedDriver", Outcome], None]
 
 
 class EmbeddedDriver:
@@ -52,7 +51,8 @@ class EmbeddedDriver:
         self.checkpoint = checkpoint
         self.epoch = 0
         self.epoch_seconds: list[float] = []
-        self.observer: Observer | None = None
+        #: Called after every epoch.
+        self.observer: Callable[[EmbeddedDriver], None] | None = None
         self.began: float | None = None
         self.ended: float | None = None
         #: Held while an epoch runs: queries come and go between two epochs.
@@ -92,9 +92,21 @@ class EmbeddedDriver:
         self.ended = self.clock.now()
         self.epoch_seconds.append(self.ended - started)
         if self.observer is not None:
-            self.observer(self, outcome)
+            self.observer(self)
         self._checkpoint_if_due(self.ended)
         return outcome
+
+    def observation(self) -> Observation:
+        """How the job stands now."""
+        pipeline = self.pipeline
+        return Observation(
+            rows_in=sum(intake.rows_in for intake in pipeline.intakes.values()),
+            frontier=pipeline.frontier,
+            waiting=sum(intake.waiting for intake in pipeline.intakes.values()),
+            stored_rows=sum(stream.store.live for stream in pipeline.streams.values()),
+            stored_bytes=sum(stream.store.nbytes for stream in pipeline.streams.values()),
+            results={name: query.results for name, query in pipeline.queries.items()},
+        )
 
     def _poll(self) -> None:
         """Queries that control records bring or take, at this boundary between two epochs."""

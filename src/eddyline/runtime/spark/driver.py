@@ -29,17 +29,20 @@ from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.runtime.spark.control import ask_to_stop, forget_stop, write_control
 from eddyline.runtime.spark.failure import readable
 from eddyline.runtime.spark.frames import packed_frame
+from eddyline.runtime.spark.guest import job_settings
 from eddyline.runtime.spark.idle import IdleWatch
 from eddyline.runtime.spark.layout import Layout, PackedLayout
 from eddyline.runtime.spark.packet import PARCEL, spark_schema
 from eddyline.runtime.spark.processor import ShardProcessor
 from eddyline.runtime.spark.progress import Progress, stage_seconds
-from eddyline.runtime.spark.session import prepare_session
 from eddyline.runtime.spark.shard import result_schemas
+from eddyline.runtime.spark.shard_report import write_standing
 from eddyline.runtime.spark.sinks import Delivered, Delivery
 from eddyline.runtime.spark.sources import PacketSource
 
 _LOOK_SECONDS = 0.2
+#: Spark keeps a thousand events.
+_EVENTS_AT_ONCE = 500
 
 
 class SparkDriver:
@@ -69,7 +72,10 @@ class SparkDriver:
         self.idle = IdleWatch(layout.streams, layout.checkpoint)
         self.query: StreamingQuery | None = None
         self._stopping = False
-        self.events: list[dict[str, Any]] = []
+        #: The run is over, well or not.
+        self.ended = False
+        #: Spark's progress events, by run and batch.
+        self._events: dict[tuple[str, int], dict[str, Any]] = {}
 
     def add_query(self, name: str, schema: pa.Schema, declared: Sequence[DeclaredSink] = (), own: Sequence[Sink] = ()) -> None:
         """Say where a query's results go; before `run` or `start`."""
@@ -87,8 +93,27 @@ class SparkDriver:
             # Only Spark knows when they have nothing more, and it has just said so.
             write_control(self.layout.checkpoint, {"closing": True})
             self._run_once()
+        self.ended = True
         self.delivery.close()
         return self.progress
+
+    @property
+    def is_running(self) -> bool:
+        return self.query is not None and not self.ended
+
+    def raise_failure(self) -> None:
+        """Raise what ended the job in the background, if anything did."""
+        failed = self.query.exception() if self.query is not None else None
+        if failed is not None:
+            self.ended = True
+            raise readable(failed)
+
+    def abandon(self) -> None:
+        """Stop at once; the checkpoint continues with the batch that was running."""
+        self.idle.stop()
+        self.ended = True
+        if self.query is not None:
+            self.query.stop()
 
     def start(self) -> None:
         """Follow the sources until `stop`."""
@@ -105,10 +130,9 @@ class SparkDriver:
         while query.isActive and query.status["isTriggerActive"] and query.status["isDataAvailable"] and time.monotonic() < limit:
             time.sleep(0.02)
         query.stop()
+        self.ended = True
         self._note_events(query)
-        failed = query.exception()
-        if failed is not None:
-            raise readable(failed)
+        self.raise_failure()
         self.delivery.close()
         return self.progress
 
@@ -122,29 +146,36 @@ class SparkDriver:
         assert self.query is not None
         try:
             while not self._stopping and not self.query.awaitTermination(_LOOK_SECONDS):
-                continue
+                self._look(self.query)
         except Exception as problem:
+            self.ended = True
             self._note_events(self.query)
             raise readable(problem) from None
         return self.stop()
 
     def stages(self) -> dict[str, list[float]]:
         """Seconds per stage and micro-batch, as Spark measured them."""
-        return stage_seconds(self.events)
+        if self.query is not None:
+            self._note_events(self.query)
+        return stage_seconds(list(self._events.values()))
 
     def _run_once(self) -> None:
         self.query = query = self._start(once=True)
         try:
             # In short turns, so that signals are heard in between.
             while not query.awaitTermination(_LOOK_SECONDS):
-                continue
+                self._look(query)
         except Exception as problem:
+            self.ended = True
             raise readable(problem) from None
         finally:
             self._note_events(query)
 
     def _start(self, once: bool) -> StreamingQuery:
-        prepare_session(self.spark, self.layout.shards)
+        with job_settings(self.spark, self.layout.shards):
+            return self._started(once)
+
+    def _started(self, once: bool) -> StreamingQuery:
         forget_stop(self.layout.checkpoint)
         self.spark.dataSource.register(PacketSource)
         packed = PackedLayout.of(self.layout)
@@ -169,8 +200,16 @@ class SparkDriver:
         self.progress.take(delivered)
         for note in delivered.notes.values():
             self.idle.heard([name for name, rows in note["rows_in"].items() if rows])
+        write_standing(self.layout.checkpoint, delivered.batch, delivered.notes)
         if self.told is not None:
             self.told(delivered, self.progress)
 
+    def _look(self, query: StreamingQuery) -> None:
+        """Between two looks at a run: take its events over before Spark forgets the oldest."""
+        if self.progress.batches - len(self._events) > _EVENTS_AT_ONCE:
+            self._note_events(query)
+
     def _note_events(self, query: StreamingQuery) -> None:
-        self.events += [json.loads(event.json) if hasattr(event, "json") else event for event in query.recentProgress]
+        for found in query.recentProgress:
+            event = json.loads(found.json) if hasattr(found, "json") else found
+            self._events[event["runId"], event["batchId"]] = event

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from eddyline.runtime.runner import Observation
 from eddyline.runtime.spark.sinks import Delivered
 
 #: Spark's names of the stages of a micro-batch, in order, and what they do.
@@ -95,6 +96,18 @@ class Progress:
                 self.rows_in[name] = self.rows_in.get(name, 0) + rows
             self.frontier = first["frontier"]
             self.waiting = sum(n["waiting"] for n in delivered.notes.values())
+
+    def observation(self) -> Observation:
+        """How the job stands after the last batch."""
+        held = [note["statistics"] for note in self.notes.values()]
+        return Observation(
+            rows_in=sum(self.rows_in.values()) + sum(self.bad.values()),
+            frontier=self.frontier,
+            waiting=self.waiting,
+            stored_rows=sum(figures.get("live_rows", 0) for figures in held),
+            stored_bytes=sum(figures.get("live_bytes", 0) for figures in held),
+            results=dict(self.results),
+        )
 
     def line(self, delivered: Delivered) -> str:
         rows = sum(min(delivered.notes.items())[1]["rows_in"].values()) if delivered.notes else 0

@@ -1,0 +1,281 @@
+"""A session's job in this process: sources, pipeline and delivery are made when the first row asks for them.
+
+Answer   `EmbeddedRunner` is the `Runner` of sessions without Spark.
+State    The sources, what queries have to say until somebody takes it, and a driver from the first row on.
+Limits   Used from one thread at a time, apart from `push`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from eddyline.connectors.base import Sink, Source
+from eddyline.connectors.dead_letter import text_rows
+from eddyline.connectors.files import open_source, read_table
+from eddyline.connectors.memory import MemorySource, Rows
+from eddyline.connectors.output import prepare_output
+from eddyline.connectors.sinks import CallbackSink
+from eddyline.errors import BindingProblem, Unsupported
+from eddyline.language import Job
+from eddyline.model.query import BoundQuery
+from eddyline.model.schema import Schema, Stream, Table
+from eddyline.plan.prepare import explained, prepare
+from eddyline.runtime.analysis import analysis
+from eddyline.runtime.clock import Clock
+from eddyline.runtime.control import ControlFolder
+from eddyline.runtime.embedded.checkpoint import Checkpoint
+from eddyline.runtime.embedded.delivery import Delivery
+from eddyline.runtime.embedded.driver import EmbeddedDriver
+from eddyline.runtime.embedded.roster import Roster, instant
+from eddyline.runtime.pipeline import Pipeline
+from eddyline.runtime.report import plan_text, report
+from eddyline.runtime.runner import Handle, Observer
+from eddyline.runtime.standing import AnyQuery
+
+
+class KeptResults:
+    """What a query has to say, until somebody takes it."""
+
+    def __init__(self, runner: EmbeddedRunner, name: str) -> None:
+        self._runner = runner
+        self._name = name
+        self._waiting: list[pa.Table] = []
+        self.standing: AnyQuery | None = None
+
+    @property
+    def start(self) -> int | None:
+        return None if self.standing is None else instant(self.standing.start)
+
+    @property
+    def stop(self) -> int | None:
+        return None if self.standing is None else self.standing.stop
+
+    @property
+    def schema(self) -> pa.Schema:
+        return (self.standing or self._runner.driver.pipeline.queries[self._name]).schema
+
+    def keep(self, table: pa.Table) -> None:
+        self._waiting.append(table)
+
+    def take(self) -> list[pa.Table]:
+        tables, self._waiting[:] = list(self._waiting), []
+        return tables
+
+    def to_dataframe(self, streaming: bool) -> Any:
+        raise Unsupported(
+            "results of an embedded session are Arrow tables",
+            hint="query.table() has them; DataFrames come from Session(spark=…)",
+        )
+
+
+class EmbeddedRunner:
+    def __init__(
+        self,
+        job: Job,
+        *,
+        out: str | None = None,
+        checkpoint: str | None = None,
+        overwrite: bool = False,
+        follow: bool = False,
+        keep_results: bool = True,
+        clock: Clock | None = None,
+    ) -> None:
+        self.job = job
+        self.handles: dict[str, Handle] = {}
+        self.observer: Observer | None = None
+        self._sources: dict[str, Source] = {}
+        self._own: dict[str, list[Sink]] = {}
+        self._out = out
+        self._checkpoint = Checkpoint(checkpoint) if checkpoint is not None else None
+        self._overwrite = overwrite
+        self._follow = follow
+        self._keep_results = keep_results
+        self._clock = clock
+        self._driver: EmbeddedDriver | None = None
+        self._thread: threading.Thread | None = None
+        self._failure: BaseException | None = None
+        self._closed = False
+
+    @property
+    def begun(self) -> bool:
+        return self._driver is not None
+
+    @property
+    def driver(self) -> EmbeddedDriver:
+        if self._driver is None:
+            self._driver = self._build()
+        return self._driver
+
+    # -- saying what there is
+
+    def schema_of(self, name: str, given: object) -> Schema | None:
+        if hasattr(given, "isStreaming"):
+            raise BindingProblem(f"stream {name} is a DataFrame", hint="DataFrames are read by Session(spark=…)")
+        declared = getattr(given, "schema", None)
+        return declared if isinstance(declared, Schema) else None
+
+    def declare(self, stream: Stream, given: object = None) -> None:
+        if hasattr(given, "read"):
+            self._sources[stream.name] = given  # type: ignore[assignment]
+        if stream.name not in self._sources:
+            if stream.options.get("format", "parquet" if "path" in stream.options else "memory") == "memory":
+                self._sources[stream.name] = MemorySource(stream)
+            elif self._driver is not None:
+                self._sources[stream.name] = open_source(stream, follow=self._follow)
+        if self._driver is not None:
+            self._driver.pipeline.add_stream(stream)
+            self._driver.add_stream(stream, self._sources[stream.name])
+
+    def load(self, table: Table) -> None:
+        if self._driver is not None:
+            self._driver.pipeline.add_table(table, read_table(table))
+
+    def register(self, query: BoundQuery) -> None:
+        if self._driver is None:
+            self.handles[query.name] = KeptResults(self, query.name)
+        else:
+            with self._driver.lock:
+                self._driver.roster.add(query)
+
+    def drop(self, name: str) -> None:
+        if self._driver is not None:
+            with self._driver.lock:
+                self._driver.roster.drop(name)
+        self.handles.pop(name, None)
+
+    def add_sink(self, query: str, sink: Sink) -> None:
+        self._own.setdefault(query, []).append(sink)
+        if self._driver is not None:
+            self._driver.delivery.add_sink(query, sink, self._driver.pipeline.queries[query].schema)
+
+    def sink(self, name: str) -> Sink:
+        return self.driver.delivery.declared[name]
+
+    # -- running
+
+    def push(self, stream: Stream, rows: Rows) -> int:
+        source = self._sources.get(stream.name)
+        if not isinstance(source, MemorySource):
+            raise BindingProblem(f"rows cannot be pushed to {stream.name}", hint="declare it with format = 'memory', or without a format")
+        return source.push(rows)
+
+    def step(self) -> None:
+        self.driver.step()
+
+    def step_pending(self) -> None:
+        """Process what has been pushed, unless a thread does that already."""
+        self._raise_failure()
+        if self._thread is None and not self._closed:
+            while any(isinstance(s, MemorySource) and s.waiting_rows for s in self._sources.values()):
+                self.driver.step()
+
+    def run(self, once: bool) -> None:
+        driver = self.driver
+        if once:
+            for source in self._sources.values():
+                if isinstance(source, MemorySource):
+                    source.end()
+        self._closed = once
+        driver.run(once)
+
+    def start(self) -> None:
+        driver = self.driver
+
+        def work() -> None:
+            try:
+                driver.run(once=False)
+            except BaseException as problem:  # handed to whoever calls next
+                self._failure = problem
+
+        self._thread = threading.Thread(target=work, name="eddyline", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        if self._thread is not None:
+            self.driver.stop()
+            self._thread.join()
+            self._thread = None
+            self._closed = True
+        elif self._driver is not None and not self._closed:
+            self._driver.finish()
+            self._closed = True
+        self._raise_failure()
+
+    def ask_to_stop(self) -> None:
+        if self._driver is not None:
+            self._driver.stop()
+
+    def abandon(self) -> None:
+        self.ask_to_stop()
+
+    # -- looking in
+
+    def explain(self, query: BoundQuery) -> str:
+        if self._driver is not None and query.name in self._driver.pipeline.queries:
+            return plan_text(self._driver.pipeline.queries[query.name], self._driver.pipeline)
+        return explained(prepare(query), {**self.job.catalog.streams, **self.job.catalog.tables})
+
+    def analysis(self, name: str) -> str:
+        return analysis(self.driver.pipeline.queries[name])
+
+    def stats(self) -> dict[str, Any]:
+        driver = self.driver
+        elapsed = (driver.ended or 0.0) - (driver.began or 0.0)
+        return report(driver.pipeline, elapsed, driver.epoch_seconds)
+
+    def dead_letters(self, stream: Stream) -> list[pa.Table]:
+        kept: Mapping[str, list[pa.Table]] = self.driver.delivery.kept_dead or {}
+        return [text_rows(stream.schema, table) for table in kept.get(stream.name, [])]
+
+    # -- inside
+
+    def _own_sinks(self, standing: AnyQuery) -> list[Sink]:
+        """What this session wants of a query that now stands."""
+        known = self.handles.get(standing.name)
+        if not isinstance(known, KeptResults) or known.standing is not None:
+            known = self.handles[standing.name] = KeptResults(self, standing.name)
+        known.standing = standing
+        own = [*self._own.get(standing.name, [])]
+        if self._keep_results:
+            own.append(CallbackSink(known.keep))
+        return own
+
+    def _build(self) -> EmbeddedDriver:
+        saved = self._checkpoint.load() if self._checkpoint is not None else None
+        if self._out is not None:
+            prepare_output(self._out, self._overwrite, saved is not None)
+        pipeline = Pipeline(self.job.streams, self.job.settings)
+        for table in self.job.tables:
+            pipeline.add_table(table, read_table(table))
+        sources = {}
+        for stream in self.job.streams:
+            if stream.name not in self._sources:
+                self._sources[stream.name] = open_source(stream, follow=self._follow)
+            sources[stream.name] = self._sources[stream.name]
+        delivery = Delivery(self._out)
+        if self._keep_results:
+            delivery.kept_dead = {}
+        streams = {s.name: s for s in self.job.streams}
+        driver = EmbeddedDriver(pipeline, sources, streams, delivery, self.job.settings, self._clock, self._checkpoint)
+        driver.observer = self._observed
+        control = None if self._checkpoint is None else ControlFolder(self._checkpoint.folder)
+        driver.roster = Roster(self.job, pipeline, delivery, self._own_sinks, control)
+        later = driver.roster.open(None if saved is None else saved.header, None if saved is None else saved.control)
+        driver.resume()
+        for query in later:
+            driver.roster.add(query)
+        driver.roster.tell()
+        return driver
+
+    def _observed(self, driver: EmbeddedDriver) -> None:
+        if self.observer is not None:
+            self.observer(driver.observation)
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            problem, self._failure = self._failure, None
+            raise problem

@@ -1,0 +1,115 @@
+"""What a session asks of an engine, and what it is told in return: one form for both.
+
+Answer   `Runner` carries out what the front door says: declare, register, run, stop, look in. `Handle` is one query of it:
+         its results and its place in time. `Observation` is what progress displays see after every epoch.
+Limits   Words only. The engines are `embedded/runner.py` and `spark/runner.py`; neither knows the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from eddyline.connectors.base import Sink
+from eddyline.model.query import BoundQuery
+from eddyline.model.schema import Schema, Stream, Table
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """How a job stands at the end of an epoch."""
+
+    #: Rows of all streams since the run began.
+    rows_in: int
+    #: Event times strictly below are answered.
+    frontier: int | None
+    #: Rows that wait for the frontier.
+    waiting: int
+    stored_rows: int
+    stored_bytes: int
+    #: query -> results.
+    results: Mapping[str, int]
+
+
+#: Called after every epoch; what it is given makes the observation, for those who want it now.
+Observer = Callable[[Callable[[], Observation]], None]
+
+
+class Handle(Protocol):
+    """One registered query, for as long as somebody holds it: also after it was dropped."""
+
+    @property
+    def start(self) -> int | None: ...
+
+    @property
+    def stop(self) -> int | None: ...
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    def take(self) -> list[pa.Table]:
+        """Results that came since the last call, in order."""
+
+    def to_dataframe(self, streaming: bool) -> Any: ...
+
+
+class Runner(Protocol):
+    #: Called after every epoch, where somebody looks.
+    observer: Observer | None
+    #: Every query that the session may ask about, by name.
+    handles: dict[str, Handle]
+
+    @property
+    def begun(self) -> bool:
+        """Whether rows have been asked for: what is declared from here on joins a running job."""
+
+    # -- saying what there is
+
+    def schema_of(self, name: str, given: object) -> Schema | None:
+        """The columns of something that can be read as a stream; None: it is nothing of the kind."""
+
+    def declare(self, stream: Stream, given: object = None) -> None: ...
+
+    def load(self, table: Table) -> None: ...
+
+    def register(self, query: BoundQuery) -> None: ...
+
+    def drop(self, name: str) -> None: ...
+
+    def add_sink(self, query: str, sink: Sink) -> None: ...
+
+    def sink(self, name: str) -> Sink:
+        """A declared sink of a session that has begun."""
+
+    # -- running
+
+    def push(self, stream: Stream, rows: object) -> int: ...
+
+    def step(self) -> None: ...
+
+    def step_pending(self) -> None: ...
+
+    def run(self, once: bool) -> None: ...
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def ask_to_stop(self) -> None:
+        """Let `run` return after the epoch at hand; safe in a signal handler."""
+
+    def abandon(self) -> None:
+        """Stop without a word: the program has failed elsewhere."""
+
+    # -- looking in
+
+    def explain(self, query: BoundQuery) -> str: ...
+
+    def analysis(self, name: str) -> str: ...
+
+    def stats(self) -> dict[str, Any]: ...
+
+    def dead_letters(self, stream: Stream) -> list[pa.Table]: ...

@@ -1,0 +1,276 @@
+"""A session's job on Spark: the caller's Spark session, streams from files or DataFrames, results in files.
+
+Answer   `SparkRunner` is the `Runner` of sessions with `spark=…`. Every run settles the job with its checkpoint and makes a
+         driver; between two runs anything may be declared, while one runs queries come and go.
+State    The DataFrames of streams, the sinks that this program added, and the driver of the last run.
+Limits   Spark decides about micro-batches: there is no `step`, and rows are not pushed. Results wait in files, in `out` or
+         below the checkpoint; without either they only go to sinks and callbacks.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from eddyline.connectors.base import Sink
+from eddyline.connectors.output import prepare_output, result_files
+from eddyline.errors import BindingProblem, Unsupported, UserError
+from eddyline.language import Job
+from eddyline.model.query import BoundQuery
+from eddyline.model.schema import Schema, Stream, Table
+from eddyline.model.window import Rows
+from eddyline.plan.prepare import explained, prepare
+from eddyline.runtime.pipeline import Pipeline
+from eddyline.runtime.runner import Handle, Observer
+from eddyline.runtime.spark.driver import SparkDriver
+from eddyline.runtime.spark.frames import frame_schema
+from eddyline.runtime.spark.guest import check_session, check_workers
+from eddyline.runtime.spark.job import make_layout, planned_routing, statistics
+from eddyline.runtime.spark.ledger import Ledger
+from eddyline.runtime.spark.progress import Progress
+from eddyline.runtime.spark.shard_report import committed_batch
+from eddyline.runtime.spark.sinks import DEAD_LETTER, Delivered
+from eddyline.runtime.spark.spool import spool_folder
+
+
+class FileResults:
+    """A query's results, read from the files that were delivered."""
+
+    def __init__(self, runner: SparkRunner, query: BoundQuery) -> None:
+        self._runner = runner
+        self._query = query
+        #: (batch, part) of the file that was taken last.
+        self._taken = (committed_batch(runner.checkpoint), 1 << 62)
+        self.start: int | None = None
+        self.stop: int | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        job = self._runner.job
+        pipeline = Pipeline(job.streams, job.settings)
+        for table in job.tables:
+            pipeline.add_table(table, table.schema.arrow.empty_table())
+        return pipeline.add_query(self._query).schema
+
+    def take(self) -> list[pa.Table]:
+        found = []
+        for batch, part, path in result_files(self._folder()):
+            if (batch, part) > self._taken:
+                self._taken = (batch, part)
+                found.append(parquet.read_table(path))
+        return [table for table in found if table.num_rows]
+
+    def to_dataframe(self, streaming: bool) -> DataFrame:
+        self._runner.prepare_out()
+        folder = self._folder()
+        os.makedirs(folder, exist_ok=True)
+        spark = self._runner.spark
+        # Event times are instants in UTC: with Spark's own type for that they compare with the caller's columns.
+        schema = from_arrow_schema(self.schema, prefer_timestamp_ntz=False)
+        # The file without rows that a query without results leaves goes when the first result comes.
+        reader = (spark.readStream if streaming else spark.read).schema(schema).option("ignoreMissingFiles", "true")
+        frame: DataFrame = reader.option("pathGlobFilter", "*.parquet").parquet(folder)
+        return frame
+
+    def _folder(self) -> str:
+        return os.path.join(self._runner.results, self._query.name)
+
+
+class SparkRunner:
+    def __init__(
+        self,
+        job: Job,
+        spark: SparkSession,
+        *,
+        out: str | None = None,
+        checkpoint: str | None = None,
+        overwrite: bool = False,
+        keep_results: bool = True,
+    ) -> None:
+        check_session(spark)
+        self.job = job
+        self.spark = spark
+        self.handles: dict[str, Handle] = {}
+        self.observer: Observer | None = None
+        self.checkpoint = os.path.abspath(checkpoint or tempfile.mkdtemp(prefix="eddyline-"))
+        if checkpoint is None:
+            # Not with the run: DataFrames over results outlive it.
+            weakref.finalize(self, _remove, self.checkpoint)
+        self._out = out
+        self._keep_results = keep_results
+        self._overwrite = overwrite
+        self._prepared = False
+        self._frames: dict[str, DataFrame] = {}
+        self._own: dict[str, list[Sink]] = {}
+        self._driver: SparkDriver | None = None
+
+    @property
+    def begun(self) -> bool:
+        return self._driver is not None and self._driver.is_running
+
+    @property
+    def driver(self) -> SparkDriver:
+        """The driver of the last run."""
+        if self._driver is None:
+            raise UserError("the session has not run yet", hint="run() or start() comes first")
+        return self._driver
+
+    @property
+    def results(self) -> str:
+        """The folder of results, by query."""
+        if self._out is not None:
+            return self._out
+        if self._keep_results:
+            return os.path.join(self.checkpoint, "eddyline", "results")
+        raise UserError("the session keeps no results", hint="Session(spark=…, out='…') writes them to files")
+
+    # -- saying what there is
+
+    def schema_of(self, name: str, given: object) -> Schema | None:
+        return frame_schema(name, given) if isinstance(given, DataFrame) else None
+
+    def declare(self, stream: Stream, given: object = None) -> None:
+        if self.begun:
+            raise Unsupported(
+                "streams cannot be added to a running job", hint="stop it, declare the stream, and start with a new checkpoint"
+            )
+        if isinstance(given, DataFrame):
+            self._frames[stream.name] = given
+
+    def load(self, table: Table) -> None:
+        if self.begun:
+            raise Unsupported("tables cannot be added to a running job", hint="stop it, and start it again with the table")
+
+    def register(self, query: BoundQuery) -> None:
+        for source in [r.source for r in query.streams if isinstance(r.window, Rows) and r.source in self._frames]:
+            if self.job.catalog.streams[source].sequence is None:
+                raise BindingProblem(
+                    f"query {query.name} counts the rows of {source}, which have no repeatable order",
+                    detail="Spark may hand out the rows of a DataFrame in another order when it reads them again",
+                    hint=f"stream('{source}', …, sequence='…') names a column that orders rows of equal time; or use RANGE",
+                )
+        if self.begun:
+            raise Unsupported("a query cannot be added while a job runs on Spark", hint="stop(), add it, start()")
+        self.handles[query.name] = FileResults(self, query)
+
+    def drop(self, name: str) -> None:
+        if self.begun:
+            raise Unsupported("a query cannot be dropped while a job runs on Spark", hint="stop(), drop it, start()")
+        self.handles.pop(name, None)
+
+    def add_sink(self, query: str, sink: Sink) -> None:
+        if self.begun:
+            raise Unsupported("callbacks cannot be added while a job runs on Spark", hint="on_results comes before start()")
+        self._own.setdefault(query, []).append(sink)
+
+    def sink(self, name: str) -> Sink:
+        return self.driver.delivery.declared[name]
+
+    # -- running
+
+    def push(self, stream: Stream, rows: object) -> int:
+        raise Unsupported(
+            f"rows cannot be pushed to {stream.name} on Spark",
+            hint="stream(name, df, time=…) reads any streaming DataFrame; format = 'parquet', path = '…' reads files",
+        )
+
+    def step(self) -> None:
+        raise Unsupported("Spark decides about its micro-batches", hint="run() reads what is there; start() follows the sources")
+
+    def step_pending(self) -> None:
+        """Nothing is pushed; but a job that failed in the background says so here."""
+        if self._driver is not None:
+            self._driver.raise_failure()
+
+    def run(self, once: bool) -> None:
+        self._driver = driver = self._build()
+        if once:
+            driver.run()
+        else:
+            driver.start()
+            driver.wait()
+
+    def start(self) -> None:
+        self._driver = self._build()
+        self._driver.start()
+
+    def stop(self) -> None:
+        if self._driver is not None and self._driver.query is not None and not self._driver.ended:
+            self._driver.stop()
+
+    def ask_to_stop(self) -> None:
+        if self._driver is not None:
+            self._driver.ask_to_stop()
+
+    def abandon(self) -> None:
+        if self.begun:
+            self.driver.abandon()
+
+    # -- looking in
+
+    def explain(self, query: BoundQuery) -> str:
+        plan = explained(prepare(query), {**self.job.catalog.streams, **self.job.catalog.tables})
+        others = [other for other in self.job.queries if other.name != query.name]
+        return f"{plan}\n{planned_routing(self.spark, self.checkpoint, self.job, [*others, query]).routings[query.name].explain()}"
+
+    def analysis(self, name: str) -> str:
+        lines = [self.explain(self.job.catalog.query(name))]
+        for operator, figures in self.driver.progress.operators.items():
+            own = operator == f"query {name}"
+            if own or not operator.startswith("query "):
+                lines.append(
+                    f"{'results' if own else operator}: {int(figures['rows_in']):,} rows in, {int(figures['rows_out']):,} out, "
+                    f"{figures['seconds']:.3f} s on all shards"
+                )
+        return "\n".join(lines)
+
+    def stats(self) -> dict[str, Any]:
+        return statistics(self.driver)
+
+    def dead_letters(self, stream: Stream) -> list[pa.Table]:
+        return [parquet.read_table(path) for _, _, path in result_files(os.path.join(self.results, DEAD_LETTER, stream.name))]
+
+    # -- inside
+
+    def prepare_out(self) -> None:
+        """Make the folder for results; once, for from then on it is in use."""
+        if self._out is not None and not self._prepared:
+            prepare_output(self._out, self._overwrite, Ledger.read(self.checkpoint).exists)
+        self._prepared = True
+
+    def _build(self) -> SparkDriver:
+        if self.begun:
+            raise UserError("the session is running already", hint="stop() first")
+        if not self.job.queries:
+            raise UserError("the job has no query", hint="CREATE QUERY name AS SELECT …")
+        for stream in self.job.streams:
+            if stream.name not in self._frames and "path" not in stream.options:
+                raise UserError(
+                    f"stream {stream.name} has no source on Spark",
+                    hint="stream(name, df, time=…) reads any streaming DataFrame; WITH (format = 'parquet', path = '…') reads files",
+                )
+        os.makedirs(self.checkpoint, exist_ok=True)
+        check_workers(self.spark, self.checkpoint)
+        self.prepare_out()
+        layout = make_layout(self.spark, self.checkpoint, self.job.streams, self.job.queries, self.job.tables, self.job.settings)
+        out = self.results if self._keep_results or self._out is not None else None
+        driver = SparkDriver(self.spark, layout, out=out, frames=self._frames, told=self._told)
+        driver.add_queries(self.job.catalog, self._own)
+        return driver
+
+    def _told(self, delivered: Delivered, progress: Progress) -> None:
+        if self.observer is not None:
+            self.observer(progress.observation)
+
+
+def _remove(checkpoint: str) -> None:
+    for folder in (checkpoint, spool_folder(checkpoint)):
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,66 @@
+"""What each shard holds, left beside the checkpoint for those who look from outside.
+
+Answer   The driver writes one small file per batch before Spark commits it; `shard_report` reads the one of the last committed
+         batch. So it is true after a crash too: a batch that was not committed has not happened.
+State    `standing/<batch, 12 digits>.json` below the checkpoint, for the last few batches.
+Limits   Needs no Spark and no lock; while a job runs, the answer is that of a moment ago.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+#: A batch is committed before the next but one begins; two more, for readers that are slow.
+_KEPT = 4
+
+
+def write_standing(checkpoint: str, batch: int, notes: Mapping[int, Mapping[str, Any]]) -> None:
+    """What the shards said at the end of a batch that is about to be committed."""
+    folder = _folder(checkpoint)
+    os.makedirs(folder, exist_ok=True)
+    path = _path(checkpoint, batch)
+    shards = {
+        str(shard): {
+            "rows": note["statistics"].get("live_rows", 0),
+            "waiting": note["waiting"],
+            "bytes": note["statistics"].get("live_bytes", 0),
+            "frontier": note["frontier"],
+        }
+        for shard, note in sorted(notes.items())
+    }
+    with open(path + ".part", "w", encoding="utf-8") as text:
+        json.dump({"batch": batch, "shards": shards}, text)
+    os.replace(path + ".part", path)
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(_path(checkpoint, batch - _KEPT))
+
+
+def read_standing(checkpoint: str, batch: int) -> dict[int, dict[str, Any]] | None:
+    """shard -> rows, waiting, bytes, frontier at the end of a batch; None: nobody wrote it down."""
+    try:
+        with open(_path(checkpoint, batch), encoding="utf-8") as text:
+            found = json.load(text)
+    except FileNotFoundError:
+        return None
+    return {int(shard): figures for shard, figures in found["shards"].items()}
+
+
+def committed_batch(checkpoint: str) -> int:
+    """The last batch that Spark has committed; -1: none."""
+    try:
+        names = os.listdir(os.path.join(checkpoint, "commits"))
+    except FileNotFoundError:
+        return -1
+    return max((int(name) for name in names if name.isdigit()), default=-1)
+
+
+def _folder(checkpoint: str) -> str:
+    return os.path.join(checkpoint, "eddyline", "standing")
+
+
+def _path(checkpoint: str, batch: int) -> str:
+    return os.path.join(_folder(checkpoint), f"{batch:012d}.json")

@@ -1,0 +1,171 @@
+"""Sessions on Spark as a PySpark user has them: DataFrames in, DataFrames out, their own settings untouched."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from eddyline import Session
+from eddyline.errors import BindingProblem, SettingProblem, Unsupported, UserError
+from eddyline.runtime.runner import Observation
+from eddyline.runtime.spark import guest
+from tests.spark.material import write_files
+
+pytestmark = pytest.mark.spark
+
+SAME = "SELECT a.v AS av, b.v AS bv FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.v = b.v"
+
+
+def frame(spark, folder: Path):
+    return spark.readStream.schema("k long, v long, ts timestamp").option("maxFilesPerTrigger", 2).parquet(str(folder))
+
+
+def declared(session: Session, spark, tmp_path: Path) -> None:
+    session.stream("a", frame(spark, tmp_path / "a"), time="ts", lateness="10 seconds")
+    session.execute(
+        f"CREATE STREAM b (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (format='parquet', path='{tmp_path}/b', time='ts', lateness='10 seconds')"
+    )
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    write_files(tmp_path / "a", [f"{i}.parquet" for i in range(4)], 250)
+    write_files(tmp_path / "b", ["0.parquet", "1.parquet"], 500)
+    return tmp_path
+
+
+def wait(until: Callable[[], bool], seconds: float = 60.0) -> None:
+    limit = time.monotonic() + seconds
+    while not until():
+        assert time.monotonic() < limit, "it took too long"
+        time.sleep(0.05)
+
+
+def test_a_session_from_start_to_end(spark, data: Path) -> None:
+    """A bounded run over a DataFrame and files, everything one can ask afterwards, and a second run that goes on."""
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    spark.conf.set("spark.sql.shuffle.partitions", "7")
+    heard: list[tuple[int, int]] = []
+    seen: list[Observation] = []
+    try:
+        with Session(spark=spark, checkpoint=str(data / "checkpoint")) as session:
+            session.set("shards", 2)
+            declared(session, spark, data)
+            same = session.query("same", SAME)
+            session.execute("CREATE QUERY odd AS SELECT v, ts FROM a WHERE v % 2 = 1; CREATE SINK kept FOR odd WITH (format='memory')")
+            session.on_results("odd", lambda table, batch: heard.append((table.num_rows, batch)), numbered=True)
+            session.observe(lambda look: seen.append(look()))
+            plan = same.explain()
+            assert "attribute {a.v, b.v}  share 2" in plan and "expected rows per shard" in plan and "replication 1" in plan
+            session.run()
+            assert same.table().column("av").to_pylist() == list(range(1000)) and same.table().num_rows == 0
+            assert spark.conf.get("spark.sql.session.timeZone") == "America/New_York"
+            assert spark.conf.get("spark.sql.shuffle.partitions") == "7"
+            assert spark.conf.get("spark.sql.adaptive.enabled") == "false"
+            # Instants are instants, whatever the caller's time zone.
+            found = session.queries["odd"].to_dataframe()
+            assert dict(found.dtypes) == {"v": "bigint", "ts": "timestamp", "_ts": "timestamp"}
+            assert found.count() == 500 and found.where("ts = _ts").count() == 500
+            assert found.where("unix_micros(_ts) = v * 1000").count() == 500
+            assert session.sink("kept").table().num_rows == 500
+            assert sum(rows for rows, _ in heard) == 500 and len({batch for _, batch in heard}) == len(heard)
+            figures = session.stats()
+            assert figures["rows_in"] == {"a": 1000, "b": 1000} and figures["results"] == {"same": 1000, "odd": 500}
+            assert len(figures["epoch_seconds"]) == figures["epochs"] >= 2
+            assert all(seconds > 0 for seconds in figures["stages"]["addBatch"])
+            assert seen[-1].rows_in == 2000 and seen[-1].results == {"same": 1000, "odd": 500}
+            assert session.dead_letters("a").num_rows == 0
+            # More rows, one of them late; the same session goes on.
+            write_files(data / "a", ["8.parquet"], 100, first=20_000)
+            write_files(data / "a", ["9.parquet"], 1, first=5)
+            session.run()
+            assert session.queries["odd"].table().num_rows == 550
+            assert session.dead_letters("a").column("v").to_pylist() == ["5"]
+            assert session.queries["odd"].to_dataframe().count() == 550
+        # A later session continues, and its results are those since then.
+        write_files(data / "b", ["2.parquet"], 200, first=20_000)
+        with Session(spark=spark, checkpoint=str(data / "checkpoint")) as later:
+            declared(later, spark, data)
+            same = later.query("same", SAME)
+            later.run()
+            assert same.table().num_rows == 0
+            assert later.dead_letters("b").num_rows == 100
+            assert same.to_dataframe().count() == 1000
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+def test_results_stream_on(spark, data: Path) -> None:
+    """A job in the background, its results read by another streaming query as they come."""
+    with Session(spark=spark, out=str(data / "out"), checkpoint=str(data / "checkpoint")) as session:
+        session.set("shards", 2)
+        session.execute(f"CREATE STREAM b (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (format='parquet', path='{data}/b', time='ts')")
+        odd = session.query("odd", "SELECT v FROM b WHERE v % 2 = 1")
+        further = odd.to_dataframe(streaming=True).groupBy().count()
+        counting = further.writeStream.outputMode("complete").format("memory").queryName("counted").start()
+        try:
+            session.start()
+            with pytest.raises(UserError, match="running already"):
+                session.run()
+            with pytest.raises(Unsupported, match="streams cannot be added"):
+                session.execute("CREATE STREAM c (ts TIMESTAMP) WITH (time='ts')")
+            wait(lambda: session.stats()["results"].get("odd", 0) >= 499)
+            write_files(data / "b", ["2.parquet"], 100, first=1000)
+            wait(lambda: session.stats()["results"]["odd"] >= 549)
+            wait(lambda: [row[0] for row in spark.table("counted").collect()] == [549])
+        finally:
+            counting.stop()
+    assert odd.table().column("v").to_pylist() == list(range(1, 1099, 2))
+
+
+def test_what_cannot_work_is_said_before_the_start(spark, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SettingProblem, match="needs a SparkSession"):
+        Session(spark="local[2]")  # type: ignore[arg-type]
+    with pytest.raises(BindingProblem, match=r"Session\(spark=…\)"):
+        Session().stream("a", frame(spark, data / "a"), time="ts")
+    session = Session(spark=spark, keep_results=False)
+    with pytest.raises(UserError, match="no query"):
+        session.run()
+    session.stream("a", frame(spark, data / "a"), time="ts")
+    with pytest.raises(BindingProblem, match="no repeatable order"):
+        session.query("last", "SELECT x.v FROM a [ROWS 3] x, a [RANGE 1 SECOND] y WHERE x.k = y.k")
+    assert session.queries == {}
+    odd = session.query("odd", "SELECT v FROM a WHERE v % 2 = 1")
+    with pytest.raises(UserError, match="keeps no results"):
+        odd.to_dataframe()
+    with pytest.raises(Unsupported, match="cannot be pushed"):
+        session.push("a", [(1, 1, datetime.datetime(2024, 1, 1))])
+    with pytest.raises(Unsupported, match="live in its workers"):
+        _ = session.pipeline
+    session.execute("CREATE STREAM pushed (v BIGINT, ts TIMESTAMP) WITH (time='ts')")
+    with pytest.raises(UserError, match="no source on Spark"):
+        session.run()
+    # Workers of another version, or that do not see the checkpoint.
+    monkeypatch.setattr(guest, "_version", lambda: "0.0.1")
+    with pytest.raises(SettingProblem, match=r"workers have eddyline .*, this program has 0.0.1"):
+        guest.check_workers(spark, str(data))
+    with pytest.raises(SettingProblem, match="Python of Spark's workers"):
+        guest.check_workers(_Broken(spark), str(data))
+
+
+class _Broken:
+    """A session whose workers lack a module."""
+
+    def __init__(self, spark) -> None:
+        self.sparkContext = self
+        self.applicationId = "broken"
+        self.defaultParallelism = 1
+
+    def parallelize(self, *_: object) -> _Broken:
+        return self
+
+    def map(self, _: object) -> _Broken:
+        return self
+
+    def collect(self) -> pa.Table:
+        raise RuntimeError("pickle…\nModuleNotFoundError: No module named 'eddyline'\n at java.lang…")
