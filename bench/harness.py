@@ -3,7 +3,7 @@
 Answer   `measure` times one function; `compare` lets several take turns in one run, so that a ratio is not made of two
          moods of a machine; `write` and `read` keep what was found, with the machine, as one JSON file.
 State    A thread samples the resident memory of this process and its children, or of a given process, while a sample runs.
-Limits   A peak shorter than the sampling interval is not seen. Memory that processes share is counted once per process.
+Limits   A peak shorter than the sampling interval is not seen. Where the system tells no shares, memory in common counts for each process.
 Reading  bench/README.md
 """
 
@@ -102,7 +102,7 @@ class Comparison:
 
 
 class PeakMemory:
-    """The largest resident memory of a process and all its children while the block runs.
+    """The largest resident memory of a process and all its children while the block runs, pages that they share counted once.
 
     >>> with PeakMemory() as memory:
     ...     block = bytearray(1000)
@@ -110,7 +110,7 @@ class PeakMemory:
     True
     """
 
-    def __init__(self, pid: int | None = None, interval: float = 0.02):
+    def __init__(self, pid: int | None = None, interval: float = 0.1):
         self.peak = 0
         self._process = psutil.Process(pid or os.getpid())
         self._interval = interval
@@ -139,11 +139,21 @@ class PeakMemory:
         total = 0
         for process in family:
             try:
-                total += process.memory_info().rss
+                total += _resident(process)
             except psutil.NoSuchProcess:
                 # It ended between the listing and the question: it holds nothing now.
                 continue
         self.peak = max(self.peak, total)
+
+
+def _resident(process: psutil.Process) -> int:
+    """A process's share of memory: forked workers live on pages of their parent, which plain RSS would count for each."""
+    try:
+        rollup = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
+    except OSError:
+        # Not Linux, or not ours to read.
+        return int(process.memory_info().rss)
+    return next((int(line.split()[1]) * 1024 for line in rollup.splitlines() if line.startswith("Pss:")), 0)
 
 
 def measure(name: str, run: Callable[[], Sample | None], *, warmup: int = 1, repeats: int = 5) -> Measure:

@@ -40,7 +40,7 @@ def watch(command: Sequence[str], limit: float, folder: Path) -> Watched:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment(), cwd=folder, start_new_session=True)
         stopped = False
         try:
-            with PeakMemory(process.pid, interval=0.05) as memory:
+            with PeakMemory(process.pid, interval=0.25) as memory:
                 try:
                     process.wait(limit)
                 except subprocess.TimeoutExpired:

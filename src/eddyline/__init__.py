@@ -4,8 +4,34 @@
 >>> session = eddyline.Session()
 """
 
-from eddyline.errors import EddylineError, UserError
-from eddyline.session import Query, Session
-from eddyline.settings import Settings
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from eddyline.errors import EddylineError, UserError
+    from eddyline.session import Query, Session
+    from eddyline.settings import Settings
 
 __all__ = ["EddylineError", "Query", "Session", "Settings", "UserError"]
+
+_HOMES = {
+    "EddylineError": "eddyline.errors",
+    "UserError": "eddyline.errors",
+    "Query": "eddyline.session",
+    "Session": "eddyline.session",
+    "Settings": "eddyline.settings",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded when asked for: Spark starts several small processes per job that import a module of ours, and the whole
+    # engine takes each of them a second.
+    if name not in _HOMES:
+        raise AttributeError(f"module 'eddyline' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from eddyline.errors import SettingProblem
 from eddyline.runtime.spark import session
@@ -50,3 +51,10 @@ def test_an_old_java_is_passed_over_for_the_wheel(tmp_path: Path, monkeypatch: p
 )
 def test_local_masters_try_again(master: str, forgiving: str) -> None:
     assert session.forgiving(master) == forgiving
+
+
+def test_labels_fall_into_different_partitions(spark: SparkSession) -> None:
+    for shards in (1, 2, 3, 8, 64):
+        frame = spark.createDataFrame([(label,) for label in session.shard_labels(shards)], "label int")
+        parts = [row[0] for row in frame.selectExpr(f"pmod(hash(label), {shards})").collect()]
+        assert parts == list(range(shards))

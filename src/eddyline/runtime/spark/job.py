@@ -48,7 +48,7 @@ def make_layout(
         streams=with_absolute_paths(streams),
         queries=tuple(queries),
         routing=routing,
-        labels=shard_labels(spark, shards),
+        labels=shard_labels(shards),
         checkpoint=checkpoint,
         spool=spool_folder(checkpoint),
         engine=engine,

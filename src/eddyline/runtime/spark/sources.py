@@ -25,8 +25,6 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
-from eddyline.connectors.base import Chunk
-from eddyline.connectors.files import _conformed, _reader
 from eddyline.connectors.listing import DataFile, list_files
 from eddyline.errors import SourceProblem
 from eddyline.model.schema import Stream
@@ -226,18 +224,15 @@ def packer_of(packed: PackedLayout) -> Packer:
     return _PACKERS[packed.digest]
 
 
-def read_file(stream: Stream, file: DataFile) -> Iterator[Chunk]:
-    """The rows of one file in order, as its stream declares them."""
-    for block in _reader(stream.options, f"stream {stream.name}")(file, stream.schema, 0, None):
-        yield _conformed(block, file, stream, None)
-
-
 def _nothing(layout: Layout, name: str) -> pa.Table:
     return layout.streams[layout.numbers[name]].schema.arrow.empty_table()
 
 
 def _pieces(layout: Layout, packer: Packer, name: str, number: int, file: DataFile, last: bool) -> Iterator[pa.RecordBatch]:
     """A file in pieces of bounded size; every file gives at least one, so that its tick is never missing."""
+    # Not at the top, for the same reason as the packer.
+    from eddyline.connectors.files import read_chunks
+
     stream = layout.streams[layout.numbers[name]]
     place, first_row = number * PIECES_PER_FILE, 0
     waiting: list[pa.Table] = []
@@ -248,7 +243,7 @@ def _pieces(layout: Layout, packer: Packer, name: str, number: int, file: DataFi
         rows = pa.concat_tables(waiting) if waiting else _nothing(layout, name)
         return packer.pack(name, rows, pa.concat_tables(bad) if bad else None, place, closed, first_row)
 
-    for chunk in read_file(stream, file):
+    for chunk in read_chunks(stream, file):
         if size and size + chunk.rows.num_rows > PIECE_ROWS:
             yield piece(False)
             place, first_row, size = place + 1, first_row + size, 0
