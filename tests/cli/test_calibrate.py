@@ -16,10 +16,10 @@ def test_measures_prints_and_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert main(["calibrate", "--repeats", "1", "--dry-run"]) == 0
     dry = json.loads(capsys.readouterr().out)
     assert dry["kept"] is None and not list(tmp_path.iterdir())
-    assert set(dry["costs"]) == {"insert", "delete", "join", "probe"}
-    assert all(0 <= cost < 1e-4 for cost in dry["costs"].values()) and dry["costs"]["probe"] > 0
+    assert set(dry["costs"]) == {"insert", "delete", "join", "probe", "link", "arrive"}
+    assert all(0 <= cost < 1e-4 for cost in dry["costs"].values())
     assert unit_costs() == SHIPPED
     assert main(["calibrate", "--repeats", "1"]) == 0
     kept = json.loads(capsys.readouterr().out)
     assert kept["kept"] == str(tmp_path / "eddyline" / "costs.json")
-    assert unit_costs().probe == kept["costs"]["probe"]
+    assert unit_costs().arrive == kept["costs"]["arrive"] > 0

@@ -116,3 +116,15 @@ def test_routes_do_not_share_a_join() -> None:
         one = star(session, route="lottery", seed=1)
         session.query("other", session.job.catalog.query("star").text, plan="mjoin", jit="off")
         assert session.pipeline.queries["other"].group is not one
+
+
+@pytest.mark.parametrize(("route", "keys"), [("fixed", 2), ("lottery", 1)])
+def test_with_fixed_orders_the_last_probe_of_a_ring_asks_for_all_keys_at_once(route, keys):
+    # One index per partner would find pairs by one key and refuse most of them by the other.
+    with Session() as session:
+        for name in "abc":
+            session.execute(f"CREATE STREAM {name} (x BIGINT, y BIGINT, z BIGINT, ts TIMESTAMP) WITH (time = 'ts')")
+        windows = ", ".join(f"{name} [RANGE 1 SECOND]" for name in "abc")
+        session.query("q", f"SELECT a.ts AS at FROM {windows} WHERE a.x = b.x AND b.y = c.y AND a.z = c.z", plan="mjoin", route=route)
+        ((node, _),) = next(iter(session.pipeline.groups.values())).nodes
+        assert [len(node.steps(origin, node.orders[origin])[-1].probe_keys) for origin in range(3)] == [keys] * 3

@@ -33,17 +33,20 @@ def born(rates: list[float], rows: list[float], selectivity: list[list[float]], 
     return sum(rates[newest] * prod(rows[other] for other in streams if other != newest) for newest in streams) * inside
 
 
-def price(tree: Tree, rates, rows, selectivity, insert, delete, join, probe=0.0, is_root=True) -> tuple[float, float]:
+def price(tree: Tree, rates, rows, selectivity, insert, delete, join, probe=0.0, link=0.0, is_root=True) -> tuple[float, float]:
     """(CPU, memory) of a tree, with the best probe order of every origin of every node."""
     if isinstance(tree, int):
         return rates[tree] * (insert + delete), rows[tree]
     cpu = memory = 0.0
     for child in tree:
-        below = price(child, rates, rows, selectivity, insert, delete, join, probe, False)
+        below = price(child, rates, rows, selectivity, insert, delete, join, probe, link, False)
         cpu, memory = cpu + below[0], memory + below[1]
     for origin in tree:
         others = [child for child in tree if child is not origin]
         cpu += min(_chain(origin, order, rates, rows, selectivity, join, probe) for order in permutations(others))
+        # A child that several others are joined to is looked up by each of them.
+        askers = sum(crossing(selectivity, leaves(other), leaves(origin)) != 1.0 for other in others)
+        cpu += link * born(rates, rows, selectivity, leaves(origin)) * max(askers - 1, 0)
     if not is_root:
         cpu += born(rates, rows, selectivity, leaves(tree)) * (insert + delete)
         memory += alive(rows, selectivity, leaves(tree))

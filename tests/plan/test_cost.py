@@ -72,14 +72,14 @@ def test_the_printed_constants_give_a_third_of_a_cpu_for_set_2():
 
 
 @pytest.mark.parametrize("streams", [2, 3, 4])
-@pytest.mark.parametrize("probe", [0.0, 3e-7])
-def test_every_tree_costs_what_counting_says(streams, probe):
+@pytest.mark.parametrize(("probe", "link"), [(0.0, 0.0), (3e-7, 0.0), (3e-7, 1e-7)])
+def test_every_tree_costs_what_counting_says(streams, probe, link):
     for seed in range(6):
         rates, rows, selectivity = random_setting(streams, seed)
-        model = model_of(rates, rows, selectivity, UnitCosts(2e-7, 3e-7, 2e-6, probe))
+        model = model_of(rates, rows, selectivity, UnitCosts(2e-7, 3e-7, 2e-6, probe, link))
         for tree in every_tree(tuple(range(streams))):
             got = model.price(JTree.parse(text(tree)))
-            assert (got.cpu, got.memory) == pytest.approx(price(tree, rates, rows, selectivity, 2e-7, 3e-7, 2e-6, probe), rel=1e-9)
+            assert (got.cpu, got.memory) == pytest.approx(price(tree, rates, rows, selectivity, 2e-7, 3e-7, 2e-6, probe, link), rel=1e-9)
 
 
 def model_of(rates, rows, selectivity, costs: UnitCosts) -> CostModel:

@@ -1,189 +1,101 @@
 """The model against the clock: predicted and measured CPU and state of every tree of random queries.
 
-Answer   For 20 random queries over 3 to 5 streams: each jtree (all of them up to four streams, a sample of five) runs with the probe
-         orders that the planner would give it. Per query: the rank correlation of predicted and measured CPU over its trees,
-         and by how much the rows stored differ from the prediction.
-         CPU is that of this process, so that what else the machine does is not counted; each tree runs several times, the least counts.
-Limits   Keys are uniform and independent, as the model has them; what skew does to selectivities is the statistics' concern.
-         Queries whose trees all cost about the same are not drawn: there is nothing to rank. Trees predicted to take more than a
-         second (cross products of full windows) are left out: the model puts them last, and the clock would agree at length.
+Answer   For 20 random queries over 3 to 5 streams, every jtree runs with the probe orders that the planner would give it. Per query:
+         the rank correlation of predicted and measured CPU over its trees, and by how much the rows stored differ from the prediction.
+         CPU is that of this process, so that what else the machine does is not counted; each tree runs several times, and of each
+         epoch the least counts.
+Limits   Queries whose trees all cost about the same are not drawn: there is nothing to rank. Trees predicted to take more than 1.5 CPU
+         seconds (cross products of full windows) do not run; each query says how many.
 Reading  README.md in this folder
 
-Run: `python bench/papers/qualified-plans/model_reality.py [--queries 20] [--repeats 2]`; writes results/.
+Run: `python bench/papers/qualified-plans/model_reality.py [--first 0] [--queries 20] [--out model_reality]`; writes
+results/. Queries that the file has already and that are not run again stay in it.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import random
-import sys
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from time import process_time
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[2]))
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+from settings import RESULTS, Run, random_setting, rows_of
 
-import matplotlib  # noqa: E402 - the path above makes `bench` importable
-import numpy as np  # noqa: E402
-import pyarrow as pa  # noqa: E402
-from matplotlib.figure import Figure  # noqa: E402
+from bench import harness, plots
+from eddyline.plan.budget import SHIPPED
+from eddyline.plan.cost import CostModel
 
-from bench import harness, plots  # noqa: E402
-from eddyline import Session  # noqa: E402
-from eddyline.plan.budget import SHIPPED  # noqa: E402
-from eddyline.plan.cost import CostModel  # noqa: E402
-from eddyline.plan.join_graph import JoinGraph, JoinInput  # noqa: E402
-from eddyline.plan.jtree.enumeration import every_shape, random_shape  # noqa: E402
-from eddyline.plan.jtree.tree import JTree  # noqa: E402
-from eddyline.plan.tree_choice import orders_of, positions_of  # noqa: E402
-
-ROWS, EPOCH = 240_000, 24_000
-MOST_TREES = 14
-LEAST_TREES = {3: 4, 4: 12, 5: 12}
-#: Predicted CPU seconds: a run should not be all overhead, and a tree with a large cross product is not waited for.
-LEAST_WORK, MOST_WORK = 0.15, 1.2
-LEAST_SPREAD = 2.5
-
-
-@dataclass(frozen=True)
-class Setting:
-    """A random query: streams with rates and windows, and per joined pair the number of values of its key."""
-
-    names: tuple[str, ...]
-    rates: tuple[int, ...]
-    windows: tuple[float, ...]
-    keys: tuple[tuple[str, str, int], ...]
-    rows: int = ROWS
-
-    @property
-    def seconds(self) -> float:
-        return self.rows / sum(self.rates)
-
-    @property
-    def graph(self) -> JoinGraph:
-        inputs = [JoinInput.over_time(*of) for of in zip(self.names, self.rates, self.windows, strict=True)]
-        return JoinGraph.of(inputs, [(one, two, 1 / values) for one, two, values in self.keys])
-
-    def columns(self, name: str) -> list[tuple[str, int]]:
-        return [(f"k_{one}{two}", values) for one, two, values in self.keys if name in (one, two)]
-
-    @property
-    def sql(self) -> str:
-        references = ", ".join(f"{n} [RANGE {round(w * 1000)} MILLISECONDS]" for n, w in zip(self.names, self.windows, strict=True))
-        joins = " AND ".join(f"{one}.k_{one}{two} = {two}.k_{one}{two}" for one, two, _ in self.keys)
-        return f"SELECT {self.names[0]}.ts AS at FROM {references} WHERE {joins}"
-
-
-def random_setting(streams: int, lots: random.Random) -> Setting:
-    """Draw until the trees differ and the work is of a size to measure."""
-    while True:
-        names = tuple("abcde"[:streams])
-        rates = tuple(lots.randint(200, 2000) for _ in names)
-        windows = tuple(round(lots.uniform(1, 6), 1) for _ in names)
-        pairs = [(names[lots.randrange(place)], names[place]) for place in range(1, streams)]
-        others = [(one, two) for place, one in enumerate(names) for two in names[place + 1 :] if (one, two) not in pairs]
-        pairs += lots.sample(others, min(len(others), lots.choice((0, 0, 1, 1, 2))))
-        rows = {n: r * w for n, r, w in zip(names, rates, windows, strict=True)}
-        keys = tuple((one, two, max(2, round(max(rows[one], rows[two]) / 10 ** lots.uniform(-1.0, 0.8)))) for one, two in pairs)
-        setting = Setting(names, rates, windows, keys)
-        model = CostModel(setting.graph, SHIPPED)
-        work = [model.price(tree).cpu * setting.seconds for tree in trees_of(setting, random.Random(0))]
-        if len(work) >= LEAST_TREES[streams] and max(work) > LEAST_WORK and max(work) > LEAST_SPREAD * min(work):
-            return setting
-
-
-def trees_of(setting: Setting, lots: random.Random) -> list[JTree]:
-    model = CostModel(setting.graph, SHIPPED)
-    count = len(setting.names)
-    shapes = every_shape(count) if count <= 4 else (random_shape(count, lots) for _ in range(4 * MOST_TREES))
-    drawn = {str(model.tree(shape)): shape for shape in shapes if model.price_shape(shape).cpu * setting.seconds < MOST_WORK}
-    chosen = sorted(drawn) if count <= 4 else lots.sample(sorted(drawn), min(MOST_TREES, len(drawn)))
-    return [model.tree(drawn[text]) for text in chosen]
-
-
-def rows_of(setting: Setting) -> dict[str, pa.Table]:
-    lots = np.random.default_rng(11)
-    made = {}
-    for name, rate in zip(setting.names, setting.rates, strict=True):
-        count = int(setting.seconds * rate)
-        columns = {column: pa.array(lots.integers(0, values, count)) for column, values in setting.columns(name)}
-        ts = np.sort(lots.integers(0, int(setting.seconds * 1e6), count))
-        made[name] = pa.table({**columns, "ts": pa.array(ts).cast(pa.timestamp("us"))})
-    return made
-
-
-def measured(setting: Setting, tree: JTree, tables: dict[str, pa.Table]) -> tuple[float, float, float]:
-    """CPU seconds, mean rows alive and mean rows held (dead ones that were not swept yet included) of one run."""
-    alive, held = [], []
-    with Session(keep_results=False) as session:
-        for name in setting.names:
-            columns = "".join(f"{column} BIGINT, " for column, _ in setting.columns(name))
-            session.execute(f"CREATE STREAM {name} ({columns}ts TIMESTAMP) WITH (time = 'ts')")
-        session.query("q", setting.sql, plan=str(tree), jit="off", replan="off")
-        pipeline = session.pipeline
-        standing = pipeline.queries["q"]
-        orders = orders_of(tree, setting.graph, standing.lowered)
-        pipeline.replant(standing.group, positions_of(tree, standing.lowered), orders)
-        steps = ROWS // EPOCH
-        spent = 0.0
-        for step in range(steps):
-            for name, table in tables.items():
-                first, last = len(table) * step // steps, len(table) * (step + 1) // steps
-                session.push(name, table.slice(first, last - first))
-            began = process_time()
-            session.step()
-            spent += process_time() - began
-            now = pipeline.frontier or 0
-            if now > 1e6 * max(setting.windows):
-                kept = list(standing.group.intermediates())
-                streams = sum(state.store.live for state in pipeline.streams.values())
-                alive.append(streams + sum(int((one.store.mark("dead") >= now).sum()) for one in kept))
-                held.append(streams + sum(one.store.live for one in kept))
-    return spent, float(np.mean(alive)), float(np.mean(held))
+ROWS, EPOCHS = 300_000, 20
+#: Runs of each tree; the fewer trees, the closer together they may lie.
+REPEATS = {3: 9, 4: 5, 5: 3}
+#: CPU seconds of a run as predicted: at least one tree has so many, none more; and the least ratio of the slowest to the fastest.
+LEAST_WORK, MOST_WORK, LEAST_SPREAD = 0.15, 1.5, 2.5
 
 
 def ranks(values: list[float]) -> np.ndarray:
-    return np.argsort(np.argsort(np.array(values)))
+    """Places in order, equal values sharing theirs."""
+    array = np.array(values)
+    return np.array([(array < value).sum() + (array == value).sum() / 2 for value in array])
 
 
-def one_query(streams: int, seed: int, repeats: int) -> dict[str, object]:
-    lots = random.Random(seed)
-    setting = random_setting(streams, lots)
+def one_query(streams: int, seed: int) -> dict[str, object]:
+    setting = random_setting(streams, random.Random(seed), ROWS, LEAST_WORK, MOST_WORK, LEAST_SPREAD)
     model = CostModel(setting.graph, SHIPPED)
+    chosen, of_all = setting.trees(SHIPPED, MOST_WORK)
     tables = rows_of(setting)
-    trees = []
-    chosen = trees_of(setting, lots)
     # Trees take turns, so that a busy moment of the machine does not hit all runs of one of them.
-    rounds = [[measured(setting, tree, tables) for tree in chosen] for _ in range(repeats)]
+    rounds = [[list(Run(setting, tree, tables, EPOCHS)) for tree in chosen] for _ in range(REPEATS[streams])]
+    trees = []
     for place, tree in enumerate(chosen):
-        runs = [one[place] for one in rounds]
         price = model.price(tree)
+        full = [epoch for epoch in rounds[0][place] if epoch.now > max(setting.windows)]
         trees.append(
             {
                 "tree": str(tree),
                 "predicted_cpu": price.cpu * setting.seconds,
-                "measured_cpu": min(run[0] for run in runs),
+                # Every repeat does the same in an epoch: the least of each is what was disturbed least.
+                "measured_cpu": sum(min(epoch.cpu for epoch in same) for same in zip(*(one[place] for one in rounds), strict=True)),
                 "predicted_rows": price.memory,
-                "alive_rows": runs[0][1],
-                "held_rows": runs[0][2],
+                "alive_rows": float(np.mean([epoch.alive for epoch in full])),
+                "held_rows": float(np.mean([epoch.held for epoch in full])),
             }
         )
+    return {"streams": streams, "seed": seed, "sql": setting.sql, "trees_in_all": of_all, **judged(trees), "trees": trees}
+
+
+def judged(trees: list[dict[str, float]]) -> dict[str, float]:
     predicted, clock = [t["predicted_cpu"] for t in trees], [t["measured_cpu"] for t in trees]
     errors = [abs(t["predicted_rows"] / t["alive_rows"] - 1) for t in trees]
     best = min(trees, key=lambda t: t["predicted_cpu"])
     return {
-        "streams": streams,
-        "seed": seed,
-        "sql": setting.sql,
         "rank_correlation": round(float(np.corrcoef(ranks(predicted), ranks(clock))[0, 1]), 6),
         "state_error_median": median(errors),
         "state_error_max": max(errors),
         "held_over_alive": max(t["held_rows"] / t["alive_rows"] for t in trees),
         "chosen_over_fastest": best["measured_cpu"] / min(clock),
         "slowest_over_fastest": max(clock) / min(clock),
-        "trees": trees,
+        "measured_over_predicted": median(one / other for one, other in zip(clock, predicted, strict=True)),
+    }
+
+
+def summary_of(found: list[dict[str, object]]) -> dict[str, float]:
+    correlations = [query["rank_correlation"] for query in found]
+    return {
+        "queries": len(found),
+        "trees": sum(len(query["trees"]) for query in found),
+        "trees_in_all": sum(query["trees_in_all"] for query in found),
+        "rank_correlation_median": median(correlations),
+        "rank_correlation_least": min(correlations),
+        "at_least_0.8": sum(one >= 0.8 for one in correlations),
+        "state_error_max": max(query["state_error_max"] for query in found),
+        "chosen_over_fastest_median": median(query["chosen_over_fastest"] for query in found),
+        "chosen_over_fastest_max": max(query["chosen_over_fastest"] for query in found),
+        "measured_over_predicted_least": min(query["measured_over_predicted"] for query in found),
+        "measured_over_predicted_most": max(query["measured_over_predicted"] for query in found),
     }
 
 
@@ -210,28 +122,20 @@ def draw(path: Path, found: list[dict[str, object]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--queries", type=int, default=20)
-    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--out", default="model_reality", help="name of the result files")
     args = parser.parse_args()
-    found = []
-    for number in range(args.queries):
-        found.append(one_query(3 + number % 3, number, args.repeats))
-        print({name: value for name, value in found[-1].items() if name not in ("trees", "sql")}, flush=True)
-    correlations = [query["rank_correlation"] for query in found]
-    summary = {
-        "queries": len(found),
-        "trees": sum(len(query["trees"]) for query in found),
-        "rank_correlation_median": median(correlations),
-        "rank_correlation_least": min(correlations),
-        "at_least_0.8": sum(one >= 0.8 for one in correlations),
-        "state_error_max": max(query["state_error_max"] for query in found),
-        "chosen_over_fastest_median": median(query["chosen_over_fastest"] for query in found),
-        "chosen_over_fastest_max": max(query["chosen_over_fastest"] for query in found),
-    }
+    target = RESULTS / f"{args.out}.json"
+    known = {query["seed"]: query for query in json.loads(target.read_text())["found"]} if target.exists() else {}
+    for seed in range(args.first, args.first + args.queries):
+        known[seed] = one_query(3 + seed % 3, seed)
+        print({name: value for name, value in known[seed].items() if name not in ("trees", "sql")}, flush=True)
+    found = [known[seed] for seed in sorted(known)]
+    summary = summary_of(found)
     print(summary)
-    target = HERE / "results"
-    harness.write(target / "model_reality.json", "predicted and measured cost of join trees", {"summary": summary, "found": found})
-    draw(target / "model_reality.png", found)
+    harness.write(target, "predicted and measured cost of join trees", {"summary": summary, "found": found})
+    draw(RESULTS / f"{args.out}.png", found)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from eddyline.plan.jtree.search import Choice
 from eddyline.settings import Settings
 
 #: Seconds per operation of this engine on one core of a small server.
-SHIPPED = UnitCosts(insert=6e-8, delete=2.2e-8, join=1.5e-8, probe=4.6e-8)
+SHIPPED = UnitCosts(insert=3e-8, delete=1.35e-8, join=3.6e-8, probe=3.1e-8, link=4e-9, arrive=9.4e-8)
 
 
 def costs_path() -> Path:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from eddyline.errors import PlanProblem
 from eddyline.plan.join_graph import LEAST_ROWS, JoinGraph, members
-from eddyline.plan.jtree.mjoin import chain_sums, chains
+from eddyline.plan.jtree.mjoin import LARGEST_EXPONENT, chain_sums, chains
 from eddyline.plan.jtree.tree import JTree
 
 Floats = npt.NDArray[np.float64]
@@ -33,15 +33,19 @@ MOST_ROWS = 1e290
 
 @dataclass(frozen=True, slots=True)
 class UnitCosts:
-    """Seconds per operation. `join` is the price of one combination made, `probe` of one row that looks for partners.
+    """Seconds per operation.
 
-    The defaults are those of the paper's Table 3, where looking is free; `eddyline calibrate` measures this machine's.
+    `insert` and `delete` are those of a stored combination or row, `join` is the price of one combination made, `probe` of one row that
+    looks for partners, `link` of each index of a row beyond the first, `arrive` of taking in a row of a stream.
+    The defaults are those of the paper's Table 3, where the last three are free; `eddyline calibrate` measures this machine's.
     """
 
     insert: float = 2e-7
     delete: float = 2e-7
     join: float = 2.2e-6
     probe: float = 0.0
+    link: float = 0.0
+    arrive: float = 0.0
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -86,6 +90,8 @@ class CostModel:
         self._log_rows = np.log(np.array(self._rows))
         self._log_selectivities = np.log(graph.selectivities)
         self._selectivities: list[list[float]] = graph.selectivities.tolist()
+        #: Per input the mask of those that it is joined to.
+        self._joined = [sum(1 << other for other, part in enumerate(row) if part != 1.0) for row in self._selectivities]
         self._rows_memo: dict[int, float] = {0: 1.0}
         self._turnover_memo: dict[int, float] = {0: 0.0}
         self._work_memo: dict[tuple[int, ...], float] = {}
@@ -95,8 +101,8 @@ class CostModel:
         #: State of the streams themselves: no tree holds less.
         self.least_memory = sum(item.rows * weight for item, weight in zip(graph.inputs, self._leaf_weight, strict=True))
         rates = sum(item.rate for item in graph.inputs)
-        #: Storing and asking once with every new row: the same for every tree.
-        self.leaf_cpu = rates * self.costs.keep
+        #: Taking in, storing and asking once with every new row: the same for every tree.
+        self.leaf_cpu = rates * (self.costs.keep + self.costs.arrive)
         if self.count > 1:
             self.leaf_cpu += rates * self.costs.probe
 
@@ -158,7 +164,12 @@ class CostModel:
             for child in node:
                 whole[place] |= child
         results = np.array([self.rate(mask) for mask in whole])
-        return self.costs.join * results + (self.costs.join + self.costs.probe) * (turnover * sums).sum(axis=1)
+        work: Floats = self.costs.join * results + (self.costs.join + self.costs.probe) * (turnover * sums).sum(axis=1)
+        if self.costs.link and log_rows.shape[1] > 2:
+            partners = (log_cross != 0.0).sum(axis=2) - (np.diagonal(log_cross, axis1=1, axis2=2) != 0.0)
+            rates = np.exp(np.minimum(log_rows, LARGEST_EXPONENT)) * turnover
+            work += self.costs.link * (rates * np.maximum(partners - 1, 0)).sum(axis=1)
+        return work
 
     def node_work(self, children: Sequence[int]) -> float:
         """CPU of one node: making its results and the partial results on the way, with the best probe orders known."""
@@ -179,12 +190,30 @@ class CostModel:
             one, two, three = children
             pairs = {one: (one | two, one | three), two: (two | one, two | three), three: (three | one, three | two)}
             partial = sum(self.turnover(child) * min(self.rows(left), self.rows(right)) for child, (left, right) in pairs.items())
-            return work + (self.costs.join + self.costs.probe) * partial
+            return work + (self.costs.join + self.costs.probe) * partial + self.links(children)
         if len(children) > 3:
             log_rows, log_cross, turnover = self.arrays([children])
             sums, _ = chains(log_rows[0], log_cross[0])
-            work += (self.costs.join + self.costs.probe) * float(turnover[0] @ sums)
+            work += (self.costs.join + self.costs.probe) * float(turnover[0] @ sums) + self.links(children)
         return work
+
+    def joined(self, mask: int) -> int:
+        """The inputs that these are joined to."""
+        found = 0
+        for place in members(mask):
+            found |= self._joined[place]
+        return found
+
+    def links(self, children: Sequence[int]) -> float:
+        """CPU of further indexes: in an mjoin, rows of one child are looked up from each of the others that it is joined to."""
+        if not self.costs.link or len(children) < 3:
+            return 0.0
+        cpu = 0.0
+        for child in children:
+            near = self.joined(child)
+            partners = sum(1 for other in children if other != child and near & other)
+            cpu += self.costs.link * self.rate(child) * max(partners - 1, 0)
+        return cpu
 
     def orders(self, children: Sequence[int]) -> list[tuple[int, ...]]:
         """For each child as origin: the positions of the others in the order in which they are probed."""

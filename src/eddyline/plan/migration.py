@@ -133,7 +133,7 @@ def running_price(model: CostModel, tree: JTree, orders: Orders, lowered: Lowere
                 met |= children[step]
                 partial += model.turnover(children[origin]) * model.rows(met)
         whole = sum(children)
-        work = model.costs.join * model.rate(whole) + (model.costs.join + model.costs.probe) * partial
+        work = model.costs.join * model.rate(whole) + (model.costs.join + model.costs.probe) * partial + model.links(children)
         cpu += work - model.node_work(children)
     return Price(cpu, price.memory)
 

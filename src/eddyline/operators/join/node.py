@@ -163,8 +163,9 @@ class JoinNode:
     def _step(self, number: int, covered: frozenset[int], added: frozenset[int]) -> Step:
         joining = [(e, s) for e in self.equalities if (s := e.sides(covered, added)) is not None]
         indexed = joining
-        if len(self.inputs) > 2 and joining and self.one_index_per_partner:
-            # In an mjoin the covered references differ from origin to origin: one index per partner serves them all.
+        if len(self.inputs) > 2 and joining and self.policy.draws_orders and self.one_index_per_partner:
+            # Drawn orders differ from batch to batch, and with them what is covered: one index per partner serves them all.
+            # With fixed orders an origin needs one index of an input anyway; it has all keys, so that no pair is made in vain.
             partners = [s[0] for _, s in joining]
             best = max(sorted(set(partners)), key=partners.count)
             indexed = [(e, s) for e, s in joining if s[0] == best]

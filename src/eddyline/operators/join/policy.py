@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 class JoinPolicy:
     """Decides nothing: the reference for all policies."""
 
+    #: Whether `route` may give another order for every batch.
+    draws_orders = False
+
     def admit(self, node: JoinNode, origin: int, rows: Combinations) -> Combinations:
         """Which new rows of input `origin` are worth probing now."""
         return rows

@@ -53,6 +53,8 @@ class Tickets:
 
 
 class LotteryRoute(JoinPolicy):
+    draws_orders = True
+
     def __init__(self, seed: int = 0) -> None:
         self._random = Random(seed)
         self._tickets: dict[tuple[str, int], dict[int, Tickets]] = {}

@@ -74,7 +74,7 @@ class SubPlans:
         below = [self.fronts.get(part) for part in translate.tolist()]
         least_cpu = np.array([inf if front is None else front[0][0] for front in below])
         least_memory = np.array([inf if front is None else front[-1][1] for front in below])
-        rows, turnover = self._rows(places), self._turnover(places)
+        rows, turnover, near = self._rows(places), self._turnover(places), self._near(places)
         options: list[Option] = []
         for blocks in _partitions(len(places))[: None if self.arity is None else self.arity - 1]:
             cpu = fixed_cpu + least_cpu[blocks].sum(axis=1)
@@ -83,7 +83,7 @@ class SubPlans:
             if not keep.any():
                 continue
             blocks = blocks[keep]
-            partial = self._partial_cpu(blocks, rows, turnover)
+            partial = self._partial_cpu(blocks, rows, turnover, near)
             cpu, memory = cpu[keep] + partial, memory[keep]
             keep = cpu <= cpu_room
             kept = zip(cpu[keep].tolist(), memory[keep].tolist(), partial[keep].tolist(), translate[blocks[keep]].tolist(), strict=True)
@@ -122,8 +122,8 @@ class SubPlans:
                 points = thinned(non_dominated(points), self.most)
         return points
 
-    def _partial_cpu(self, blocks: Whole, rows: Floats, turnover: Floats) -> Floats:
-        """CPU of the partial results between the first and the last probe, with the best order for each origin."""
+    def _partial_cpu(self, blocks: Whole, rows: Floats, turnover: Floats, near: Whole) -> Floats:
+        """CPU of the partial results between the first and the last probe, with the best order for each origin, and of further indexes."""
         children = blocks.shape[1]
         if children == 2:
             return np.zeros(len(blocks))
@@ -133,7 +133,19 @@ class SubPlans:
         sums = rest_sums(rows[unions])[:, [1 << child for child in range(children)]]
         costs = self.model.costs
         partial: Floats = (costs.join + costs.probe) * (turnover[blocks] * sums).sum(axis=1)
+        if costs.link:
+            partners = (near[blocks][:, :, None] & blocks[:, None, :] != 0).sum(axis=2) - (near[blocks] & blocks != 0)
+            partial += costs.link * (rows[blocks] * turnover[blocks] * np.maximum(partners - 1, 0)).sum(axis=1)
         return partial
+
+    def _near(self, places: list[int]) -> Whole:
+        """For every subset of these inputs the mask, in their own numbering, of those that it is joined to."""
+        near = np.zeros(1 << len(places), dtype=np.int64)
+        for position, place in enumerate(places):
+            joined = self.model.joined(1 << place)
+            own = sum(1 << other for other, there in enumerate(places) if joined >> there & 1)
+            near[1 << position : 2 << position] = near[: 1 << position] | own
+        return near
 
     def _rows(self, places: list[int]) -> Floats:
         """Rows of every subset of these inputs, by doubling: each input multiplies the subsets before it."""
