@@ -31,7 +31,7 @@ def test_held_looks_at_ids_and_ages() -> None:
 
     def held(key: int, floor: int = 0, ceiling: int = 99, first: int = 0, before: int = 4) -> bool:
         one = np.array([key]), np.array([floor]), np.array([ceiling])
-        return bool(bloom.held(*one, heads, back, keys, begins, dead, 0, first, before)[0])
+        return bool(bloom.holders(*one, heads, back, keys, begins, dead, 0, first, before)[0] >= 0)
 
     assert held(5) and held(6) and not held(8)
     assert held(5, floor=12) and not held(5, floor=13)

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 
 from eddyline import Session
+from eddyline.kernels import hashing
 from eddyline.operators.join.mns import minimal_missing
 from tests.oracle.expressions import Call, Col
-from tests.property.cliques import CONTROLS, MODES, column, under
+from tests.property.cliques import CONTROLS, MODES, colliding_values, column, paced, under
 from tests.property.compare import differences
 from tests.property.embedded import run_embedded
 from tests.property.specs import Case, QuerySpec, Range, Reference, StreamSpec, Unbounded
@@ -38,7 +39,7 @@ def history(text: str, plan: str, window: int | None = None) -> Case:
         towards = {value[0]: int(value[1:]) for value in values.split()}
         row = (int(number), *(towards[other] for other in names if other != name), int(second or place) * SECOND)
         arrivals.append(((name, (row,)),))
-    return Case(streams, (query,), tuple(arrivals))
+    return paced(Case(streams, (query,), tuple(arrivals)))
 
 
 HISTORIES = {
@@ -73,6 +74,19 @@ def test_history_that_the_printed_rules_get_wrong(name: str) -> None:
         assert not differences(case, outcome), (mode, control)
         if wanted is not None:
             assert {tuple(row[n] for n in sorted(row) if n != "_ts") for row in outcome.results["q"]} == wanted
+
+
+def test_keys_that_hash_alike_are_told_apart() -> None:
+    """c1 hashes like c2: when c1 comes nothing is made of a1 and b1, and c2 is no less new for that."""
+    u, v = colliding_values()
+    keys = hashing.combine(hashing.mix_all(np.array(u)), np.array(v))
+    assert len(set(keys.tolist())) == 1
+    text = f"c0(a99 b99) a1(b1 c{u[1]}) b1(a1 c{v[1]}) c1(a{u[2]} b{v[2]}) c2(a{u[1]} b{v[1]}) c3(a{u[1]} b{v[2]}) c4(a{u[2]} b{v[2]})"
+    case = history(text, "((a b) c)")
+    for mode, control in EVERY:
+        outcome = run_embedded(under(case, jit=mode, jit_control=control))
+        assert not differences(case, outcome), (mode, control)
+        assert [row["c"] for row in outcome.results["q"]] == [2]
 
 
 def test_table_one() -> None:

@@ -6,10 +6,13 @@ Answer   `clique_case(rng)` is a case in which rows are suspended and resumed of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from random import Random
 
+import numpy as np
+
+from eddyline.kernels import hashing
 from tests.oracle.expressions import Call, Col, Lit
 from tests.property.specs import Case, Last, QuerySpec, Range, Reference, Row, StreamSpec, Unbounded
 
@@ -54,7 +57,54 @@ def clique_case(rng: Random) -> Case:
         # The same joins under the same tree: one group serves both.
         queries[1] = QuerySpec("q1", queries[1].references, where, queries[1].outputs, plan=queries[0].plan, probe=queries[0].probe)
     rows = _rows(rng, names, size, values, last_values)
-    return Case(tuple(streams), tuple(queries), _epochs(rng, rows), label="clique")
+    case = Case(tuple(streams), tuple(queries), _epochs(rng, rows), label="clique")
+    return paced(case) if rng.random() < 0.6 else case
+
+
+def paced(case: Case) -> Case:
+    """The case with a row of nulls in every stream after each epoch: it joins nothing, and the frontier follows the rows closely.
+
+    Without it the frontier waits for the slowest stream, and rows that came in many epochs are joined in one.
+    """
+    arrivals = []
+    for epoch in case.arrivals:
+        now = max(row[-1] for _, rows in epoch for row in rows)
+        taken = dict(epoch)
+        arrivals.append(tuple((s.name, (*taken.get(s.name, ()), (*(None for _ in s.columns[1:]), now))) for s in case.streams))
+    return replace(case, arrivals=tuple(arrivals))
+
+
+def colliding(case: Case, first: str, second: str) -> Case:
+    """The case with other values in two kinds of columns: the i-th value of the one and the i-th of the other hash alike for every i."""
+    u, v = colliding_values()
+    words = {first: u, second: v}
+    places = {s.name: [words.get(name) for name, _ in s.columns] for s in case.streams}
+
+    def changed(stream: str, row: Row) -> Row:
+        return tuple(value if w is None or value is None else w[value] for value, w in zip(row, places[stream], strict=True))
+
+    arrivals = tuple(tuple((name, tuple(changed(name, row) for row in rows)) for name, rows in epoch) for epoch in case.arrivals)
+    return replace(case, arrivals=arrivals)
+
+
+def colliding_values(most: int = 16) -> tuple[list[int], list[int]]:
+    """Values u and v such that all composite keys (u[i], v[i]) have one hash."""
+    gold, mask = 0x9E3779B97F4A7C15, (1 << 64) - 1
+    u = list(range(most))
+    mixed = [int(word) & mask for word in hashing.mix_all(np.array(u, np.int64))]
+    v = [_unmixed((12345 - m * gold) & mask) for m in mixed]
+    return u, v
+
+
+def _unmixed(word: int) -> int:
+    """The integer that `hashing.mix` makes this word of."""
+    mask = (1 << 64) - 1
+    for shift, factor in ((31, 0x94D049BB133111EB), (27, 0xBF58476D1CE4E5B9), (30, 1)):
+        whole = word
+        for _ in range(3):
+            whole = word ^ (whole >> shift)
+        word = whole * pow(factor, -1, 1 << 64) & mask
+    return word - (1 << 64) if word >> 63 else word
 
 
 def column(own: str, other: str) -> str:

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from eddyline.operators.join import edge
-from tests.property.cliques import CONTROLS, MODES, clique_case, under
+from tests.property.cliques import CONTROLS, MODES, clique_case, colliding, paced, under
 from tests.property.compare import differences, report
 from tests.property.embedded import run_embedded
 from tests.property.specs import expected
@@ -32,6 +32,16 @@ def test_cliques_under_every_control(block: int) -> None:
             changed = under(case, jit=mode, jit_control=control)
             found = differences(case, run_embedded(changed), truth)
             assert not found, f"clique_case(Random({seed})) under {mode}, {control}\n{report(changed, found)}"
+
+
+@pytest.mark.property
+def test_keys_that_hash_alike() -> None:
+    for seed in range(FIRST + 200, FIRST + 260):
+        case = paced(clique_case(Random(90_000 + seed)))
+        case = colliding(case, *(("x_ac", "x_bc"), ("x_ab", "x_ac"), ("x_ab", "x_bc"))[seed % 3])
+        changed = under(case, jit=MODES[seed // 2 % 2], jit_control=CONTROLS[seed % 4])
+        found = differences(case, run_embedded(changed))
+        assert not found, f"clique_case(Random({90_000 + seed})), colliding\n{report(changed, found)}"
 
 
 @pytest.mark.property

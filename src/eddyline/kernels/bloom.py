@@ -1,9 +1,9 @@
 """Whether a key is there: by a hash chain, or by a Bloom filter over the keys of a store.
 
-Answer   `held` says of each key whether a stored row has it that begins by `ceiling`, is alive at `floor` and has an id below
-         `before`. `fill` makes a blocked Bloom
+Answer   `holders` gives for each key the newest stored row with it that begins by `ceiling`, is alive at `floor` and has an id
+         below `before`; -1: there is none. `fill` makes a blocked Bloom
          filter of some keys, `may_hold` asks it: never wrong about a key that is there, rarely about one that is not.
-         `probe_wanted` probes like `probe_chains` and asks `held` of every pair before it is written down.
+         `probe_wanted` probes like `probe_chains` and asks such a question of every pair before it is written down.
 State    A filter is an array of 64-bit words; a key sets four bits of one word, so that a question touches one cache line.
 Limits   The number of words is a power of two. Keys cannot be taken out: the owner makes a new filter.
 """
@@ -58,16 +58,16 @@ def may_hold(words, keys):
 
 
 @njit(cache=True, nogil=True)
-def held(hashes, floors, ceilings, heads, back, keys, begins, dead, base, first, before):
+def holders(hashes, floors, ceilings, heads, back, keys, begins, dead, base, first, before):
     mask = np.uint64(len(heads) - 1)
-    found = np.zeros(len(hashes), np.bool_)
+    found = np.full(len(hashes), -1, np.int64)
     for o in range(len(hashes)):
         key = hashes[o]
         row = heads[mix(key) & mask]
         while row >= first:
             p = row - base
             if keys[p] == key and row < before and dead[p] >= floors[o] and begins[p] <= ceilings[o]:
-                found[o] = True
+                found[o] = row
                 break
             step = back[p]
             if step == 0:

@@ -16,7 +16,7 @@ Reading  docs/operators/demand.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,6 +29,7 @@ from eddyline.operators.join.gathering import Gathering
 from eddyline.operators.join.inputs import ID, Input, NodeInput, StreamInput
 from eddyline.operators.join.mns import Condition, Flags, alive_components, alive_ids, links_between, wanted_pairs
 from eddyline.operators.join.node import Counters, Equality, JoinNode, RowsSeen, Step
+from eddyline.operators.join.waking import woken_pairs
 from eddyline.operators.keys import combined
 from eddyline.state.columns import Ints
 
@@ -249,7 +250,7 @@ class NodeDemand:
             start, stop = moment.range_of(one)
             was_empty = was_empty or (stop > start and start <= one.store.first)
         if was_empty and not self._nothing_opposite():
-            self._resume(self._everything(moment, rows_seen), None, parts)
+            self._resume(self._everything(moment, rows_seen), (), parts)
         for condition in self.used:
             start, stop = moment.range_of(condition.opposite)
             if stop <= start or self._nothing_opposite():
@@ -262,14 +263,21 @@ class NodeDemand:
                 self._waking[condition] = Gathering(self.node, condition.opposite, (self._order_from(condition.opposite),))
             waking = self._waking[condition]
             waking.counters = Counters()
-            found = waking.gather(0, waking.witnesses(asking), moment.low, rows_seen)
+            others = [c for c in self.used if c is not condition]
+            third = max(others, key=lambda c: c.rate, default=None)
+            known = [condition]
+            if (woken := woken_pairs(waking, asking, moment.low, rows_seen, third)) is None:
+                found = waking.gather(0, waking.witnesses(asking), moment.low, rows_seen)
+            else:
+                found = [woken[0]] if len(woken[0]) else []
+                known += [woken[1]] if woken[1] is not None else []
             self._charge(waking.counters, 0)
             self.edge.checks += waking.counters.visited
-            self._resume(found, condition, parts)
+            self._resume(found, known, parts)
 
-    def _resume(self, found: list[Combinations], by: Condition | None, parts: list[Combinations]) -> None:
+    def _resume(self, found: list[Combinations], known: Collection[Condition], parts: list[Combinations]) -> None:
         rows = self._joined(found)
-        chosen = self._demanded(rows, lambda c: c is by)
+        chosen = self._demanded(rows, lambda c: c in known)
         rows = self._unknown(rows if chosen is None else rows.take(chosen))
         self.edge.resumptions += len(rows)
         self.node.counters.partials += len(rows)

@@ -11,7 +11,7 @@ Answer   A `Condition` holds of a combination while the opposite input has a row
 
 State    An index of the opposite store; in `bloom` mode a filter over its keys, extended by new rows and made anew once
          half of what it was made of is gone.
-Limits   Conditions compare 64-bit words: a collision only lets more pass.
+Limits   Conditions compare 64-bit words: a collision lets more pass. What is new to a store is told by the keys themselves.
 Reading  docs/operators/demand.md
 """
 
@@ -95,7 +95,7 @@ class Condition:
             found = bloom.may_hold(self._filter, hashes)
         else:
             clocks, deaths = (rows.clock, rows.dead) if chosen is None else (rows.clock[chosen], rows.dead[chosen])
-            found = self._partnered(hashes, self.opposite.floors(clocks), deaths, self.opposite.store.end)
+            found = self._partners(hashes, self.opposite.floors(clocks), deaths, self.opposite.store.end) >= 0
         self.checked += len(hashes)
         self.rejected += len(hashes) - int(np.count_nonzero(found))
         passing: Flags = found
@@ -123,16 +123,31 @@ class Condition:
         assert self.mark is not None
         words = np.ascontiguousarray(store.indexes[self.mark].keys[start - store.base : stop - store.base])
         floors = self.opposite.floors(np.full(len(words), last))
-        fresh: Ints = np.arange(start, stop)[~self._partnered(words, floors, np.full(len(words), FOREVER), start)]
-        return fresh
+        ids = np.arange(start, stop)
+        holders = self._partners(words, floors, np.full(len(words), FOREVER), start)
+        known: Flags = holders >= 0
+        if len(self.links) > 1:
+            # Equal hashes of different keys: what the one asks for is not made when the other comes.
+            known[known] = self._same_keys(ids[known], holders[known])
+        return ids[~known]
 
-    def _partnered(self, words: Ints, floors: Ints, ceilings: Ints, before: int) -> Flags:
+    def _same_keys(self, ones: Ints, others: Ints) -> Flags:
+        """Whether pairs of opposite rows agree in every key; not of those whose components have been forgotten."""
+        mine, theirs = self.opposite.expand(ones), self.opposite.expand(others)
+        same: Flags = np.ones(len(ones), np.bool_)
+        for _, _, there, key in self.links:
+            base = self.bases[there].store
+            same &= (mine[there] >= base.first) & (theirs[there] >= base.first)
+            same &= base.at(key, np.maximum(mine[there], base.base)) == base.at(key, np.maximum(theirs[there], base.base))
+        return same
+
+    def _partners(self, words: Ints, floors: Ints, ceilings: Ints, before: int) -> Ints:
         store = self.opposite.store
         index = store.indexes[self.mark or ""]
         begins = store.marks["ts" if isinstance(self.opposite, StreamInput) else "clock"]
         if isinstance(self.opposite, StreamInput) and self.opposite.stream.is_table:
             ceilings = np.full(len(words), np.iinfo(np.int64).max)
-        found: Flags = bloom.held(
+        found: Ints = bloom.holders(
             words, floors, ceilings, index.heads, index.back, index.keys, begins, store.marks[self.opposite.death], store.base, store.first,
             before,
         )  # fmt: skip
