@@ -153,7 +153,7 @@ def asked_pairs(asking, near, far, third, low):
         near: heads, back, keys, ts, base, first of the store, the floor below which its rows are dead; then by live row its death, its
             key words towards the asking rows, a hash of those towards the far store, these, and those towards the third.
         far: the same of the other store.
-        third: whether it is asked, which parts of its key are the near row's, heads, back, keys, dead, base, first, and how long its rows live.
+        third: whether it is asked, which parts of its key are the near row's; heads, back, keys, dead, base, first; how long its rows live.
         low: pairs that are dead by then are not wanted.
 
     Returns:
