@@ -114,7 +114,7 @@ def settings_page() -> str:
     rows: dict[bool, list[tuple[str, ...]]] = {True: [], False: []}
     for name, option in OPTIONS.items():
         default = getattr(plain, name)
-        read = re.search(rf"settings\.{name}\b", source) is not None
+        read = re.search(rf"(settings|wishes)\.{name}\b", source) is not None
         rows[read].append((f"`{name}`", _code(option.values), f"`{'none' if default is None else default}`", _cell(option.help)))
     head = ("option", "values", "default", "what it is for")
     parts = [NOTE + SETTINGS_HEAD, _table(head, rows[True])]

@@ -27,7 +27,7 @@ class Settings:
     on_late: str = "dead-letter"
     on_bad: str = "dead-letter"
     unbounded: str = "warn"
-    jit: str = "off"
+    jit: str = "auto"
     jit_control: str = "auto"
     cpu_budget: float | None = None
     memory_budget: int | None = None

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from random import Random
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
+from eddyline import Session
 from eddyline.operators.join import edge
-from tests.property.cliques import CONTROLS, MODES, clique_case, colliding, paced, under
+from tests.property.cliques import CONTROLS, MODES, SECOND, clique_case, colliding, column, paced, under
 from tests.property.compare import differences, report
 from tests.property.embedded import run_embedded
 from tests.property.specs import expected
 from tests.property.strategies import random_case
+from tests.property.test_aggregates import run_restarted
+from tests.property.test_migration import run_migrating
 
 BLOCK = 25
-BLOCKS = int(os.environ.get("EDDYLINE_DEMAND_BLOCKS", "24"))
+BLOCKS = int(os.environ.get("EDDYLINE_DEMAND_BLOCKS", "14"))
 FIRST = int(os.environ.get("EDDYLINE_FIRST_SEED", "0"))
 
 
@@ -35,6 +41,83 @@ def test_cliques_under_every_control(block: int) -> None:
 
 
 @pytest.mark.property
+@pytest.mark.parametrize("block", range(4))
+def test_one_join_of_all_inputs(block: int) -> None:
+    """An mjoin admits only rows with partners everywhere: probe orders as planned or drawn by lot, one query or several."""
+    for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
+        case = clique_case(Random(60_000 + seed))
+        case = replace(case, queries=tuple(replace(query, plan="mjoin") for query in case.queries))
+        changed = under(case, jit=MODES[seed % 3], route=("lottery", "fixed")[seed % 2], scheduler=("lwo", "swf", "mqt")[seed // 2 % 3])
+        found = differences(case, run_embedded(changed))
+        assert not found, f"clique_case(Random({60_000 + seed})) as mjoin\n{report(changed, found)}"
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("block", range(2))
+def test_restarts_in_the_middle(block: int) -> None:
+    """What is suspended is not in a checkpoint: it follows from the rows."""
+    for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
+        case = clique_case(Random(30_000 + seed))
+        changed = under(case, jit=("exact", "bloom")[seed % 2], jit_control=CONTROLS[seed // 2 % 4])
+        found = differences(case, run_restarted(changed))
+        assert not found, f"clique_case(Random({30_000 + seed})), restarted\n{report(changed, found)}"
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("block", range(3))
+def test_other_trees_in_the_middle(block: int) -> None:
+    moves: list[int] = []
+    for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
+        case = clique_case(Random(40_000 + seed))
+        changed = under(
+            case, jit=("exact", "bloom")[seed % 2], jit_control=CONTROLS[seed // 2 % 4], route=("fixed", "lottery")[seed // 8 % 2]
+        )
+        found = differences(case, run_migrating(changed, Random(seed), moves))
+        assert not found, f"clique_case(Random({40_000 + seed})), migrating\n{report(changed, found)}"
+    assert sum(moves) > BLOCK
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("plan", ["((a b) c)", "mjoin"])
+def test_epochs_of_a_hundred_thousand_rows(plan: str) -> None:
+    rng = np.random.default_rng(9)
+    made = {}
+    epochs = [
+        {
+            name: pa.table(
+                {
+                    **{column(name, other): rng.integers(0, 600, 34_000) for other in "abc" if other != name},
+                    "ts": (epoch * 100 * SECOND + np.sort(rng.integers(0, 100 * SECOND, 34_000))).astype("datetime64[us]"),
+                }
+            )
+            for name in "abc"
+        }
+        for epoch in range(2)
+    ]
+    for jit in ("off", "exact", "bloom", "auto"):
+        with Session() as session:
+            session.set("jit", jit)
+            session.set("epoch_rows", 100_000)
+            session.set("plan", plan)
+            for name in "abc":
+                columns = ", ".join(f"{column(name, other)} BIGINT" for other in "abc" if other != name)
+                session.execute(f"CREATE STREAM {name} ({columns}, ts TIMESTAMP) WITH (time = 'ts', format = 'memory')")
+            window = "[RANGE 20 SECONDS]"
+            session.execute(
+                f"CREATE QUERY q AS SELECT a.ts AS ta, b.ts AS tb, c.ts AS tc FROM a {window}, b {window}, c {window} "
+                "WHERE a.x_ab = b.x_ab AND a.x_ac = c.x_ac AND b.x_bc = c.x_bc"
+            )
+            for epoch in epochs:
+                for name, rows in epoch.items():
+                    session.push(name, rows)
+                session.step()
+            session.run(once=True)
+            made[jit] = session.queries["q"].table().sort_by([(name, "ascending") for name in ("ta", "tb", "tc")])
+    assert made["off"].num_rows > 1_000
+    assert all(table.equals(made["off"]) for table in made.values())
+
+
+@pytest.mark.property
 def test_keys_that_hash_alike() -> None:
     for seed in range(FIRST + 200, FIRST + 260):
         case = paced(clique_case(Random(90_000 + seed)))
@@ -49,7 +132,7 @@ def test_keys_that_hash_alike() -> None:
 def test_edges_that_change_their_minds(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With `auto` deciding after very few rows, edges start and stop listening in the middle of a history."""
     monkeypatch.setattr(edge, "_ENOUGH", 1)
-    monkeypatch.setattr(edge, "_LITTLE", 0.05)
+    monkeypatch.setattr(edge, "_FIXED", 0.0)
     monkeypatch.setattr(edge, "_LONGEST_PAUSE", 2)
     for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
         case = clique_case(Random(80_000 + seed))

@@ -1,8 +1,10 @@
 """Just-in-time joins with and without demand: the paper's plans, parameters and measures.
 
-Answer   `python bench/papers/just-in-time/run.py` runs the grid, prints a line per setting, checks that the number of results is
-         the same with and without, and writes `results/grid.json` and the pictures beside the README.
-Limits   CPU seconds of this process, everything included; the grid off the defaults runs 2 h of event time, the defaults 5 h.
+Answer   `python bench/papers/just-in-time/run.py [goals] [w2] [10 … 17]` runs what is named (everything, if nothing is), prints a line
+         per setting, checks that the number of results is the same with and without, and keeps what it measured in
+         `results/grid.json`; then it holds all that file has against the goals and draws the pictures.
+Limits   CPU seconds of this process, everything included, the least of a few rounds that take turns; the grid off the defaults
+         runs 2 h of event time, the defaults 5 h.
 """
 
 from __future__ import annotations
@@ -10,11 +12,16 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+
+import claims
 
 from bench import harness, plots, workloads
 from eddyline import Session
@@ -66,11 +73,14 @@ FORMS = (AUTO, CHAIN, PROBES, ONE_SIDED, ("bloom", "chain"))
 GOALS = [
     ("bushy default", replace(BUSHY_DEFAULT, hours=5), FORMS),
     ("bushy default, hash", replace(BUSHY_DEFAULT, hours=5, probe="hash"), FORMS),
-    ("bushy, rate x10, hash", replace(BUSHY_DEFAULT, rate=10.0, hours=1.5, probe="hash", epoch_rows=20_000), (AUTO, CHAIN)),
+    ("bushy, rate x10, hash", replace(BUSHY_DEFAULT, rate=10.0, hours=2.0, probe="hash", epoch_rows=20_000), (AUTO, CHAIN)),
     ("left-deep default", replace(LEFT_DEFAULT, hours=5), FORMS),
     ("left-deep default, hash", replace(LEFT_DEFAULT, hours=5, probe="hash"), FORMS),
     ("bushy N=4, dmax 50, hash", replace(BUSHY_DEFAULT, sources=4, dmax=50, hours=5, probe="hash"), FORMS),
+    ("every row finds partners, hash", replace(BUSHY_DEFAULT, sources=4, dmax=6, minutes=1.5, hours=5, probe="hash"), (AUTO, CHAIN)),
 ]
+#: A run of less than so many seconds is measured in several rounds.
+SHORT, ROUNDS = 2.0, 5
 
 
 def measure(statements: list[str], query: str, **settings: object) -> dict[str, float]:
@@ -113,9 +123,19 @@ def run(setting: Setting, forms: tuple[tuple[str, str], ...]) -> dict[str, dict[
             folder, Shape(rate=setting.rate, seconds=setting.hours * 3600), sources=setting.sources, dmax=setting.dmax, last_factor=last
         )
         common = {"plan": setting.plan, "probe": setting.probe, "epoch_rows": setting.epoch_rows}
-        found = {"REF": measure(made.statements, clique_query(setting), jit="off", **common)}
-        for jit, control in forms:
-            found[f"{jit} {control}"] = measure(made.statements, clique_query(setting), jit=jit, jit_control=control, **common)
+        wishes = {"REF": {"jit": "off"}} | {f"{jit} {control}": {"jit": jit, "jit_control": control} for jit, control in forms}
+        return taking_turns(
+            {name: partial(measure, made.statements, clique_query(setting), **common, **wish) for name, wish in wishes.items()}
+        )
+
+
+def taking_turns(contenders: dict[str, Callable[[], dict[str, float]]]) -> dict[str, dict[str, float]]:
+    """Each once, the short ones several times, one after the other: the least CPU time of each counts."""
+    found = {name: contender() for name, contender in contenders.items()}
+    rounds = ROUNDS - 1 if max(m["cpu_s"] for m in found.values()) < SHORT else 0
+    for _ in range(rounds):
+        for name, contender in contenders.items():
+            found[name]["cpu_s"] = min(found[name]["cpu_s"], contender()["cpu_s"])
     if len({m["results"] for m in found.values()}) != 1:
         raise RuntimeError(f"the number of results differs: {found}")
     return found
@@ -126,10 +146,8 @@ def say(title: str, found: dict[str, dict[str, float]]) -> None:
     for name, m in found.items():
         partials = 100 * m["partials"] / max(ref["partials"], 1)
         stored = 100 * m["intermediate_rows"] / max(ref["intermediate_rows"], 1)
-        print(
-            f"{title:28} {name:16} {m['cpu_s']:8.2f} s {m['partials']:10,} partials ({partials:6.2f} %)  {stored:6.2f} % of the rows",
-            flush=True,
-        )
+        made = f"{m['partials']:10,} partials ({partials:6.2f} %), {m['marks']:10,} refused"
+        print(f"{title:30} {name:16} {m['cpu_s']:8.3f} s {made}  {stored:6.2f} % of the rows", flush=True)
 
 
 def w2() -> dict[str, dict[str, dict[str, float]]]:
@@ -139,37 +157,45 @@ def w2() -> dict[str, dict[str, dict[str, float]]]:
     streams = [part for part in parts if part.upper().startswith("CREATE STREAM")]
     query = next(part for part in parts if part.upper().startswith("CREATE QUERY"))
     return {
-        plan: {
-            name: measure(streams, query, plan=plan, jit=jit, epoch_rows=20_000)
-            for name, jit in (("warm-up", "off"), ("REF", "off"), ("auto auto", "auto"))
-        }
+        plan: taking_turns(
+            {
+                name: partial(measure, streams, query, plan=plan, jit=jit, epoch_rows=20_000)
+                for name, jit in (("REF", "off"), ("auto auto", "auto"), ("exact auto", "exact"))
+            }
+        )
         for plan in ("((a b) c)", "((a c) b)")
     }
 
 
-def main() -> None:
+def main(parts: list[str]) -> None:
+    parts = parts or ["goals", "w2", *(title.split(" ")[0] for title in FIGURES)]
+    path = HERE / "results" / "grid.json"
+    kept: dict[str, Any] = dict(harness.read(path)) if path.exists() else {}
     run(replace(LEFT_DEFAULT, hours=0.2), FORMS)
-    goals = {}
     for title, setting, forms in GOALS:
-        goals[title] = {"setting": asdict(setting), "measures": run(setting, forms)}
-        say(title, goals[title]["measures"])
-    trees = w2()
-    for plan, found in trees.items():
-        say(f"W2 {plan}", {name: m for name, m in found.items() if name != "warm-up"})
-    figures = {}
+        if "goals" in parts:
+            kept.setdefault("goals", {})[title] = {"setting": asdict(setting), "measures": (found := run(setting, forms))}
+            say(title, found)
+    if "w2" in parts:
+        kept["w2"] = w2()
+        for plan, found in kept["w2"].items():
+            say(f"W2 {plan}", found)
     for title, (parameter, settings) in FIGURES.items():
-        places = [getattr(setting, parameter) for setting in settings]
-        measured = [run(setting, (AUTO, CHAIN)) for setting in settings]
-        figures[title] = {"parameter": parameter, "places": places, "measures": measured}
-        for place, found in zip(places, measured, strict=True):
-            say(f"{title} {place}", found)
-    harness.write(HERE / "results" / "grid.json", "just-in-time joins", {"goals": goals, "w2": trees, "figures": figures})
+        if title.split(" ")[0] in parts:
+            places = [getattr(setting, parameter) for setting in settings]
+            measured = [run(setting, (AUTO, CHAIN)) for setting in settings]
+            kept.setdefault("figures", {})[title] = {"parameter": parameter, "places": places, "measures": measured}
+            for place, found in zip(places, measured, strict=True):
+                say(f"{title} {place}", found)
+    kept["claims"] = claims.claims(kept)
+    harness.write(path, "just-in-time joins", {name: kept[name] for name in ("goals", "w2", "figures", "claims") if name in kept})
+    claims.show(kept["claims"])
     draw()
 
 
 def draw() -> None:
     """The pictures, from the result file."""
-    for title, figure in harness.read(HERE / "results" / "grid.json")["figures"].items():  # type: ignore[attr-defined]
+    for title, figure in harness.read(HERE / "results" / "grid.json").get("figures", {}).items():  # type: ignore[attr-defined]
         measured = figure["measures"]
         for what, unit in (("cpu_s", "CPU seconds"), ("peak_rows", "peak stored rows")):
             lines = {name: [max(m[name][what], 0.01) for m in measured] for name in measured[0]}
@@ -178,4 +204,4 @@ def draw() -> None:
 
 
 if __name__ == "__main__":
-    draw() if "--redraw" in sys.argv else main()
+    draw() if "--redraw" in sys.argv else main(sys.argv[1:])

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from eddyline.operators.join.admission import Admission
+from eddyline.operators.join.demand import NodeDemand
 from eddyline.operators.join.group import JoinGroup, Tree
 from eddyline.operators.sharing.filter_group import FilterGroup
 from eddyline.plan.explain import explain
@@ -73,20 +75,29 @@ def operators(pipeline: Pipeline) -> dict[str, dict[str, float]]:
 
 def demand(pipeline: Pipeline) -> dict[str, Any]:
     """What just-in-time joins held back and made later; per edge, what it did and whether it listens."""
-    found = {
-        demand.node.name: (demand.edge, demand.checks)
-        for group in pipeline.groups.values()
-        for demand in group.demands.values()
-    }  # fmt: skip
-    edges = [edge for edge, _ in found.values()]
+    found = {name: edge for group in pipeline.groups.values() for name, edge in edges(group).items()}
+
+    def total(count: str) -> int:
+        return sum(edge[count] for edge in found.values())
+
     return {
-        "suspensions": sum(edge.suspensions for edge in edges),
-        "resumptions": sum(edge.resumptions for edge in edges),
-        "marks": sum(edge.marks for edge in edges),
-        "suspended_peak": sum(edge.suspended_peak for edge in edges),
-        "partials_avoided": {"estimate": sum(edge.avoided for edge in edges)},
-        "demand_checks": sum(checks for _, checks in found.values()),
-        "demand": {name: edge.as_json() for name, (edge, _) in found.items()},
+        **{name: total(name) for name in ("suspensions", "resumptions", "marks", "suspended_peak")},
+        "partials_avoided": {"estimate": sum(edge["partials_avoided"]["estimate"] for edge in found.values())},
+        "demand_checks": total("checks"),
+        "demand": found,
+    }
+
+
+def edges(group: JoinGroup) -> dict[str, dict[str, Any]]:
+    """Per edge by which consumers and producers of a group tell each other what is not wanted: its state and counts."""
+    both: list[NodeDemand | Admission] = [*group.demands.values(), *group.admissions.values()]
+    return {
+        one.node.name + (" admission" if isinstance(one, Admission) else ""): {
+            **one.edge.as_json(),
+            "checks": one.checks,
+            "listens_to": one.listens_to,
+        }
+        for one in both
     }
 
 

@@ -16,20 +16,21 @@ Reading  docs/operators/demand.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection
 
 import numpy as np
 
 from eddyline.kernels import probe as probe_kernels
 from eddyline.model.window import FOREVER
+from eddyline.operators.join.admission import Admission
 from eddyline.operators.join.combination import Combinations, concatenate
-from eddyline.operators.join.edge import Edge
+from eddyline.operators.join.edge import Edge, Look
 from eddyline.operators.join.gathering import Gathering
 from eddyline.operators.join.inputs import ID, Input, NodeInput, StreamInput
 from eddyline.operators.join.mns import Condition, Flags, alive_components, alive_ids, links_between, wanted_pairs
+from eddyline.operators.join.moment import Moment
 from eddyline.operators.join.node import Counters, Equality, JoinNode, RowsSeen, Step
-from eddyline.operators.join.waking import woken_pairs
+from eddyline.operators.join.waking import can_wake_pairs, woken_pairs
 from eddyline.operators.keys import combined
 from eddyline.state.columns import Ints
 
@@ -40,38 +41,23 @@ _MOST = np.iinfo(np.int64).max
 _LEAST = np.iinfo(np.int64).min
 #: An edge that has not made up its mind looks at the pairs of so many rows of each input.
 _SAMPLE = 256
-
-
-@dataclass(slots=True)
-class Moment:
-    """What is new in an epoch, for all nodes of a group."""
-
-    fresh: Mapping[str, tuple[int, int]]
-    #: The earliest time of a new row: nothing that is dead by then is wanted any more.
-    low: int
-    #: The latest.
-    high: int
-    #: The smallest stamp of a new row.
-    first: int
-    #: Per node input, the ids that were added in this epoch.
-    added: dict[int, tuple[int, int]] = field(default_factory=dict)
-    #: Node inputs that got combinations older than this epoch.
-    aged: set[int] = field(default_factory=set)
-
-    def range_of(self, one: Input) -> tuple[int, int]:
-        if isinstance(one, StreamInput):
-            return (0, 0) if one.stream.is_table else self.fresh.get(one.port.source, (0, 0))
-        return self.added.get(id(one), (0, 0))
+#: A row that is touched on the way to a combination costs so much more where every step is written down.
+_STEP_BY_STEP = 8
 
 
 class NodeDemand:
     """The demand for the combinations of one inner node."""
 
-    def __init__(self, node: JoinNode, kept: NodeInput, targets: tuple[Input, ...], mode: str, follow: Follow) -> None:
+    def __init__(
+        self, node: JoinNode, kept: NodeInput, targets: tuple[Input, ...], mode: str, follow: Follow, admission: Admission | None = None
+    ) -> None:
         self.node = node
+        #: What the node's own inputs say of its new rows.
+        self.admission = admission
         self.kept = kept
         self.mode = mode
-        self.edge = Edge(mode == "auto", bool(targets))
+        # Who decides for himself makes everything until he has seen something.
+        self.edge = Edge(mode == "auto", bool(targets) and mode != "auto")
         self._follow = follow
         bloomed = mode == "bloom"
         self.conditions: list[Condition] = []
@@ -105,25 +91,25 @@ class NodeDemand:
     def checks(self) -> int:
         """Questions asked, and rows touched in order to make later what was held back."""
         early = [alone for pairs in self.early for whole, alone in pairs if alone is not whole]
-        return self.edge.checks + sum(c.checked for c in (*self.conditions, *early))
+        return self.edge.woken + sum(c.checked for c in (*self.conditions, *early))
+
+    @property
+    def listens_to(self) -> list[str]:
+        """Aliases of the references that are asked; together where a node's store is."""
+        if not self.edge.listens:
+            return []
+        asked = [*(c.opposite for c in self.used), *self.unlinked]
+        return ["⋈".join(self.node.bases[r].port.alias for r in one.references) for one in asked]
 
     # -- asked by the node
 
     def admit(self, origin: int, rows: Combinations) -> Combinations:
         """New rows of one input without those that no combination could be used of: suspended before the first one is made."""
-        chosen: Ints | None = None
-        for whole, condition in self.early[origin]:
-            if whole not in self.used or not self.edge.worth_asking(condition, rows):
-                continue
-            condition.prepare()
-            found = condition.passes(rows, chosen)
-            self.edge.asked(condition, len(found), len(found) - int(np.count_nonzero(found)))
-            chosen = np.flatnonzero(found) if chosen is None else chosen[found]
-        if chosen is None or len(chosen) == len(rows):
-            self.edge.admitted += len(rows)
+        if self.admission is not None:
+            rows = self.admission.admit(origin, rows)
+        chosen = self.edge.admitted_by([pair for pair in self.early[origin] if pair[0] in self.used], rows)
+        if chosen is None:
             return rows
-        self.edge.admitted += len(chosen)
-        self.edge.suspensions += len(rows) - len(chosen)
         one = self.node.inputs[origin]
         if isinstance(one, StreamInput):
             back = np.delete(rows.ids[one.port.position], chosen)
@@ -183,14 +169,16 @@ class NodeDemand:
         """Make and store what is demanded; returns what was added, of whatever age."""
         node, kept, edge = self.node, self.kept, self.edge
         aged = any(id(one) in moment.aged for one in node.inputs)
-        incomplete = edge.is_open and edge.wants_sample() and not aged and self._sample(new, moment, rows_seen)
+        looks = edge.wants_look() and not aged
+        # What is held back cannot be looked at: a few rows are tried out instead.
+        incomplete = looks and (edge.listens or edge.is_undecided) and self._weigh(*self._tried(new, rows_seen), moment)
         listening = edge.listens
         if listening or aged:
             kept.need_index(self._by_rows)
         parts: list[Combinations] = []
         if not (listening and self._nothing_opposite()):
-            node.demand = self if listening else None
-            pieces = self._meet(new, moment, rows_seen) if aged else list(node.produce(new, rows_seen, True))
+            node.demand = self if listening else self.admission
+            pieces = self._meet(new, moment, rows_seen, listening) if aged else list(node.produce(new, rows_seen, True))
             if pieces:
                 whole = concatenate(pieces)
                 self._store(self._unknown(whole) if aged else whole, parts)
@@ -198,8 +186,10 @@ class NodeDemand:
             edge.suspensions += sum(len(rows) for rows in new if rows is not None)
         if listening:
             self._wake(moment, rows_seen, parts)
-            incomplete = edge.gives_up() or incomplete
+            incomplete = edge.gives_up(self.checks - edge.woken, len(self.used)) or incomplete
             self._count_held_back()
+        elif looks and parts:
+            self._weigh(parts[0], len(parts[0]), moment)
         if incomplete:
             kept.need_index(self._by_rows)
             self._store(self._unknown(self._joined(self._everything(moment, rows_seen))), parts)
@@ -220,13 +210,13 @@ class NodeDemand:
         """The empty sub-tuple is not demanded: somebody whom all combinations must meet is not there."""
         return self._nothing_unlinked() or any(not c.opposite.store.live for c in self.used)
 
-    def _meet(self, new: list[Combinations | None], moment: Moment, rows_seen: RowsSeen) -> list[Combinations]:
+    def _meet(self, new: list[Combinations | None], moment: Moment, rows_seen: RowsSeen, listening: bool) -> list[Combinations]:
         """New rows, among them combinations older than this epoch, with everything that is here: each pair once."""
         if self._meeting is None:
             self._meeting = Gathering(self.node, None, self.node.orders)
         meeting = self._meeting
         meeting.counters = Counters()
-        meeting.demand = self.node.demand
+        meeting.demand = self if listening else None
         meeting.bars = {}
         pieces: list[Combinations] = []
         for origin, rows in enumerate(new):
@@ -256,6 +246,7 @@ class NodeDemand:
             if stop <= start or self._nothing_opposite():
                 continue
             condition.prepare()
+            self.edge.heard += stop - start
             asking = condition.novel(start, stop, self._last)
             if not len(asking):
                 continue
@@ -263,16 +254,16 @@ class NodeDemand:
                 self._waking[condition] = Gathering(self.node, condition.opposite, (self._order_from(condition.opposite),))
             waking = self._waking[condition]
             waking.counters = Counters()
-            others = [c for c in self.used if c is not condition]
-            third = max(others, key=lambda c: c.rate, default=None)
             known = [condition]
-            if (woken := woken_pairs(waking, asking, moment.low, rows_seen, third)) is None:
-                found = waking.gather(0, waking.witnesses(asking), moment.low, rows_seen)
+            if can_wake_pairs(self.node, condition):
+                third = max((c for c in self.used if c is not condition), key=lambda c: c.rate, default=None)
+                made, asked = woken_pairs(waking, asking, moment.low, rows_seen, third)
+                found = [made] if len(made) else []
+                known += [] if asked is None else [asked]
             else:
-                found = [woken[0]] if len(woken[0]) else []
-                known += [woken[1]] if woken[1] is not None else []
+                found = waking.gather(0, waking.witnesses(asking), moment.low, rows_seen)
             self._charge(waking.counters, 0)
-            self.edge.checks += waking.counters.visited
+            self.edge.woken += waking.counters.visited
             self._resume(found, known, parts)
 
     def _resume(self, found: list[Combinations], known: Collection[Condition], parts: list[Combinations]) -> None:
@@ -343,39 +334,39 @@ class NodeDemand:
 
     # -- whether to listen
 
-    def _sample(self, new: list[Combinations | None], moment: Moment, rows_seen: RowsSeen) -> bool:
-        """See of a few new rows what would be made of them and who would want it; whether the store now lacks something."""
-        node, before = self.node, (self.edge.listens, self.used)
+    def _tried(self, new: list[Combinations | None], rows_seen: RowsSeen) -> tuple[Combinations, float]:
+        """What is made of a few new rows if nothing is held back, and how much that would be of all."""
+        node = self.node
         mine, node.counters, node.demand = node.counters, Counters(), None
         few = [None if rows is None else rows.take(_spread(len(rows), _SAMPLE)) for rows in new]
-        pieces = list(node.produce(few, rows_seen, True))
+        made = self._joined(list(node.produce(few, rows_seen, True)))
         node.counters = mine
-        rows = sum(len(part) for part in few if part is not None)
-        if not pieces:
-            return self.edge.finds_little(rows, 0) and before[0] and self._held_something()
-        made = concatenate(pieces)
-        if self.edge.finds_little(rows, len(made)):
-            return before[0] and self._held_something()
-        share = sum(len(part) for part in new if part is not None) / rows
-        expected = len(made) * share
+        tried = sum(len(part) for part in few if part is not None)
+        return made, len(made) * sum(len(part) for part in new if part is not None) / max(tried, 1)
+
+    def _weigh(self, made: Combinations, expected: float, moment: Moment) -> bool:
+        """Decide which conditions to listen to; whether the store now lacks something."""
+        edge, before = self.edge, set(self.used)
         made = made.take(_spread(len(made), 2 * _SAMPLE))
         refusals = np.stack([~c.sampled(made.ids) for c in self.conditions]) if self.conditions else np.zeros((0, len(made)), np.bool_)
         waking = [self._waking_cost(c, moment) for c in self.conditions]
-        chosen = self.edge.weigh(expected, refusals, waking, self._nothing_unlinked())
+        scanned = max((c.opposite.store.live for c in self.conditions), default=0) if self.node.loop else 0
+        look = Look(expected, refusals, waking, self._nothing_unlinked(), scanned)
+        listened = edge.listens
+        chosen = edge.weigh(look, [n for n, c in enumerate(self.conditions) if c in before])
         if chosen is None:
             return False
         self.used = [self.conditions[number] for number in chosen]
-        looser = before[0] and (not self.edge.listens or not set(before[1]) <= set(self.used))
-        return looser and self._held_something()
+        return listened and self._held_something() and (not edge.listens or not before <= set(self.used))
 
     def _held_something(self) -> bool:
         return bool(self.edge.suspensions or self.edge.marks)
 
-    def _waking_cost(self, condition: Condition, moment: Moment) -> float:
-        """How many rows the new rows of the asked input would touch, if their keys were new."""
+    def _waking_cost(self, condition: Condition, moment: Moment) -> tuple[int, float]:
+        """How many new rows the asked input has, and how many rows they would touch if their keys were new."""
         start, stop = moment.range_of(condition.opposite)
         if stop <= start:
-            return 0.0
+            return 0, 0.0
         one = self.node.inputs[self._order_from(condition.opposite)[0] - 1]
         links = [link for link in condition.links if link[0] in one.references]
         asking = condition.opposite.expand(start + _spread(stop - start, _SAMPLE))
@@ -383,7 +374,8 @@ class NodeDemand:
         held = alive_components(one, self.node.bases)
         stored = np.sort(combined([self.node.bases[r].store.at(key, held[r]) for r, key, _, _ in links]))
         touched = np.searchsorted(stored, words, side="right") - np.searchsorted(stored, words)
-        return float((1.0 + touched.mean()) * (stop - start))
+        slow = 1 if can_wake_pairs(self.node, condition) else _STEP_BY_STEP
+        return stop - start, float((1.0 + touched.mean()) * (stop - start)) * slow
 
     def _order_from(self, opposite: Input) -> tuple[int, ...]:
         return self._follow(0, [opposite, *self.node.inputs], self.node.equalities)

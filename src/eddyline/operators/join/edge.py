@@ -1,34 +1,37 @@
 """One edge from a producer to its consumers: whether feedback flows on it, and what it has done so far.
 
-Answer   `listens` says whether the producer holds back what is not demanded. With `auto` that follows what is observed:
-         the share of combinations that nobody could use. It takes a clear benefit to start and a clear lack of it to stop.
+Answer   `listens` says whether the producer holds back what is not demanded. With `auto` that follows what is observed: the work
+         that refused combinations would have been, against the work of asking, of resuming, and of an epoch as such.
 
-             listening ──under 20 % saved──► not listening: everything is made, a sample is looked at now and then
-                       ◄──over 40 % of the sample──
+             listening ──less than 10 % of the work saved──► making everything; some of what is made is looked at now and then
+                       ◄──more than 25 %──
 
-State    Counts, and the pause until the next sample, which doubles while nothing changes.
-Limits   To stop listening costs the making of what was held back; to start costs nothing.
+State    Counts, the pause until the next look, which doubles while nothing changes, and the conditions that are listened to.
+Limits   To stop listening costs the making of what was held back; to start costs nothing. No answer depends on any of this.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.mns import Condition, Flags
+from eddyline.state.columns import Ints
 
-_START, _STOP = 0.4, 0.2
-#: To ask whether a combination is demanded, and to touch a row in order to make it later, against making and storing one.
-_CHECK, _WAKE = 0.15, 0.3
-#: Where a row finds fewer partners than this, nothing is to be saved.
-_LITTLE = 0.25
+_START, _STOP = 0.25, 0.1
+#: Another set of conditions is taken when it saves so much more.
+_BETTER = 0.1
+#: Nanoseconds, of which only the ratios matter; `bench/papers/just-in-time/costs.py` measures them. To make, keep and use a combination,
+#: and to make it late; to ask a question about one; to see whether an opposite row is new to its store; to touch a row in order to resume;
+#: to look at a row in a scan; and per epoch and condition.
+_MAKE, _RESUME, _CHECK, _NOVEL, _WAKE, _SCAN, _FIXED = 200.0, 280.0, 32.0, 130.0, 13.0, 0.6, 430_000.0
 #: Fewer observations than this decide nothing.
 _ENOUGH = 64
 _LONGEST_PAUSE = 64
-#: A condition on single rows is asked when it refuses at least this share of them.
-_USEFUL = 0.05
 
 
 @dataclass(slots=True)
@@ -47,6 +50,46 @@ class Asking:
         self.until = epoch + self.pause
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What an epoch would make, and what of it would be refused."""
+
+    #: Combinations that the epoch would make.
+    expected: float
+    #: Per condition and sampled combination, whether it refuses it.
+    refusals: Flags
+    #: Per condition, how many opposite rows are new, and how many rows would be touched in order to resume.
+    waking: list[tuple[int, float]]
+    #: An input that all combinations must meet has no rows: nothing is demanded.
+    is_empty: bool
+    #: Rows that a consumer scans for each combination.
+    scanned: int
+
+    def saved(self, worth: float, chosen: Sequence[int]) -> float:
+        """The work that some conditions save, asked in the order given, in nanoseconds."""
+        if self.is_empty:
+            return self.expected * worth
+        left: Flags = np.ones(self.refusals.shape[1], np.bool_)
+        spent = 0.0
+        for number in chosen:
+            new, touched = self.waking[number]
+            spent += self.expected * float(left.mean()) * _CHECK + new * _NOVEL + touched * _WAKE + _FIXED
+            left = left & ~self.refusals[number]
+        # About as many are made late as are made at once: whoever comes to ask comes before or after.
+        late = self.expected * float(left.mean()) * _RESUME if chosen else 0.0
+        return self.expected * float(1.0 - left.mean()) * worth - spent - late
+
+    def best(self, worth: float) -> tuple[float, list[int]]:
+        """Conditions taken one by one, each time the one that saves the most, up to where it was best."""
+        chosen: list[int] = []
+        found = (self.saved(worth, chosen), chosen)
+        while not self.is_empty and len(chosen) < len(self.refusals):
+            rest = [n for n in range(len(self.refusals)) if n not in chosen]
+            chosen = max(([*chosen, n] for n in rest), key=lambda tried: self.saved(worth, tried))
+            found = max(found, (self.saved(worth, chosen), chosen), key=lambda one: one[0])
+        return found
+
+
 @dataclass(slots=True)
 class Edge:
     #: Whether the edge decides itself whether to listen.
@@ -57,98 +100,121 @@ class Edge:
     resumptions: int = 0
     admitted: int = 0
     produced: int = 0
-    checks: int = 0
+    #: Opposite rows that may have asked, and rows touched in order to resume.
+    heard: int = 0
+    woken: int = 0
+    #: What a combination costs that is made, in nanoseconds.
+    worth: float = _MAKE
     suspended_peak: int = 0
     switches: int = 0
+    #: A condition on single rows is asked when it refuses at least this share of them.
+    useful: float = 0.05
     asked_early: set[Condition] = field(default_factory=set)
     _epoch: int = 0
     _pause: int = 1
-    _next: int = 0
+    _next: int = 1
     _decided: bool = False
-    _before: tuple[int, int, int, int] = (0, 0, 0, 0)
+    _checks: int = 0
+    _before: tuple[int, ...] = (0,) * 9
     _asking: dict[Condition, Asking] = field(default_factory=dict)
 
     # -- the whole edge
 
-    def wants_sample(self) -> bool:
-        """Asked once in an epoch."""
+    def next_epoch(self) -> None:
         self._epoch += 1
-        return (not self.listens or not self._decided) and self._epoch >= self._next
 
-    def finds_little(self, rows: int, made: int) -> bool:
-        """Whether so little is made of so many rows that asking costs more than it can save; then the edge does not listen."""
-        if rows < 4 * _ENOUGH or made >= _LITTLE * rows:
-            return False
-        self._decide(False)
-        return True
+    def wants_look(self) -> bool:
+        """Whether to look at what is or would be made; asked once in an epoch."""
+        self.next_epoch()
+        return self.is_open and self._epoch >= self._next
 
-    def weigh(self, expected: float, refusals: Flags, waking: list[float], empty: bool) -> list[int] | None:
-        """Whether to listen, and to which conditions.
+    @property
+    def is_undecided(self) -> bool:
+        return not self._decided
+
+    def weigh(self, look: Look, used: Sequence[int]) -> list[int] | None:
+        """Which conditions to listen to: none, or those that save the most; None while too little has been seen.
 
         Args:
-            expected: combinations that this epoch would make.
-            refusals: per condition and sampled combination, whether it refuses it.
-            waking: per condition, what it costs in an epoch to make later what was held back.
-            empty: an input that all combinations must meet has no rows: nothing is demanded.
-
-        Returns:
-            The numbers of the conditions to ask, or None while too little has been seen.
+            used: the conditions that are listened to now.
         """
-        if refusals.shape[1] < _ENOUGH:
+        if look.refusals.shape[1] < _ENOUGH:
             return None
-        left = np.ones(refusals.shape[1], np.bool_)
-        chosen: list[int] = []
-        saved = float(expected) if empty else 0.0
-        while True:
-            gains = [
-                expected * (float((r & left).mean()) - _CHECK * float(left.mean())) - _WAKE * waking[n] if n not in chosen else 0.0
-                for n, r in enumerate(refusals)
-            ]
-            if not gains or max(gains) <= 0.0:
-                break
-            best = gains.index(max(gains))
-            saved += gains[best]
-            chosen.append(best)
-            left &= ~refusals[best]
-        listens = saved >= (_STOP if self.listens else _START) * expected
-        self._decide(listens)
+        self.worth = _MAKE + _SCAN * look.scanned
+        total = look.expected * self.worth
+        saved, chosen = look.best(self.worth)
+        if self.listens:
+            now = look.saved(self.worth, used)
+            if now >= max(saved - _BETTER * total, _STOP * total):
+                saved, chosen = now, list(used)
+        listens = saved >= (_STOP if self.listens else _START) * total and total > 0.0
+        self._decide(listens, listens and self.listens and set(chosen) == set(used))
         return chosen if listens else []
 
-    def _decide(self, listens: bool) -> None:
+    def _decide(self, listens: bool, is_same: bool) -> None:
         self.switches += listens != self.listens
+        is_same = is_same or (not listens and not self.listens)
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE) if is_same else min(4 if listens else 2, _LONGEST_PAUSE)
         self.listens = listens
-        self._pause = 1 if listens else min(2 * self._pause, _LONGEST_PAUSE)
         self._next = self._epoch + self._pause
         self._decided = True
         self._mark()
 
-    def gives_up(self) -> bool:
-        """Whether too little has been held back lately; the caller then makes what is missing."""
+    def gives_up(self, checks: int, conditions: int) -> bool:
+        """Whether too little work has been saved lately; the caller then makes what is missing."""
         if not self.is_open:
             return False
-        suspensions, marks, admitted, produced = (now - then for now, then in zip(self._counts, self._before, strict=True))
+        self._checks = checks
+        suspensions, marks, admitted, produced, asked, heard, woken, resumed, epochs = (
+            now - then for now, then in zip(self._counts, self._before, strict=True)
+        )
         per_row = max(1.0, (marks + produced) / max(admitted, 1))
         refused = marks + suspensions * per_row
         if refused + produced < 16 * _ENOUGH:
             return False
-        self._decided = True
         self._mark()
-        if refused >= _STOP * (refused + produced):
+        spent = asked * _CHECK + heard * _NOVEL + woken * _WAKE + resumed * _RESUME + epochs * conditions * _FIXED
+        if refused * self.worth - spent >= _STOP * (refused + produced) * self.worth:
             return False
-        self.listens = False
-        self.switches += 1
-        self._pause = 2
-        self._next = self._epoch + self._pause
+        self._decide(False, False)
         return True
 
     @property
-    def _counts(self) -> tuple[int, int, int, int]:
-        return self.suspensions, self.marks, self.admitted, self.produced
+    def _counts(self) -> tuple[int, ...]:
+        return (
+            self.suspensions,
+            self.marks,
+            self.admitted,
+            self.produced,
+            self._checks,
+            self.heard,
+            self.woken,
+            self.resumptions,
+            self._epoch,
+        )
 
     def _mark(self) -> None:
         self._before = self._counts
 
     # -- single rows
+
+    def admitted_by(self, questions: Sequence[tuple[Condition, Condition]], rows: Combinations) -> Ints | None:
+        """Positions of the rows that may be part of something, asking what is worth it; None: all of them.
+
+        `questions`: conditions on combinations, each with what it says of single rows.
+        """
+        chosen: Ints | None = None
+        for _, condition in questions:
+            if not self.worth_asking(condition, rows):
+                continue
+            condition.prepare()
+            found = condition.passes(rows, chosen)
+            self.asked(condition, len(found), len(found) - int(np.count_nonzero(found)))
+            chosen = np.flatnonzero(found) if chosen is None else chosen[found]
+        left = len(rows) if chosen is None else len(chosen)
+        self.admitted += left
+        self.suspensions += len(rows) - left
+        return None if left == len(rows) else chosen
 
     def worth_asking(self, condition: Condition, rows: Combinations) -> bool:
         """Whether to ask of single rows now; one that refuses too little is only tried now and then, on a sample."""
@@ -156,7 +222,7 @@ class Edge:
         if self.is_open and not asking.active and self._epoch >= asking.until:
             few = np.arange(len(rows)) if len(rows) <= 4 * _ENOUGH else np.linspace(0, len(rows) - 1, 4 * _ENOUGH).astype(np.int64)
             refused = 1.0 if len(few) < _ENOUGH else np.count_nonzero(~condition.sampled(rows.ids, few)) / len(few)
-            asking.active = refused >= _USEFUL
+            asking.active = refused >= self.useful
             asking.later(self._epoch)
         if asking.active or not self.is_open:
             self.asked_early.add(condition)
@@ -169,7 +235,7 @@ class Edge:
         asking.checked += rows
         asking.refused += refused
         if asking.checked >= 16 * _ENOUGH:
-            asking.active = asking.refused >= _USEFUL * asking.checked
+            asking.active = asking.refused >= self.useful * asking.checked
             asking.later(self._epoch)
             asking.checked = asking.refused = 0
 
@@ -179,7 +245,7 @@ class Edge:
         per_row = (self.marks + self.produced) / max(self.admitted, 1)
         return max(0, int(self.marks + self.suspensions * per_row) - self.resumptions)
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> dict[str, Any]:
         return {
             "state": "listening" if self.listens else "making everything",
             "decides": self.is_open,
@@ -187,5 +253,6 @@ class Edge:
             "resumptions": self.resumptions,
             "marks": self.marks,
             "suspended_peak": self.suspended_peak,
+            "partials_avoided": {"estimate": self.avoided},
             "switches": self.switches,
         }

@@ -17,10 +17,12 @@ import numpy as np
 from eddyline.errors import Fault
 from eddyline.model.expression import Expression, columns_of
 from eddyline.operators.evaluate import Issues
+from eddyline.operators.join.admission import Admission
 from eddyline.operators.join.combination import MOST_REFERENCES, POSITION_BITS, Combinations, concatenate
 from eddyline.operators.join.control import targets_of
-from eddyline.operators.join.demand import Moment, NodeDemand
+from eddyline.operators.join.demand import NodeDemand
 from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
+from eddyline.operators.join.moment import Moment
 from eddyline.operators.join.node import Counters, Equality, JoinNode, RowsSeen
 from eddyline.operators.join.policy import JoinPolicy
 from eddyline.operators.join.port import Membership, Port
@@ -95,6 +97,8 @@ class JoinGroup:
         self.nodes: list[tuple[JoinNode, NodeInput | None]] = []
         #: Per place in `nodes`, the demand for what the node makes; empty: everything is made.
         self.demands: dict[int, NodeDemand] = {}
+        #: Per place of a node with three inputs or more, what they say of each other's new rows.
+        self.admissions: dict[int, Admission] = {}
         self.plant(config.tree)
 
     # -- members
@@ -139,7 +143,7 @@ class JoinGroup:
         """Make this the tree; intermediate stores are filled from the streams' stores."""
         self.tree = tree
         self.nodes = []
-        self.demands = {}
+        self.demands, self.admissions = {}, {}
         if isinstance(tree, int):
             self.root: JoinNode | StreamInput = self.bases[tree]
             return
@@ -147,10 +151,13 @@ class JoinGroup:
         assert isinstance(root, JoinNode)
         self.root = root
         if self.config.jit != "off":
+            for number, (node, _) in enumerate(self.nodes):
+                if len(node.inputs) > 2:
+                    node.demand = self.admissions[number] = Admission(node, self.config.jit)
             for number, targets in targets_of(self.nodes, self.bases, self.config.jit_control).items():
                 node, kept = self.nodes[number]
                 assert kept is not None
-                self.demands[number] = NodeDemand(node, kept, targets, self.config.jit, _follow)
+                self.demands[number] = NodeDemand(node, kept, targets, self.config.jit, _follow, self.admissions.get(number))
 
     def _grow(self, tree: Tree, is_root: bool) -> Input | JoinNode:
         if isinstance(tree, int):
@@ -208,7 +215,7 @@ class JoinGroup:
                 node.counters.seconds += perf_counter() - began
                 continue
             if moment is not None:
-                new = [None if rows is None else rows.take(rows.stamp >= moment.first) for rows in new]
+                new = [moment.new_among(one, rows) for one, rows in zip(node.inputs, new, strict=True)]
             pieces = list(node.produce(new, rows_seen, kept is not None))
             if kept is None:
                 results = pieces

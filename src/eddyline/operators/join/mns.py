@@ -102,8 +102,12 @@ class Condition:
         return passing
 
     def sampled(self, ids: Mapping[int, Ints], chosen: Ints | None = None) -> Flags:
-        """The same answer without an index: for a few combinations, to see whether it is worth having one."""
-        asked, places = np.unique(self.hashes(ids, chosen), return_inverse=True)
+        """The same answer of a few combinations, whatever the ages, without making an index for it."""
+        hashes = self.hashes(ids, chosen)
+        if self.mark is not None:
+            ends = np.full(len(hashes), np.iinfo(np.int64).max)
+            return self._partners(hashes, -ends, ends, self.opposite.store.end) >= 0
+        asked, places = np.unique(hashes, return_inverse=True)
         words = self._opposite_words()
         at = np.minimum(np.searchsorted(asked, words), len(asked) - 1)
         found: Flags = np.zeros(len(asked), np.bool_)
@@ -154,9 +158,6 @@ class Condition:
         return found
 
     def _opposite_words(self) -> Ints:
-        store = self.opposite.store
-        if self.mark is not None:
-            return np.asarray(store.mark(self.mark))
         held = alive_components(self.opposite, self.bases)
         return combined([self.bases[there].store.at(key, held[there]) for _, _, there, key in self.links])
 

@@ -1,7 +1,7 @@
 """Resuming at the lowest joins: from rows that ask straight to the pairs of two streams.
 
 Answer   `woken_pairs` gives what `Gathering.gather` gives for rows that ask, without those pairs that one further condition
-         refuses; None where that is not a matter of two streams that the asking rows both share keys with.
+         refuses, for nodes over two streams that the asking rows both share keys with.
 State    None.
 Limits   Most pairs that a row asks for are wanted by nobody else: a join step at a time would write all of them down.
 Reading  docs/operators/demand.md
@@ -19,24 +19,24 @@ from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.gathering import Gathering
 from eddyline.operators.join.inputs import StreamInput
 from eddyline.operators.join.mns import Condition, Link, links_between
-from eddyline.operators.join.node import RowsSeen, _both
+from eddyline.operators.join.node import JoinNode, RowsSeen, _both
 from eddyline.operators.keys import combined
 from eddyline.state.columns import Ints
 
 
+def can_wake_pairs(node: JoinNode, condition: Condition) -> bool:
+    """Whether the rows that a condition asks about are pairs of streams that both share keys with who asks."""
+    streams = [one for one in node.inputs if isinstance(one, StreamInput) and not one.stream.is_table]
+    return len(streams) == len(node.inputs) == 2 and all(condition.references & set(one.references) for one in streams)
+
+
 def woken_pairs(
     gathering: Gathering, asking: Ints, low: int, rows_seen: RowsSeen, third: Condition | None
-) -> tuple[Combinations, Condition | None] | None:
+) -> tuple[Combinations, Condition | None]:
     """Pairs that the asking rows want, and the condition that has been asked of them: `third`, if it could be."""
-    inputs = gathering.inputs[1:]
-    if len(inputs) != 2 or gathering.witness is None:
-        return None
-    near, far = inputs
-    if not (isinstance(near, StreamInput) and isinstance(far, StreamInput)) or near.stream.is_table or far.stream.is_table:
-        return None
-    to_near, to_far = (links_between(gathering.equalities, gathering.witness.references, one) for one in inputs)
-    if not to_near or not to_far:
-        return None
+    near, far = gathering.inputs[1:]
+    assert gathering.witness is not None and isinstance(near, StreamInput) and isinstance(far, StreamInput)
+    to_near, to_far = (links_between(gathering.equalities, gathering.witness.references, one) for one in (near, far))
     between = links_between(gathering.equalities, near.references, far)
     if third is not None and third.bloomed:
         third = None
