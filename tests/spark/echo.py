@@ -45,6 +45,9 @@ class EchoEngine:
     def bounds(self) -> dict[str, int | None]:
         return {}
 
+    def control(self, layout: Layout, records: object) -> dict[str, Any]:
+        return {}
+
     def step(self, epoch: Epoch) -> Outcome:
         outcome = Outcome()
         for name, arrival in epoch.arrivals.items():

@@ -63,7 +63,9 @@ class _Shard:
     def step(self, packets: list[Any]) -> Any:
         if self.random.random() < 0.4 and self.header != "null":
             self.engine = ShardPipeline.open(self.layout, json.loads(self.header), lambda name: from_blob(self.blobs[name]))
-        outcome = self.engine.step(assemble(self.layout, packets, self.engine.bounds()).epoch)
+        assembled = assemble(self.layout, packets, self.engine.bounds())
+        self.engine.control(self.layout, assembled.control)
+        outcome = self.engine.step(assembled.epoch)
         snapshot = self.engine.snapshot()
         self.blobs = {name: self.blobs.get(name) or to_blob(table()) for name, table in snapshot.blocks.items()}
         self.header = json.dumps(snapshot.header)

@@ -11,7 +11,7 @@ import pytest
 from eddyline.errors import CheckpointProblem
 from eddyline.model.schema import Table
 from eddyline.plan.shares import route_all
-from eddyline.runtime.spark.ledger import Ledger
+from eddyline.runtime.spark.ledger import CONTROL, Entry, Ledger
 from tests.spark.material import SCHEMA, equality, query, stream
 
 STREAMS = [stream("a", 0), stream("b", 1)]
@@ -21,19 +21,36 @@ NEW = query("new", "a b", equality("a.v", "b.v"))
 
 def written(tmp_path: Path) -> Ledger:
     ledger = Ledger.read(str(tmp_path))
-    assert not ledger.exists and ledger.settle(STREAMS, [OLD], 4) == {}
-    ledger.write(STREAMS, [OLD], route_all([OLD], ["a", "b"], {}, 4), 4)
+    assert not ledger.exists and ledger.settle(STREAMS, [OLD], 4) == ["old"]
+    ledger.route(["old"], route_all([OLD], ["a", "b"], {}, 4))
+    ledger.write()
     return Ledger.read(str(tmp_path))
 
 
 def test_queries_that_go_on_keep_their_routing(tmp_path: Path) -> None:
-    records = written(tmp_path).settle(STREAMS, [NEW, OLD], 4)
-    assert set(records) == {"old"}
-    assert route_all([NEW, OLD], ["a", "b"], {}, 4, records).bits("old") == {"a": 0, "b": 0}
+    ledger = written(tmp_path)
+    assert ledger.settle(STREAMS, [NEW, OLD], 4) == ["new", "old"]
+    assert set(ledger.records()) == {"old"} and ledger.initial == {"old"}
+    assert route_all([NEW, OLD], ["a", "b"], {}, 4, ledger.records()).bits("old") == {"a": 0, "b": 0}
+    assert ledger.queries["new"].state == "prepared"
 
 
 def test_a_query_may_be_missing(tmp_path: Path) -> None:
-    assert written(tmp_path).settle(STREAMS, [], 4) == {}
+    ledger = written(tmp_path)
+    assert ledger.settle(STREAMS, [], 4) == []
+    assert ledger.queries["old"].state == "dropping" and "old" in ledger.routed
+    with pytest.raises(CheckpointProblem, match="still has results"):
+        ledger.settle(STREAMS, [OLD], 4)
+    ledger.queries["old"].final = True
+    assert ledger.settle(STREAMS, [OLD], 4) == ["old"] and ledger.queries["old"].state == "prepared"
+
+
+def test_what_control_brought_and_took_is_not_for_the_job_to_say(tmp_path: Path) -> None:
+    ledger = written(tmp_path)
+    ledger.queries["more"] = Entry("SELECT 1", origin=CONTROL)
+    ledger.queries["old"].state, ledger.queries["old"].dropped_by, ledger.queries["old"].final = "dropped", CONTROL, True
+    assert ledger.settle(STREAMS, [OLD], 4) == []
+    assert ledger.queries["more"].state == "running" and list(ledger.routed) == ["more"]
 
 
 def test_a_changed_query_is_refused(tmp_path: Path) -> None:
@@ -44,6 +61,8 @@ def test_a_changed_query_is_refused(tmp_path: Path) -> None:
 def test_a_changed_stream_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointProblem, match="stream b"):
         written(tmp_path).settle([STREAMS[0], replace(STREAMS[1], lateness=5)], [OLD], 4)
+    with pytest.raises(CheckpointProblem, match="not declared"):
+        Ledger.read(str(tmp_path)).settle(STREAMS[:1], [], 4)
 
 
 def test_another_number_of_shards_is_refused(tmp_path: Path) -> None:
@@ -53,7 +72,7 @@ def test_another_number_of_shards_is_refused(tmp_path: Path) -> None:
 
 def test_files_may_move(tmp_path: Path) -> None:
     moved = [replace(s, options={"path": "elsewhere"}) for s in STREAMS]
-    assert set(written(tmp_path).settle(moved, [OLD], 4)) == {"old"}
+    assert written(tmp_path).settle(moved, [OLD], 4) == ["old"]
 
 
 def test_an_unknown_format_is_refused(tmp_path: Path) -> None:

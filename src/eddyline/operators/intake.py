@@ -27,6 +27,7 @@ from eddyline.state.columns import Ints
 
 #: Waiting chunks are merged when there are more: release looks at each of them.
 _MOST_CHUNKS = 32
+_ALL_ROUTES = np.uint64(np.iinfo(np.uint64).max)
 
 
 @dataclass(slots=True)
@@ -117,7 +118,12 @@ class Intake:
             rows, ts, number = rows.take(pa.array(chosen)), ts[chosen], number[chosen]
             routes = None if routes is None else routes[chosen]
         if census is not None:
-            self._count(census, bound)
+            self._count(census, first + np.arange(len(census)), bound)
+        elif self.census is not None and len(self.census[0]):
+            # Nobody counts this stream any more. Rows that were counted still wait: those that are here are counted with them.
+            self._count(ts, number, None)
+        else:
+            self.census = None
         self.arrived += total if total is not None else (0 if late_rows is None else len(late_rows)) + len(ts)
         if len(ts):
             self.chunks.append(self._sorted(Waiting(rows, ts, number, routes, first)))
@@ -140,11 +146,13 @@ class Intake:
         reason = f"late: event time lies before {limit}, the newest seen minus lateness"
         return found.append_column("_reason", pa.array([reason] * len(found), pa.string()))
 
-    def _count(self, census: Ints, bound: int | None) -> None:
-        number = self.arrived + np.arange(len(census))
+    def _count(self, census: Ints, number: Ints, bound: int | None) -> None:
         if bound is not None:
             kept = census >= bound
             census, number = census[kept], number[kept]
+        if self.census is None and self.chunks:
+            # Counting begins now: of the rows that came before, those that are here have to do. Who counts came after them.
+            self.census = (np.concatenate([c.ts for c in self.chunks]), np.concatenate([c.number for c in self.chunks]))
         if self.census is not None:
             census, number = np.concatenate([self.census[0], census]), np.concatenate([self.census[1], number])
         by_time = np.argsort(census, kind="stable")
@@ -192,12 +200,15 @@ class Intake:
     def _merged(self, chunks: list[Waiting]) -> Waiting:
         if len(chunks) == 1:
             return chunks[0]
-        routes = [c.routes for c in chunks if c.routes is not None]
+        routes = None
+        if any(c.routes is not None for c in chunks):
+            # Rows without routes were sent by all there were.
+            routes = np.concatenate([np.full(len(c), _ALL_ROUTES) if c.routes is None else c.routes for c in chunks])
         whole = Waiting(
             pa.concat_tables([c.table for c in chunks]),
             np.concatenate([c.ts for c in chunks]),
             np.concatenate([c.number for c in chunks]),
-            np.concatenate(routes) if routes else None,
+            routes,
             chunks[0].first,
         )
         return self._sorted(whole)

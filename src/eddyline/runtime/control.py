@@ -198,12 +198,16 @@ def catalog_text(job: Job) -> str:
     """Statements that declare the job's streams, tables, queries, sinks and settings again."""
     lines = [render(CreateStream(s.name, _definitions(s.schema.columns), _stream_options(s))) for s in job.streams]
     lines += [render(CreateTable(t.name, _definitions(t.schema.columns), _options(t.options))) for t in job.tables]
-    for query in job.queries:
-        settings = ", ".join(f"{name} = {_value(value)}" for name, value in _settings(query.settings).items())
-        lines.append(f'CREATE QUERY "{query.name}"{f" WITH ({settings})" if settings else ""} AS {query.text.rstrip().rstrip(";")}')
+    lines += [query_text(query) for query in job.queries]
     lines += [render(CreateSink(s.name, s.query, _options(s.options))) for s in job.sinks]
     lines += [render(Set(name, value)) for name, value in _settings(job.settings).items()]
     return "".join(f"{line};\n" for line in lines)
+
+
+def query_text(query: BoundQuery) -> str:
+    """CREATE QUERY with everything that differs from the defaults said in WITH."""
+    settings = ", ".join(f"{name} = {_value(value)}" for name, value in _settings(query.settings).items())
+    return f'CREATE QUERY "{query.name}"{f" WITH ({settings})" if settings else ""} AS {query.text.rstrip().rstrip(";")}'
 
 
 def _definitions(columns: Iterable[Column]) -> tuple[ColumnDefinition, ...]:

@@ -2,7 +2,10 @@
 
 Answer   Numbered JSON files below the checkpoint, written whole or not at all; the source counts them in its offset and
          copies each to every shard.
-Limits   One writer: the driver of the job.
+         A record may say: `idle` (these streams are silent), `closing` (the streams end), `start` and `stop` (these queries
+         come and go, at the newest instant of any stream), `move` (this join group goes to another tree). An empty one only
+         makes Spark run a batch.
+Limits   One writing process: the driver of the job.
 """
 
 from __future__ import annotations
@@ -10,7 +13,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import threading
 from collections.abc import Mapping
+
+_WRITING = threading.Lock()
 
 
 def _folder(checkpoint: str) -> str:
@@ -34,13 +40,15 @@ def write_control(checkpoint: str, record: Mapping[str, object]) -> int:
     """Append a record and return its number."""
     folder = _folder(checkpoint)
     os.makedirs(folder, exist_ok=True)
-    number = len(control_records(checkpoint))
-    temporary = os.path.join(folder, f".{number:012d}.part")
-    with open(temporary, "w") as text:
-        json.dump(record, text)
-        text.flush()
-        os.fsync(text.fileno())
-    os.rename(temporary, os.path.join(folder, f"{number:012d}.json"))
+    # Batches end in one thread, silence and new queries are noticed in others.
+    with _WRITING:
+        number = len(control_records(checkpoint))
+        temporary = os.path.join(folder, f".{number:012d}.part")
+        with open(temporary, "w") as text:
+            json.dump(record, text)
+            text.flush()
+            os.fsync(text.fileno())
+        os.rename(temporary, os.path.join(folder, f"{number:012d}.json"))
     return number
 
 

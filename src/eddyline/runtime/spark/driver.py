@@ -26,6 +26,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from eddyline.connectors.base import Sink
 from eddyline.language.catalog import Catalog
 from eddyline.language.catalog import Sink as DeclaredSink
+from eddyline.model.query import BoundQuery
+from eddyline.runtime.control import ControlFolder, add_record, drop_record, query_text
 from eddyline.runtime.spark.control import ask_to_stop, forget_stop, write_control
 from eddyline.runtime.spark.failure import readable
 from eddyline.runtime.spark.frames import packed_frame
@@ -35,7 +37,7 @@ from eddyline.runtime.spark.layout import Layout, PackedLayout
 from eddyline.runtime.spark.packet import PARCEL, spark_schema
 from eddyline.runtime.spark.processor import ShardProcessor
 from eddyline.runtime.spark.progress import Progress, stage_seconds
-from eddyline.runtime.spark.shard import result_schemas
+from eddyline.runtime.spark.roster import Own, Roster
 from eddyline.runtime.spark.shard_report import write_standing
 from eddyline.runtime.spark.sinks import Delivered, Delivery
 from eddyline.runtime.spark.sources import PacketSource
@@ -70,6 +72,9 @@ class SparkDriver:
         self.progress = Progress()
         self.delivery = Delivery({s.name: s for s in layout.streams}, layout.staging, out, self._delivered)
         self.idle = IdleWatch(layout.streams, layout.checkpoint)
+        self.control = ControlFolder(layout.checkpoint)
+        #: Queries that come and go; None: those of the layout, for ever.
+        self.roster: Roster | None = None
         self.query: StreamingQuery | None = None
         self._stopping = False
         #: The run is over, well or not.
@@ -81,10 +86,23 @@ class SparkDriver:
         """Say where a query's results go; before `run` or `start`."""
         self.delivery.add_query(name, schema, declared, own)
 
-    def add_queries(self, catalog: Catalog, own: Mapping[str, Sequence[Sink]] | None = None) -> None:
-        """All queries of the layout, with the sinks that the catalog declares for them."""
-        for name, schema in result_schemas(self.layout).items():
-            self.add_query(name, schema, catalog.sinks_of(name), (own or {}).get(name, ()))
+    def add_queries(self, catalog: Catalog, own: Mapping[str, Sequence[Sink]] | Own | None = None) -> None:
+        """All queries of the layout, with the sinks that the catalog declares for them; from now on queries come and go.
+
+        Args:
+            catalog: The job.
+            own: Further sinks: by query, or a function that is asked for each, also for those that come later.
+        """
+        given: Own = own if callable(own) else lambda name, _: (own or {}).get(name, ())
+        self.roster = Roster(self.layout, catalog, self.delivery, given)
+
+    def add_running(self, query: BoundQuery) -> None:
+        """Add a query to the job that runs; it starts after the next batch. `roster.ledger.queries` says what becomes of it."""
+        self.control.append(add_record(query_text(query)))
+
+    def drop_running(self, name: str) -> None:
+        """Drop a query of the job that runs: results up to the newest instant of any stream are still delivered."""
+        self.control.append(drop_record([name]))
 
     def run(self) -> Progress:
         """Read what is there, end the streams, return when everything is written."""
@@ -119,12 +137,16 @@ class SparkDriver:
         """Follow the sources until `stop`."""
         self.query = self._start(once=False)
         self.idle.start()
+        if self.roster is not None:
+            self.roster.watch()
 
     def stop(self, patience: float = 60.0) -> Progress:
         """End after the batch that is running, if any; the checkpoint then continues exactly there."""
         query = self.query
         assert query is not None
         self.idle.stop()
+        if self.roster is not None:
+            self.roster.rest()
         ask_to_stop(self.layout.checkpoint)
         limit = time.monotonic() + patience
         while query.isActive and query.status["isTriggerActive"] and query.status["isDataAvailable"] and time.monotonic() < limit:
@@ -178,7 +200,11 @@ class SparkDriver:
     def _started(self, once: bool) -> StreamingQuery:
         forget_stop(self.layout.checkpoint)
         self.spark.dataSource.register(PacketSource)
+        if self.roster is not None:
+            self.roster.begin()
+            self.layout = self.roster.layout
         packed = PackedLayout.of(self.layout)
+        packed.begin()
         source = (
             self.spark.readStream.format(PacketSource.name())
             .option("digest", packed.digest)
@@ -201,6 +227,8 @@ class SparkDriver:
         for note in delivered.notes.values():
             self.idle.heard([name for name, rows in note["rows_in"].items() if rows])
         write_standing(self.layout.checkpoint, delivered.batch, delivered.notes)
+        if self.roster is not None:
+            self.roster.after_batch(delivered)
         if self.told is not None:
             self.told(delivered, self.progress)
 

@@ -7,23 +7,21 @@ Limits   Times are those of the driver and of Spark; shards run at the same time
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from eddyline.connectors.files import read_table
 from eddyline.language import Job
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.plan.shares import RoutingTable, route_all
 from eddyline.runtime.spark.driver import SparkDriver
-from eddyline.runtime.spark.layout import Layout, with_absolute_paths
+from eddyline.runtime.spark.layout import Layout
 from eddyline.runtime.spark.ledger import Ledger
 from eddyline.runtime.spark.session import shard_labels
+from eddyline.runtime.spark.settle import ENGINE, declared_rates, settled
 from eddyline.runtime.spark.shard import plan_texts
-from eddyline.runtime.spark.spool import spool_folder
 from eddyline.settings import Settings
 
 
@@ -34,32 +32,19 @@ def make_layout(
     queries: Sequence[BoundQuery],
     tables: Sequence[Table] = (),
     settings: Settings | None = None,
-    engine: str = "eddyline.runtime.spark.shard:ShardPipeline",
+    engine: str = ENGINE,
 ) -> Layout:
     """The layout of a job over a checkpoint, new or continued; refuses what does not fit the checkpoint."""
-    settings = settings or Settings()
-    checkpoint = os.path.abspath(checkpoint)
-    ledger = Ledger.read(checkpoint)
-    shards = settings.shards or ledger.shards or spark.sparkContext.defaultParallelism
-    records = ledger.settle(streams, queries, shards)
-    routing = route_all(queries, [s.name for s in streams], declared_rates(streams), shards, records)
-    ledger.write(streams, queries, routing, shards)
-    return Layout(
-        streams=with_absolute_paths(streams),
-        queries=tuple(queries),
-        routing=routing,
-        labels=shard_labels(shards),
-        checkpoint=checkpoint,
-        spool=spool_folder(checkpoint),
-        engine=engine,
-        tables=tuple((table, ledger.table(table, read_table)) for table in tables),
-        settings=settings,
+    return settled(
+        checkpoint,
+        streams,
+        queries,
+        tables,
+        settings or Settings(),
+        shard_labels,
+        spark.sparkContext.defaultParallelism,
+        engine,
     )
-
-
-def declared_rates(streams: Iterable[Stream]) -> dict[str, float]:
-    """Rows per second, as WITH (rate = …) says; without it all streams count alike."""
-    return {stream.name: float(stream.options.get("rate", 1.0)) for stream in streams}
 
 
 def planned_routing(spark: SparkSession, checkpoint: str, job: Job, queries: Sequence[BoundQuery]) -> RoutingTable:

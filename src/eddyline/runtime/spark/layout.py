@@ -1,15 +1,17 @@
 """What every task of a job must know, made once by the driver.
 
 Answer   Streams, tables, queries, their routing, the shard labels and the folders. It lies in the checkpoint under its digest;
-         tasks get the name, and each worker process opens it once.
-Limits   Frozen: another set of queries is another layout, with another digest. The checkpoint must be a folder that the
-         driver and all workers see under the same path.
+         tasks get the name, and each worker process opens it once. Another set of queries is another layout: the book beside
+         them says from which batch on which one holds, so that all tasks of a batch, repeated ones too, use the same.
+State    `layouts/<digest>.pickle` and `layouts/book.json` below the checkpoint.
+Limits   The checkpoint must be a folder that the driver and all workers see under the same path.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib
+import json
 import os
 import pickle
 from collections.abc import Callable, Iterable
@@ -45,6 +47,8 @@ class Layout:
     engine: str = "eddyline.runtime.spark.shard:ShardPipeline"
     tables: tuple[tuple[Table, pa.Table], ...] = ()
     settings: Settings = field(default_factory=Settings)
+    #: The queries that a shard without any state begins with; None: all. The others wait for their control record.
+    initial: frozenset[str] | None = None
 
     @property
     def shards(self) -> int:
@@ -63,6 +67,10 @@ class Layout:
     @cached_property
     def numbers(self) -> dict[str, int]:
         return {stream.name: number for number, stream in enumerate(self.streams)}
+
+    @cached_property
+    def by_name(self) -> dict[str, BoundQuery]:
+        return {query.name: query for query in self.queries}
 
     @cached_property
     def counted(self) -> frozenset[str]:
@@ -100,6 +108,51 @@ class PackedLayout:
     def open(self) -> Layout:
         return _open(self)
 
+    # -- the book
+
+    def begin(self) -> None:
+        """From the next batch on this layout holds, whatever was said before: a run begins."""
+        self._write([(0, self.digest)])
+
+    def follow(self, batch: int) -> PackedLayout:
+        """From a batch on this layout holds. To be called before that batch begins."""
+        # The last one may still be read by tasks of its batch, and the first one is what tasks are given.
+        book = self._book()
+        self._write([*book[:1], *book[1:][-1:], (batch, self.digest)])
+        return self
+
+    def at(self, batch: int) -> PackedLayout:
+        """The layout that holds in a batch; this one outside of batches and where there is no book."""
+        held = [digest for first, digest in self._book() if first <= batch]
+        return PackedLayout(held[-1], self._named(held[-1])) if held else self
+
+    def _book(self) -> list[tuple[int, str]]:
+        try:
+            with open(self._named("book"), encoding="utf-8") as text:
+                return [(first, digest) for first, digest in json.load(text)]
+        except FileNotFoundError:
+            return []
+
+    def _write(self, entries: list[tuple[int, str]]) -> None:
+        replace_file(self._named("book"), json.dumps(entries))
+        kept = {"book.json", *(f"{digest}.pickle" for _, digest in entries)}
+        folder = os.path.dirname(self.path)
+        for name in os.listdir(folder):
+            if name not in kept:
+                os.unlink(os.path.join(folder, name))
+
+    def _named(self, name: str) -> str:
+        return os.path.join(os.path.dirname(self.path), "book.json" if name == "book" else f"{name}.pickle")
+
+
+def replace_file(path: str, text: str) -> None:
+    """Write a small file whole or not at all."""
+    with open(path + ".part", "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(path + ".part", path)
+
 
 @lru_cache(maxsize=4)
 def _open(packed: PackedLayout) -> Layout:
@@ -115,3 +168,12 @@ def with_absolute_paths(streams: Iterable[Stream]) -> tuple[Stream, ...]:
         path = stream.options.get("path")
         found.append(stream if path is None else replace(stream, options={**stream.options, "path": os.path.abspath(path)}))
     return tuple(found)
+
+
+def batch_id() -> int:
+    """The micro-batch that this task works for; -1 outside of one."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    found = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
+    return int(found) if found is not None else -1

@@ -1,9 +1,16 @@
 """What a checkpoint remembers of the job that it belongs to.
 
 Answer   `settle` compares a job with the checkpoint's ledger before anything runs: streams and the number of shards must be
-         the same, a query of the same name must have the same text, missing queries are dropped, new ones are new. Static
-         tables are read once and kept.
-State    `ledger.json` below the checkpoint: shards, streams, and per query its text and routing; `tables/<name>.arrow`.
+         the same, a query of the same name must have the same text. Queries that are new wait for their start, those that the
+         job no longer has wait for their stop; queries that were added to the running job go on without being in the job,
+         and those that were dropped from it stay dropped. Static tables are read once and kept.
+
+             (new) ─► prepared ─► running ─► dropping ─► stopping ─► dropped
+                         │ control record      │ control record  │ its last result is out
+                         └ start               └ stop
+
+State    `ledger.json` below the checkpoint: shards, streams, per query its text, routing and what became of it, how many control
+         records have been taken up; `tables/<name>.arrow`.
 Limits   A changed query is refused: its stored rows and counts are those of the old text.
 """
 
@@ -11,8 +18,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -21,8 +28,48 @@ from eddyline.errors import CheckpointProblem
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.plan.shares import Record, RoutingTable
+from eddyline.runtime.control import query_text
+from eddyline.runtime.spark.layout import replace_file
 
 FORMAT = 1
+
+JOB, CONTROL = "job", "control"
+
+
+@dataclass
+class Entry:
+    """A query and what became of it."""
+
+    text: str
+    #: CREATE QUERY with all its settings: for a query that no job file has.
+    statement: str = ""
+    #: Its own sinks: name and options.
+    sinks: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    shares: list[int] = field(default_factory=list)
+    bits: dict[str, int] = field(default_factory=dict)
+    state: str = "running"
+    #: Who brought it, and who dropped it: the job's file or a control record.
+    origin: str = JOB
+    dropped_by: str = JOB
+    start: int | None = None
+    stop: int | None = None
+    #: The batch that brought its last result.
+    gone: int | None = None
+    #: Whether that batch can no longer run again.
+    final: bool = False
+
+    @property
+    def is_routed(self) -> bool:
+        """Whether shards may still have to know it."""
+        return not self.final
+
+    @property
+    def has_begun(self) -> bool:
+        return self.state != "prepared"
+
+    @property
+    def is_leaving(self) -> bool:
+        return self.state in ("dropping", "stopping", "dropped")
 
 
 @dataclass
@@ -30,7 +77,10 @@ class Ledger:
     checkpoint: str
     shards: int = 0
     streams: dict[str, dict[str, Any]] = field(default_factory=dict)
-    queries: dict[str, dict[str, Any]] = field(default_factory=dict)
+    queries: dict[str, Entry] = field(default_factory=dict)
+    #: Control records that have been taken up, and why some were refused, by number.
+    applied: int = 0
+    refused: dict[str, str] = field(default_factory=dict)
 
     @property
     def exists(self) -> bool:
@@ -49,18 +99,34 @@ class Ledger:
                 detail=f"this version reads format {FORMAT}",
                 hint="continue with the version that wrote it, or start anew with an empty checkpoint",
             )
-        return Ledger(checkpoint, found["shards"], found["streams"], found["queries"])
+        queries = {name: Entry(**entry) for name, entry in found["queries"].items()}
+        return Ledger(checkpoint, found["shards"], found["streams"], queries, found.get("applied", 0), found.get("refused", {}))
 
-    def settle(self, streams: Sequence[Stream], queries: Sequence[BoundQuery], shards: int) -> dict[str, Record]:
-        """Refuse what does not fit; return the routing records of the queries that go on."""
+    # -- a job that begins or goes on
+
+    def settle(self, streams: Sequence[Stream], queries: Sequence[BoundQuery], shards: int) -> list[str]:
+        """Refuse what does not fit and note what is new and what is missing; the queries of the job that are to be known."""
         if not self.exists:
-            return {}
+            self.shards = shards
+            self.streams = {s.name: _described(s) for s in streams}
+            self.queries = {q.name: Entry(q.text, query_text(q)) for q in queries}
+            return [q.name for q in queries]
         if shards != self.shards:
             raise CheckpointProblem(
                 f"the checkpoint has {self.shards} shards, the job asks for {shards}",
                 detail="stored rows lie where the old number put them",
                 hint=f"SET shards = {self.shards}, or start anew with an empty checkpoint",
             )
+        self._check_streams(streams)
+        for query in queries:
+            self._settle_query(query)
+        named = {q.name for q in queries}
+        for name, entry in self.queries.items():
+            if name not in named and entry.origin == JOB and not entry.is_leaving:
+                entry.state, entry.dropped_by = "dropping", JOB
+        return [q.name for q in queries if self.queries[q.name].is_routed]
+
+    def _check_streams(self, streams: Sequence[Stream]) -> None:
         for stream in streams:
             if self.streams.get(stream.name) != _described(stream):
                 raise CheckpointProblem(
@@ -68,33 +134,61 @@ class Ledger:
                     detail=f"declared now: {_described(stream)}; then: {self.streams.get(stream.name, 'not at all')}",
                     hint="declare it as it was, or start anew with an empty checkpoint",
                 )
-        for query in queries:
-            known = self.queries.get(query.name)
-            if known is not None and known["text"] != query.text:
-                raise CheckpointProblem(
-                    f"query {query.name} has another text than in the checkpoint",
-                    detail=f"now: {query.text}; then: {known['text']}",
-                    hint="give the new query a name of its own",
-                )
-        return {q.name: Record(self.queries[q.name]["shares"], self.queries[q.name]["bits"]) for q in queries if q.name in self.queries}
+        missing = sorted(self.streams.keys() - {s.name for s in streams})
+        if missing:
+            raise CheckpointProblem(
+                f"stream {missing[0]} of the checkpoint is not declared any more", hint="declare it; queries may go, streams cannot"
+            )
 
-    def write(self, streams: Sequence[Stream], queries: Sequence[BoundQuery], routing: RoutingTable, shards: int) -> None:
-        records = {q.name: routing.record(q.name) for q in queries}
+    def _settle_query(self, query: BoundQuery) -> None:
+        entry = self.queries.get(query.name)
+        if entry is None or (entry.final and entry.dropped_by == JOB):
+            self.queries[query.name] = Entry(query.text, query_text(query), state="prepared")
+        elif entry.is_leaving and entry.dropped_by == JOB:
+            raise CheckpointProblem(
+                f"query {query.name} was dropped and still has results to give",
+                detail="it was missing in the job that ran last",
+                hint="give the query another name, or run the job without it until it has gone",
+            )
+        elif not entry.is_leaving and not same_text(entry.text, query.text):
+            raise CheckpointProblem(
+                f"query {query.name} has another text than in the checkpoint",
+                detail=f"now: {query.text}; then: {entry.text}",
+                hint="give the new query a name of its own",
+            )
+
+    # -- queries that are known
+
+    @property
+    def routed(self) -> dict[str, Entry]:
+        """The queries that shards may have to know."""
+        return {name: entry for name, entry in self.queries.items() if entry.is_routed}
+
+    @property
+    def initial(self) -> frozenset[str]:
+        return frozenset(name for name, entry in self.routed.items() if entry.has_begun)
+
+    def records(self) -> dict[str, Record]:
+        """The routing of those that have one."""
+        return {name: Record(entry.shares, entry.bits) for name, entry in self.routed.items() if entry.shares}
+
+    def route(self, names: Iterable[str], routing: RoutingTable) -> None:
+        for name in names:
+            record = routing.record(name)
+            self.queries[name].shares, self.queries[name].bits = list(record.shares), dict(record.bits)
+
+    def write(self) -> None:
         body = {
             "format": FORMAT,
-            "shards": shards,
-            "streams": {s.name: _described(s) for s in streams},
-            "queries": {
-                q.name: {"text": q.text, "shares": list(records[q.name].shares), "bits": dict(records[q.name].bits)} for q in queries
-            },
+            "shards": self.shards,
+            "streams": self.streams,
+            "queries": {name: asdict(entry) for name, entry in self.queries.items()},
+            "applied": self.applied,
+            "refused": self.refused,
         }
         path = _path(self.checkpoint)
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path + ".part", "w", encoding="utf-8") as text:
-            json.dump(body, text, indent=1)
-            text.flush()
-            os.fsync(text.fileno())
-        os.replace(path + ".part", path)
+        replace_file(path, json.dumps(body, indent=1))
 
     def table(self, table: Table, read: Callable[[Table], pa.Table]) -> pa.Table:
         """A static table as it was when the checkpoint was new; read now if it is not there yet."""
@@ -107,6 +201,10 @@ class Ledger:
             writer.write_table(rows)
         os.replace(path + ".part", path)
         return rows
+
+
+def same_text(one: str, other: str) -> bool:
+    return one.split() == other.split()
 
 
 def _described(stream: Stream) -> dict[str, Any]:

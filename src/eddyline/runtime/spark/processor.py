@@ -23,14 +23,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, Row, StringType, StructField, StructType
 
 from eddyline.errors import CheckpointProblem
 from eddyline.runtime.spark.assembly import Assembled, assemble
 from eddyline.runtime.spark.failure import reported
-from eddyline.runtime.spark.layout import Layout, PackedLayout
+from eddyline.runtime.spark.layout import Layout, PackedLayout, batch_id
 from eddyline.runtime.spark.packet import from_blob, to_blob
 from eddyline.runtime.spark.parcels import note, parcels
 from eddyline.runtime.spark.spool import Spool, Stamp
@@ -45,7 +44,7 @@ _NAME = StructType([StructField("name", StringType())])
 _BLOB = StructType([StructField("blob", BinaryType())])
 _HEADER = StructType([StructField("token", StringType()), StructField("body", StringType())])
 
-#: (layout, checkpoint, shard) -> (token, pipeline), most recently used last.
+#: (first layout of the run, checkpoint, shard) -> (token, pipeline), most recently used last.
 _PIPELINES: OrderedDict[tuple[str, str, int], tuple[str, Engine]] = OrderedDict()
 #: A worker serves few shards at a time; the pipelines of others would be stale copies that only hold memory.
 _MOST_PIPELINES = 4
@@ -61,15 +60,16 @@ class ShardProcessor(StatefulProcessor):
         self.segments = handle.getMapState("segments", _NAME, _BLOB)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
-        layout = self.packed.open()
+        batch = batch_id()
+        layout = self.packed.at(batch).open()
         shard = layout.labels.index(key[0])
         with reported(f"shard {shard} of {layout.shards}"):
-            yield from self._epoch(layout, shard, list(rows))
+            yield from self._epoch(layout, shard, batch, list(rows))
 
     def close(self) -> None:
         """The pipeline stays in the worker for the next batch."""
 
-    def _epoch(self, layout: Layout, shard: int, packets: list[Any]) -> Iterator[Row]:
+    def _epoch(self, layout: Layout, shard: int, batch: int, packets: list[Any]) -> Iterator[Row]:
         clock = [time.perf_counter()]
         spool = Spool(os.path.join(layout.spool, str(shard)))
         token, stamps, idle, header = self._read_header()
@@ -77,6 +77,7 @@ class ShardProcessor(StatefulProcessor):
         clock.append(time.perf_counter())
         assembled = assemble(layout, packets, pipeline.bounds(), idle)
         clock.append(time.perf_counter())
+        changed = pipeline.control(layout, assembled.control)
         outcome = pipeline.step(assembled.epoch)
         clock.append(time.perf_counter())
         written = self._persist(layout, shard, pipeline, stamps, assembled.epoch.idle, spool)
@@ -88,13 +89,14 @@ class ShardProcessor(StatefulProcessor):
             "rows_in": assembled.rows_in,
             "bad": _bad_rows(assembled),
             "closing": assembled.epoch.closing,
+            "changed": {**changed, "gone": [*changed.get("gone", ()), *outcome.gone]},
             "bytes_written": written,
             "spool_failures": spool.failures,
             "seconds": dict(zip(("open", "assemble", "step", "persist"), (b - a for a, b in pairwise(clock)), strict=True)),
             "statistics": pipeline.statistics(),
         }
         silent = {name for name, routing in layout.routing.routings.items() if not routing.uses(shard)}
-        yield from parcels(layout, shard, batch_id(), outcome, silent)
+        yield from parcels(layout, shard, batch, outcome, silent)
         yield note(shard, told)
 
     def _read_header(self) -> tuple[str, dict[str, Stamp], frozenset[str], dict[str, Any] | None]:
@@ -170,10 +172,3 @@ class ShardProcessor(StatefulProcessor):
 
 def _bad_rows(assembled: Assembled) -> dict[str, int]:
     return {name: arrival.bad.num_rows for name, arrival in assembled.epoch.arrivals.items() if arrival.bad is not None}
-
-
-def batch_id() -> int:
-    """The micro-batch that this task works for; -1 outside of one."""
-    context = TaskContext.get()
-    found = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
-    return int(found) if found is not None else -1

@@ -1,8 +1,8 @@
 """What a worker keeps of one shard: a pipeline whose references hear only what was routed to them.
 
-Answer   `ShardPipeline.open` makes a shard's pipeline, new or as a header says; `step` runs an epoch; `snapshot` gives what
-         is to be kept. Queries that are new since the header begin at the newest event time seen, which ticks make the
-         same on all shards.
+Answer   `ShardPipeline.open` makes a shard's pipeline, new or as a header says; `control` carries out the records of a batch
+         before its rows; `step` runs an epoch; `snapshot` gives what is to be kept. Queries come and go only by control
+         records, at the newest event time seen, which ticks make the same on all shards.
 State    The pipeline.
 Limits   Queries of equal joins but different routes do not share a join: rows that meet by chance under two routings
          would repeat results.
@@ -10,7 +10,7 @@ Limits   Queries of equal joins but different routes do not share a join: rows t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -38,6 +38,9 @@ class Engine(Protocol):
     def bounds(self) -> dict[str, int | None]:
         """stream -> the event time below which a row of the next epoch is late."""
 
+    def control(self, layout: Layout, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Carry out the control records of a batch under the layout that holds in it; what came of them, as JSON values."""
+
     def step(self, epoch: Epoch) -> Outcome: ...
 
     def snapshot(self) -> Snapshot: ...
@@ -52,9 +55,13 @@ class RoutedPipeline(Pipeline):
         super().__init__(layout.streams, layout.settings)
         if layout.shards > 1:
             self.handout.places = NewestPlaces(layout.streams)
-        self._bits: dict[str, Mapping[str, int]] = {query.name: layout.routing.bits(query.name) for query in layout.queries}
         for table, rows in layout.tables:
             self.add_table(table, rows)
+        self.adopt(layout)
+
+    def adopt(self, layout: Layout) -> None:
+        """Another layout of the same job holds: queries that stay keep their routes."""
+        self._bits: dict[str, Mapping[str, int]] = {query.name: layout.routing.bits(query.name) for query in layout.queries}
 
     def _route_of(self, lowered: Lowered) -> int | None:
         return self._bits[lowered.query.name].get(lowered.aliases[0])
@@ -65,10 +72,12 @@ class RoutedPipeline(Pipeline):
         return super()._group_for(replace(lowered, seats=seats, signature=f"{lowered.signature} routes={bits}"))
 
 
-def result_schemas(layout: Layout) -> dict[str, pa.Schema]:
-    """query -> the schema of its results."""
+def model_pipeline(layout: Layout) -> RoutedPipeline:
+    """A pipeline with all queries of a layout and no rows: what the driver knows of schemas and plans."""
     pipeline = RoutedPipeline(layout)
-    return {query.name: pipeline.add_query(query).schema for query in layout.queries}
+    for query in layout.queries:
+        pipeline.add_query(query)
+    return pipeline
 
 
 def plan_texts(layout: Layout) -> dict[str, str]:
@@ -78,26 +87,52 @@ def plan_texts(layout: Layout) -> dict[str, str]:
 
 
 class ShardPipeline:
-    def __init__(self, pipeline: Pipeline):
+    def __init__(self, pipeline: RoutedPipeline, layout: Layout):
         self.pipeline = pipeline
+        self.layout = layout
         #: What the last epoch added: counts that no header keeps.
         self._added: dict[str, Any] = {}
 
     @classmethod
     def open(cls, layout: Layout, header: dict[str, Any] | None, load: Load) -> ShardPipeline:
         pipeline = RoutedPipeline(layout)
-        saved = {} if header is None else saved_queries(header)
-        for query in layout.queries:
-            if query.name in saved:
-                pipeline.add_query(query, start=saved[query.name]["start"], slot=saved[query.name]["slot"])
-        start = LONG_AGO
-        if header is not None:
+        if header is None:
+            for query in layout.queries:
+                if layout.initial is None or query.name in layout.initial:
+                    pipeline.add_query(query)
+        else:
+            saved = saved_queries(header)
+            for query in layout.queries:
+                if query.name in saved:
+                    pipeline.add_query(query, start=saved[query.name]["start"], slot=saved[query.name]["slot"])
             restore(pipeline, header, load)
-            start = max((i.newest for i in pipeline.intakes.values() if i.newest is not None), default=LONG_AGO)
-        for query in layout.queries:
-            if query.name not in saved:
-                pipeline.add_query(query, start=start)
-        return cls(pipeline)
+        return cls(pipeline, layout)
+
+    def control(self, layout: Layout, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        if layout is not self.layout:
+            self.layout = layout
+            self.pipeline.adopt(layout)
+        told: dict[str, Any] = {"started": {}, "stopped": {}, "gone": []}
+        for record in records:
+            for name in record.get("start", ()):
+                self._start(name, told)
+            for name in record.get("stop", ()):
+                self._stop(name, told)
+        return {what: found for what, found in told.items() if found}
+
+    def _start(self, name: str, told: dict[str, Any]) -> None:
+        # A driver that was interrupted may say it twice.
+        if name not in self.pipeline.queries:
+            newest = self.pipeline.newest()
+            self.pipeline.add_query(self.layout.by_name[name], LONG_AGO if newest is None else newest)
+            told["started"][name] = newest
+
+    def _stop(self, name: str, told: dict[str, Any]) -> None:
+        standing = self.pipeline.queries.get(name)
+        if standing is not None and standing.stop is None:
+            told["stopped"][name] = self.pipeline.newest()
+            if self.pipeline.stop_query(name, told["stopped"][name]):
+                told["gone"].append(name)
 
     def bounds(self) -> dict[str, int | None]:
         frontier = self.pipeline.frontier

@@ -79,6 +79,11 @@ class Delivery:
             one.open(schema)
         self.sinks[name] = sinks
 
+    def drop_query(self, name: str) -> None:
+        """A query has gone: its own sinks are closed. One that it shares with others stays."""
+        for sink in self.sinks.pop(name, ()):
+            sink.close()
+
     def __call__(self, frame: DataFrame, batch: int) -> None:
         pieces: dict[tuple[str, str], list[tuple[int, pa.Table]]] = {}
         delivered = Delivered(batch, results=dict.fromkeys(self.sinks, 0))

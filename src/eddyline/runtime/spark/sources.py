@@ -30,7 +30,7 @@ from eddyline.errors import SourceProblem
 from eddyline.model.schema import Stream
 from eddyline.runtime.spark.control import control_records, is_asked_to_stop, read_control
 from eddyline.runtime.spark.failure import reported
-from eddyline.runtime.spark.layout import Layout, PackedLayout
+from eddyline.runtime.spark.layout import Layout, PackedLayout, batch_id
 from eddyline.runtime.spark.packet import PACKET, PIECE_ROWS, spark_schema
 
 if TYPE_CHECKING:
@@ -214,10 +214,11 @@ _PACKERS: dict[str, Packer] = {}
 
 
 def packer_of(packed: PackedLayout) -> Packer:
-    """This worker's packer for a layout: compiling keys costs, and tasks are many."""
+    """This worker's packer for the layout of the batch at hand: compiling keys costs, and tasks are many."""
     # Not at the top: the process that plans batches packs nothing, and expressions take a second to load.
     from eddyline.runtime.spark.packer import Packer
 
+    packed = packed.at(batch_id())
     if packed.digest not in _PACKERS:
         _PACKERS.clear()
         _PACKERS[packed.digest] = Packer(packed.open())

@@ -1,0 +1,217 @@
+"""A Spark job without Spark: micro-batches, state that is committed or not, a driver that dies, in one process.
+
+Answer   `Simulated` runs a job with the real packer, processor, roster, ledger and delivery. What Spark itself does is played:
+         a batch's offsets are written down before it runs, state counts only when the batch is committed, and after a
+         crash the batch runs again over the same input.
+State    The checkpoint folder, the committed state of the shards, the sinks; a driver object that is thrown away by `crash`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+
+from eddyline.connectors.memory import MemorySource
+from eddyline.connectors.sinks import MemorySink
+from eddyline.language import Job, bind_script
+from eddyline.runtime.control import ControlFolder, add_record, drop_record
+from eddyline.runtime.spark import processor, roster
+from eddyline.runtime.spark.control import control_records, read_control, write_control
+from eddyline.runtime.spark.layout import PackedLayout
+from eddyline.runtime.spark.packer import Packer
+from eddyline.runtime.spark.progress import Progress
+from eddyline.runtime.spark.settle import settled
+from eddyline.runtime.spark.sinks import Delivered, Delivery
+
+
+class Crash(Exception):
+    """The driver dies here."""
+
+
+class _State:
+    """One state variable of a shard: what a batch writes counts once it is committed."""
+
+    def __init__(self, committed: dict[Any, Any]) -> None:
+        self.committed = committed
+        self.now = dict(committed)
+
+    def get(self) -> Any:
+        return self.now.get("value")
+
+    def update(self, value: Any) -> None:
+        self.now["value"] = value
+
+    def getValue(self, key: Any) -> Any:
+        return self.now.get(key)
+
+    def updateValue(self, key: Any, value: Any) -> None:
+        self.now[key] = value
+
+    def removeKey(self, key: Any) -> None:
+        del self.now[key]
+
+
+class _Handle:
+    def __init__(self, committed: dict[str, dict[Any, Any]]) -> None:
+        self.states = {name: _State(committed.setdefault(name, {})) for name in ("header", "segments")}
+
+    def getValueState(self, name: str, schema: object) -> _State:
+        return self.states[name]
+
+    def getMapState(self, name: str, key: object, value: object) -> _State:
+        return self.states[name]
+
+
+class Driver:
+    """What a driver process has in memory."""
+
+    def __init__(self, job: Job, checkpoint: str, shards: int, sink_of: Callable[[str], MemorySink]) -> None:
+        layout = settled(checkpoint, job.streams, job.queries, job.tables, job.settings, lambda n: tuple(range(n)), shards)
+        self.delivery = Delivery({s.name: s for s in layout.streams}, layout.staging, None, self._delivered)
+        self.delivery.kept_dead = {}
+        self.roster = roster.Roster(layout, job.catalog, self.delivery, lambda name, _: [sink_of(name)])
+        self.roster.begin()
+        self.layout = self.roster.layout
+        self.packed = PackedLayout.of(self.layout)
+        self.packed.begin()
+        self.progress = Progress()
+
+    def _delivered(self, delivered: Delivered) -> None:
+        self.progress.take(delivered)
+        self.roster.after_batch(delivered)
+
+
+class Simulated:
+    def __init__(self, text: str, checkpoint: str, shards: int, random: Random, forgetful: float = 0.4) -> None:
+        self.text, self.checkpoint, self.shards, self.random = text, checkpoint, shards, random
+        self.forgetful = forgetful
+        self.folder = ControlFolder(checkpoint)
+        self.sinks: dict[str, MemorySink] = {}
+        self.committed: list[dict[str, dict[Any, Any]]] = [{} for _ in range(shards)]
+        self.batch = 0
+        self.heard = 0
+        self.place = 0
+        self.control_range: tuple[int, int] | None = None
+        self.start()
+
+    # -- the driver's life
+
+    def start(self, text: str | None = None) -> None:
+        self.text = text or self.text
+        self.driver = Driver(bind_script(self.text), self.checkpoint, self.shards, lambda n: self.sinks.setdefault(n, MemorySink()))
+
+    def add(self, sql: str) -> None:
+        self.folder.append(add_record(sql))
+
+    def drop(self, *names: str) -> None:
+        self.folder.append(drop_record(names))
+
+    def listed(self) -> dict[str, tuple[str, int | None, int | None]]:
+        return {q["query"]: (q["state"], q["start"], q["stop"]) for q in self.folder.state()["queries"]}
+
+    # -- batches
+
+    def run(self, rows: Mapping[str, pa.Table] | None = None, closing: bool = False, crashes: float = 0.0) -> None:
+        """One micro-batch, repeated after each crash until it is committed."""
+        packable = [self._packable(name, table) for name, table in (rows or {}).items()]
+        self.control_range = None
+        while True:
+            chance = self.random.random()
+            try:
+                outcome = self._batch(packable, closing)
+                if chance < crashes / 3:
+                    raise Crash
+                if chance < 2 * crashes / 3:
+                    self._deliver_until_crash(outcome)
+                self.driver.delivery(outcome, self.batch)  # type: ignore[arg-type]
+                if chance < crashes:
+                    raise Crash
+                break
+            except Crash:
+                processor._PIPELINES.clear() if self.random.random() < 0.5 else None
+                self.start()
+        for shard, state in enumerate(self.after):
+            self.committed[shard] = state
+        assert self.control_range is not None
+        self.heard = self.control_range[1]
+        self.batch += 1
+
+    def settle(self, most: int = 6, crashes: float = 0.0) -> None:
+        """Batches without rows, as control records ask for them."""
+        for _ in range(most):
+            self.driver.roster.look()
+            if len(control_records(self.checkpoint)) == self.heard:
+                return
+            self.run(crashes=crashes)
+
+    def _deliver_until_crash(self, outcome: Any) -> None:
+        """Die somewhere in the middle of what is done between two batches: after some of the files have been written."""
+        left = self.random.randrange(4)
+
+        def write(checkpoint: str, record: Mapping[str, object]) -> int:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise Crash
+            return write_control(checkpoint, record)
+
+        kept, roster.write_control = roster.write_control, write  # type: ignore[assignment]
+        try:
+            self.driver.delivery(outcome, self.batch)
+        finally:
+            roster.write_control = kept  # type: ignore[assignment]
+        raise Crash
+
+    def _packable(self, name: str, table: pa.Table) -> tuple[str, Any, int, int]:
+        layout = self.driver.layout
+        source = MemorySource(layout.streams[layout.numbers[name]])
+        source.push(table)
+        chunk = source.read(1 << 30)
+        self.place += 2
+        cut = self.random.randrange(chunk.rows.num_rows + 1) if chunk is not None else 0
+        return name, chunk, cut, self.place - 2
+
+    def _batch(self, packable: list[tuple[str, Any, int, int]], closing: bool) -> Any:
+        layout = self.driver.packed.at(self.batch).open()
+        packer = Packer(layout)
+        if self.control_range is None:
+            self.control_range = (self.heard, len(control_records(self.checkpoint)))
+        made = [packer.control(read_control(self.checkpoint, n), n) for n in range(*self.control_range)]
+        if closing:
+            made.append(packer.control(json.dumps({"closing": True}).encode(), 1 << 62))
+        for name, chunk, cut, place in packable:
+            if chunk is not None:
+                for part, bad, first in ((chunk.rows.slice(0, cut), chunk.bad, 0), (chunk.rows.slice(cut), None, cut)):
+                    made.append(packer.pack(name, part, bad, place + (first > 0), False, first))
+        self.random.shuffle(made)
+        packets = [SimpleNamespace(**row) for batch in made for row in batch.to_pylist()]
+        if not packets:
+            packets = [SimpleNamespace(**row) for row in packer.control(b"{}", 1 << 61).to_pylist()]
+        parcels: list[Any] = []
+        self.after: list[dict[str, dict[Any, Any]]] = []
+        for shard in range(self.shards):
+            if self.random.random() < self.forgetful:
+                processor._PIPELINES.pop((self.driver.packed.digest, layout.checkpoint, shard), None)
+            handle = _Handle(self.committed[shard])
+            step = processor.ShardProcessor(self.driver.packed)
+            step.init(handle)  # type: ignore[arg-type]
+            mine = [p for p in packets if p.shard == shard]
+            parcels += step._epoch(layout, shard, self.batch, mine)
+            self.after.append({name: state.now for name, state in handle.states.items()})
+        return SimpleNamespace(collect=lambda: parcels)
+
+    # -- what came of it
+
+    def table(self, name: str) -> pa.Table:
+        return self.sinks[name].table()
+
+    def close(self) -> None:
+        for name in list(processor._PIPELINES):
+            if name[1] == os.path.abspath(self.checkpoint):
+                del processor._PIPELINES[name]

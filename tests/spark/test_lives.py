@@ -1,0 +1,87 @@
+"""Sharing is never visible on shards either: queries come and go, drivers die, and each answers as if it ran alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+import pyarrow.parquet as parquet
+import pytest
+
+from tests.oracle.relational import answer
+from tests.property.compare import _answers, _canonical, plain_rows, report
+from tests.property.specs import Case
+from tests.property.test_isolation import Life, random_lives
+from tests.spark.simulated import Simulated
+
+BLOCK = 10
+BLOCKS = int(os.environ.get("EDDYLINE_LIVES_BLOCKS", "4"))
+FIRST = int(os.environ.get("EDDYLINE_FIRST_SEED", "0"))
+
+
+def statement(life: Life, settings: str) -> str:
+    return f"CREATE QUERY {life.spec.name} WITH (plan = '{life.spec.plan}', probe = '{life.spec.probe}'{settings}) AS {life.spec.select()}"
+
+
+def check_lives(case: Case, lives: Sequence[Life], shards: int, random: Random, crashes: float, settings: str) -> None:
+    """Add and drop queries before their epochs; compare each with its own answer over the instants that the job says."""
+    with TemporaryDirectory() as directory:
+        for table in case.tables:
+            parquet.write_table(case.arrow_rows(table.name, table.rows), f"{directory}/{table.name}.parquet")
+        declared = [*(s.statement() for s in case.streams), *(t.statement(directory) for t in case.tables)]
+        first = [statement(life, settings) for life in lives if life.added == 0]
+        job = Simulated(";\n".join([*declared, *first]), str(Path(directory, "ck")), shards, random)
+        for number, epoch in enumerate([*case.epochs(), {}]):
+            added = [life for life in lives if life.added == number and number]
+            dropped = [life for life in lives if life.dropped == number]
+            if added:
+                job.add(";\n".join(statement(life, settings) for life in added))
+            if dropped:
+                job.drop(*(life.spec.name for life in dropped))
+            if added or dropped:
+                job.settle(crashes=crashes)
+            job.run({stream: case.arrow_rows(stream, rows) for stream, rows in epoch.items() if rows}, crashes=crashes)
+        job.run(closing=True)
+        assert not job.folder.state()["refused"], job.folder.state()["refused"]
+        listed = job.listed()
+        results = {life.spec.name: plain_rows([job.table(life.spec.name)]) for life in lives}
+        job.close()
+    taken = case.intake()
+    found = []
+    for life in lives:
+        query = case.query(life.spec)
+        _, start, stop = listed[life.spec.name]
+        rows = [_canonical([row[name] for name in (*(n for n, _ in query.outputs), "_ts")]) for row in results[life.spec.name]]
+        gone_unseen = life.dropped is not None and stop is None
+        right = [] if gone_unseen else answer(query, taken.rows, case.table_values(), start=start, stop=stop)
+        wrong = _answers(life.spec.name, [(r.newest, _canonical([*r.values, r.ts])) for r in right], rows)
+        if wrong:
+            found += [*wrong, f"  added before epoch {life.added}, dropped before {life.dropped}: {start} to {stop}"]
+    assert not found, f"{shards} shards{settings}\n" + report(case, found)
+
+
+SETTINGS = (
+    "",
+    ", route = 'lottery'",
+    ", jit = 'exact'",
+    ", jit = 'bloom', route = 'lottery'",
+    ", scheduler = 'lwo'",
+    ", share = 'off'",
+)
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_each_query_answers_as_if_it_ran_alone(block: int) -> None:
+    for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
+        case, lives = random_lives(Random(seed))
+        lives = [life if life.dropped != life.added else replace(life, dropped=None) for life in lives]
+        settings, shards, crashes = SETTINGS[seed % len(SETTINGS)], 1 + seed % 5, (0.0, 0.5)[seed % 2]
+        try:
+            check_lives(case, lives, shards, Random(seed), crashes, settings)
+        except Exception as problem:
+            raise AssertionError(f"random_lives(Random({seed})) over {shards} shards{settings}, crashes {crashes}\n{problem}") from problem

@@ -1,0 +1,173 @@
+"""Queries that come to a Spark job and go, through crashes of its driver: Spark is played, everything else is real."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pytest
+
+from eddyline.errors import CheckpointProblem
+from eddyline.runtime.spark.ledger import Ledger
+from tests.spark.simulated import Simulated
+
+JOB = """
+CREATE STREAM s (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (time='ts');
+CREATE STREAM t (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (time='ts');
+CREATE QUERY base AS SELECT s.v AS sv, t.v AS tv FROM s [RANGE 3 SECONDS], t [RANGE 3 SECONDS] WHERE s.k = t.k;
+"""
+BY_V = "CREATE QUERY by_v AS SELECT s.k AS sk, t.k AS tk FROM s [RANGE 3 SECONDS], t [RANGE 3 SECONDS] WHERE s.v = t.v;"
+
+Open = Callable[..., Simulated]
+
+
+def rows(*values: tuple[int, int, int]) -> pa.Table:
+    k, v, ts = zip(*values, strict=True)
+    return pa.table({"k": k, "v": v, "ts": pa.array([t * 1_000_000 for t in ts], pa.timestamp("us"))})
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Open:
+    def begin(text: str = JOB, shards: int = 3, seed: int = 0) -> Simulated:
+        return Simulated(text, str(tmp_path / "ck"), shards, Random(seed))
+
+    return begin
+
+
+def both(job: Simulated, first: int, last: int, keys: int = 2) -> None:
+    job.run({name: rows(*((i % keys, i % 3, i) for i in range(first, last))) for name in "st"})
+
+
+def test_a_query_with_another_routing_comes_and_goes(opened: Open) -> None:
+    job = opened()
+    both(job, 0, 5)
+    job.add(BY_V)
+    job.settle()
+    assert job.listed()["by_v"] == ("running", 4_000_000, None)
+    both(job, 5, 9)
+    job.drop("by_v")
+    job.settle()
+    # Rows at the stop wait for the frontier: the query still owes their results.
+    assert job.listed()["by_v"] == ("stopping", 4_000_000, 8_000_000)
+    both(job, 9, 14)
+    assert job.listed()["by_v"] == ("dropped", 4_000_000, 8_000_000)
+    job.run(closing=True)
+    expected = sorted(
+        (a % 2, b % 2, max(a, b) * 1_000_000) for a in range(5, 9) for b in range(5, 9) if a % 3 == b % 3 and abs(a - b) <= 3
+    )
+    found = job.table("by_v")
+    assert sorted(zip(*(found.column(c).cast(pa.int64()).to_pylist() for c in ("sk", "tk", "_ts")), strict=True)) == expected
+    pairs = [(a, b) for a in range(14) for b in range(14) if a % 2 == b % 2 and abs(a - b) <= 3]
+    assert job.table("base").num_rows == len(pairs)
+    assert "by_v" not in job.driver.delivery.sinks and "by_v" not in job.driver.roster.layout.by_name
+
+
+def test_a_bad_record_is_refused_and_the_job_runs_on(opened: Open) -> None:
+    job = opened()
+    both(job, 0, 5)
+    job.add("CREATE QUERY x AS SELECT nothing FROM s")
+    job.add(BY_V + "CREATE SINK bad FOR by_v WITH (format='nonsense', path='x')")
+    job.add("CREATE QUERY cheap WITH (cpu_budget = '0.000000001 cores') AS " + BY_V.split(" AS ", 1)[1])
+    job.drop("nobody")
+    job.settle()
+    assert sorted(job.folder.state()["refused"]) == ["0", "1", "2", "3"]
+    assert set(job.listed()) == {"base"}
+    assert set(job.driver.delivery.sinks) == {"base"}
+    both(job, 5, 9)
+
+
+def test_a_name_is_free_when_its_query_has_gone(opened: Open) -> None:
+    job = opened()
+    both(job, 0, 5)
+    job.add("CREATE QUERY q AS SELECT v FROM s WHERE k = 0")
+    job.settle()
+    both(job, 5, 9)
+    job.drop("q")
+    job.settle()
+    job.add("CREATE QUERY q AS SELECT v FROM s WHERE k = 1")
+    job.settle()
+    assert "still has results" in job.folder.state()["refused"]["2"]
+    both(job, 9, 12)
+    job.add("CREATE QUERY q AS SELECT k, v FROM s WHERE k = 1")
+    job.sinks.pop("q")
+    job.settle()
+    assert job.listed()["q"] == ("running", 11_000_000, None)
+    both(job, 12, 14)
+    job.run(closing=True)
+    assert job.table("q").to_pydict()["v"] == [13 % 3]
+
+
+def test_a_restart_with_an_edited_job(opened: Open) -> None:
+    job = opened()
+    both(job, 0, 5)
+    job.add(BY_V)
+    job.settle()
+    edited = JOB.replace("base", "other") + "CREATE QUERY third AS SELECT v FROM t;"
+    job.start(edited)
+    job.settle()
+    # What was added to the running job stays; what the file no longer has is dropped, with what it still owes.
+    states = job.listed()
+    assert states["by_v"] == ("running", 4_000_000, None)
+    assert states["base"] == ("stopping", None, 4_000_000)
+    assert states["third"] == states["other"] == ("running", 4_000_000, None)
+    with pytest.raises(CheckpointProblem, match="still has results"):
+        job.start(JOB)
+    both(job, 5, 9)
+    assert job.listed()["base"] == ("dropped", None, 4_000_000)
+    job.run(closing=True)
+    assert job.table("base").num_rows == len([1 for a in range(5) for b in range(5) if a % 2 == b % 2 and abs(a - b) <= 3])
+    assert job.table("third").column("v").to_pylist() == [i % 3 for i in range(5, 9)]
+    with pytest.raises(CheckpointProblem, match="another text"):
+        job.start(edited.replace("SELECT v FROM t", "SELECT k FROM t"))
+    with pytest.raises(CheckpointProblem, match="stream t"):
+        job.start(edited.replace("CREATE STREAM t (k BIGINT, v BIGINT", "CREATE STREAM t (k BIGINT, v DOUBLE"))
+    # Put back later it is a new query of its old name.
+    job.start(edited + JOB.splitlines()[3])
+    job.settle()
+    assert job.listed()["base"] == ("running", 8_000_000, None)
+
+
+def test_what_was_dropped_by_name_stays_dropped(opened: Open) -> None:
+    job = opened()
+    both(job, 0, 5)
+    job.drop("base")
+    job.settle()
+    both(job, 5, 9)
+    job.run()
+    assert job.listed()["base"][0] == "dropped"
+    job.start()
+    both(job, 9, 12)
+    job.run(closing=True)
+    assert job.listed()["base"][0] == "dropped" and "base" not in Ledger.read(job.checkpoint).routed
+
+
+def test_records_that_were_written_while_nobody_ran(opened: Open) -> None:
+    job = opened()
+    both(job, 0, 5)
+    job.add(BY_V)
+    job.drop("base")
+    job.start()
+    both(job, 5, 9)
+    assert job.listed()["by_v"] == ("running", 4_000_000, None)
+    assert job.listed()["base"] == ("dropped", None, 4_000_000)
+
+
+def test_rows_windows_begin_to_count_and_cease(opened: Open) -> None:
+    """A stream is counted on all shards only while a ROWS window reads it."""
+    job = opened()
+    both(job, 0, 5)
+    job.add("CREATE QUERY last AS SELECT s.v AS sv, t.v AS tv FROM s [ROWS 2], t [ROWS 2] WHERE s.k = t.k")
+    job.settle()
+    both(job, 5, 9)
+    job.drop("last")
+    job.settle()
+    both(job, 9, 14)
+    both(job, 14, 16)
+    job.run(closing=True)
+    # A row of s comes before that of t of the same time: it meets the two before.
+    met = [(n, m) for n in range(5, 9) for m in (n - 1, n - 2)] + [(m, n) for n in range(5, 9) for m in (n, n - 1)]
+    expected = [(a % 3, b % 3) for a, b in met if min(a, b) >= 5 and a % 2 == b % 2]
+    assert sorted(zip(*(job.table("last").column(c).to_pylist() for c in ("sv", "tv")), strict=True)) == sorted(expected)
+    assert job.table("base").num_rows == len([1 for a in range(16) for b in range(16) if a % 2 == b % 2 and abs(a - b) <= 3])
