@@ -33,7 +33,7 @@ class Life:
     dropped: int | None
 
 
-def random_lives(rng: Random) -> tuple[Case, list[Life]]:
+def random_lives(rng: Random, counts: Sequence[int] = (1, 3, 8, 20, 60)) -> tuple[Case, list[Life]]:
     """Streams, and families of queries that share their joins and differ in filters, windows and outputs."""
     tick = rng.choice((SECOND, SECOND // 4, 1))
     keys = [random_domain(rng, family, 4) for family in rng.choices(("number", "text", "real"), (6, 3, 1), k=2)]
@@ -44,7 +44,7 @@ def random_lives(rng: Random) -> tuple[Case, list[Life]]:
     # One query per stream stays for ever, so that the frontier does not depend on who else is there.
     queries = [QuerySpec(f"all{i}", (Reference("a", s.spec.name, _window(rng, tick, 1)),), ()) for i, s in enumerate(streams)]
     lives = [Life(spec, 0, None) for spec in queries]
-    count = rng.choice((1, 3, 8, 20, 60))
+    count = rng.choice(counts)
     families: list[tuple[QuerySpec, list[Place]]] = []
     while len(families) < min(count, 5):
         spec = _query(rng, "family", [*streams, *tables], rng.choices((1, 2, 3), (3, 5, 2))[0], tick)

@@ -81,6 +81,9 @@ class EchoEngine:
         }
         return Snapshot(header, {name: (lambda t=table: t) for name, table in self.blocks.items()})
 
+    def seen(self) -> dict[str, Any]:
+        return {}
+
     def statistics(self) -> dict[str, Any]:
         return {"seen": self.seen, "closings": self.closings, "newest": self.newest, "epochs": self.epochs}
 

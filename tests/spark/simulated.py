@@ -12,14 +12,17 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from random import Random
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as parquet
 
 from eddyline.connectors.memory import MemorySource
 from eddyline.connectors.sinks import MemorySink
 from eddyline.language import Job, bind_script
+from eddyline.plan.migration import Migration
 from eddyline.runtime.control import ControlFolder, add_record, drop_record
 from eddyline.runtime.spark import processor, roster
 from eddyline.runtime.spark.control import control_records, read_control, write_control
@@ -28,6 +31,9 @@ from eddyline.runtime.spark.packer import Packer
 from eddyline.runtime.spark.progress import Progress
 from eddyline.runtime.spark.settle import settled
 from eddyline.runtime.spark.sinks import Delivered, Delivery
+from tests.property.compare import Outcome, plain_rows
+from tests.property.specs import Case
+from tests.property.test_migration import random_orders, random_tree
 
 
 class Crash(Exception):
@@ -93,6 +99,7 @@ class Simulated:
         self.forgetful = forgetful
         self.folder = ControlFolder(checkpoint)
         self.sinks: dict[str, MemorySink] = {}
+        self.dead: dict[str, list[pa.Table]] = {}
         self.committed: list[dict[str, dict[Any, Any]]] = [{} for _ in range(shards)]
         self.batch = 0
         self.heard = 0
@@ -112,6 +119,19 @@ class Simulated:
     def drop(self, *names: str) -> None:
         self.folder.append(drop_record(names))
 
+    def move_some(self) -> int:
+        """Tell the shards to go to random trees with random probe orders, as if the planner had said so; returns how many groups."""
+        moved = 0
+        for signature, group in self.driver.roster.model.groups.items():
+            if len(group.config.seats) > 1 and self.random.random() < 0.5:
+                seats = list(enumerate(group.config.seats))
+                tree = random_tree(self.random, [p for p, s in seats if not s.is_table], [p for p, s in seats if s.is_table])
+                orders = random_orders(self.random, tree) if self.random.random() < 0.7 else ()
+                record = Migration(tree, orders, "somebody said so", 1.0, 1.0).to_document()
+                write_control(self.checkpoint, {"move": {"group": signature, **record}})
+                moved += 1
+        return moved
+
     def listed(self) -> dict[str, tuple[str, int | None, int | None]]:
         return {q["query"]: (q["state"], q["start"], q["stop"]) for q in self.folder.state()["queries"]}
 
@@ -123,6 +143,7 @@ class Simulated:
         self.control_range = None
         while True:
             chance = self.random.random()
+            self.driver.delivery.kept_dead = {}
             try:
                 outcome = self._batch(packable, closing)
                 if chance < crashes / 3:
@@ -138,6 +159,8 @@ class Simulated:
                 self.start()
         for shard, state in enumerate(self.after):
             self.committed[shard] = state
+        for name, tables in self.driver.delivery.kept_dead.items():
+            self.dead.setdefault(name, []).extend(tables)
         assert self.control_range is not None
         self.heard = self.control_range[1]
         self.batch += 1
@@ -215,3 +238,23 @@ class Simulated:
         for name in list(processor._PIPELINES):
             if name[1] == os.path.abspath(self.checkpoint):
                 del processor._PIPELINES[name]
+
+
+def run_simulated(case: Case, shards: int, random: Random, crashes: float = 0.0, moves: list[int] | None = None) -> Outcome:
+    """A case as one batch per epoch; with `moves`, plans are changed between them, and how many is noted."""
+    with TemporaryDirectory() as directory:
+        for table in case.tables:
+            parquet.write_table(case.arrow_rows(table.name, table.rows), f"{directory}/{table.name}.parquet")
+        job = Simulated(";\n".join(case.statements(directory)), f"{directory}/ck", shards, random)
+        for epoch in case.epochs():
+            job.run({name: case.arrow_rows(name, rows) for name, rows in epoch.items() if rows}, crashes=crashes)
+            if moves is not None:
+                moves.append(job.move_some())
+        job.run(closing=True, crashes=crashes)
+        found = Outcome()
+        found.results = {query.name: plain_rows([job.table(query.name)]) for query in case.queries}
+        for stream in case.streams:
+            letters = plain_rows(job.dead.get(stream.name, []))
+            found.dead[stream.name] = [(str(row["_reason"]), {k: v for k, v in row.items() if k != "_reason"}) for row in letters]
+        job.close()
+        return found

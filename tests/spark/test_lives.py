@@ -13,13 +13,15 @@ import pyarrow.parquet as parquet
 import pytest
 
 from tests.oracle.relational import answer
-from tests.property.compare import _answers, _canonical, plain_rows, report
+from tests.property.cliques import CONTROLS, MODES, clique_case, under
+from tests.property.compare import _answers, _canonical, differences, plain_rows, report
 from tests.property.specs import Case
+from tests.property.strategies import random_case
 from tests.property.test_isolation import Life, random_lives
-from tests.spark.simulated import Simulated
+from tests.spark.simulated import Simulated, run_simulated
 
-BLOCK = 10
-BLOCKS = int(os.environ.get("EDDYLINE_LIVES_BLOCKS", "4"))
+BLOCK = 8
+BLOCKS = int(os.environ.get("EDDYLINE_LIVES_BLOCKS", "3"))
 FIRST = int(os.environ.get("EDDYLINE_FIRST_SEED", "0"))
 
 
@@ -44,6 +46,7 @@ def check_lives(case: Case, lives: Sequence[Life], shards: int, random: Random, 
                 job.drop(*(life.spec.name for life in dropped))
             if added or dropped:
                 job.settle(crashes=crashes)
+            job.move_some()
             job.run({stream: case.arrow_rows(stream, rows) for stream, rows in epoch.items() if rows}, crashes=crashes)
         job.run(closing=True)
         assert not job.folder.state()["refused"], job.folder.state()["refused"]
@@ -78,10 +81,31 @@ SETTINGS = (
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_each_query_answers_as_if_it_ran_alone(block: int) -> None:
     for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
-        case, lives = random_lives(Random(seed))
+        case, lives = random_lives(Random(seed), (1, 3, 8, 20))
         lives = [life if life.dropped != life.added else replace(life, dropped=None) for life in lives]
         settings, shards, crashes = SETTINGS[seed % len(SETTINGS)], 1 + seed % 5, (0.0, 0.5)[seed % 2]
         try:
             check_lives(case, lives, shards, Random(seed), crashes, settings)
         except Exception as problem:
             raise AssertionError(f"random_lives(Random({seed})) over {shards} shards{settings}, crashes {crashes}\n{problem}") from problem
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_random_plan_changes_and_crashes_never_change_the_answer(block: int) -> None:
+    moves: list[int] = []
+    for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
+        case = random_case(Random(60_000 + seed))
+        found = differences(case, run_simulated(case, 1 + seed % 5, Random(seed), (0.0, 0.4)[seed % 2], moves))
+        assert not found, f"random_case(Random({60_000 + seed})) over {1 + seed % 5} shards, Random({seed})\n{report(case, found)}"
+    assert sum(moves) > BLOCK
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_suspended_rows_survive_restarts_and_plan_changes(block: int) -> None:
+    for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
+        case = clique_case(Random(seed))
+        changed = under(case, jit=MODES[seed % 3], jit_control=CONTROLS[seed % 4])
+        found = differences(case, run_simulated(changed, 1 + seed % 4, Random(seed), (0.0, 0.4)[seed % 2], [] if seed % 3 else None))
+        assert not found, f"clique_case(Random({seed})) over {1 + seed % 4} shards, Random({seed})\n{report(changed, found)}"

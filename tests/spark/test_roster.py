@@ -6,10 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from eddyline.errors import CheckpointProblem
+from eddyline.runtime.spark import processor
 from eddyline.runtime.spark.ledger import Ledger
 from tests.spark.simulated import Simulated
 
@@ -54,9 +56,7 @@ def test_a_query_with_another_routing_comes_and_goes(opened: Open) -> None:
     both(job, 9, 14)
     assert job.listed()["by_v"] == ("dropped", 4_000_000, 8_000_000)
     job.run(closing=True)
-    expected = sorted(
-        (a % 2, b % 2, max(a, b) * 1_000_000) for a in range(5, 9) for b in range(5, 9) if a % 3 == b % 3 and abs(a - b) <= 3
-    )
+    expected = sorted((a % 2, b % 2, max(a, b) * 1_000_000) for a in range(5, 9) for b in range(5, 9) if a % 3 == b % 3 and abs(a - b) <= 3)
     found = job.table("by_v")
     assert sorted(zip(*(found.column(c).cast(pa.int64()).to_pylist() for c in ("sk", "tk", "_ts")), strict=True)) == expected
     pairs = [(a, b) for a in range(14) for b in range(14) if a % 2 == b % 2 and abs(a - b) <= 3]
@@ -171,3 +171,55 @@ def test_rows_windows_begin_to_count_and_cease(opened: Open) -> None:
     expected = [(a % 3, b % 3) for a, b in met if min(a, b) >= 5 and a % 2 == b % 2]
     assert sorted(zip(*(job.table("last").column(c).to_pylist() for c in ("sv", "tv")), strict=True)) == sorted(expected)
     assert job.table("base").num_rows == len([1 for a in range(16) for b in range(16) if a % 2 == b % 2 and abs(a - b) <= 3])
+
+
+THREE = """
+CREATE STREAM a (x BIGINT, y BIGINT, n BIGINT, ts TIMESTAMP) WITH (time='ts');
+CREATE STREAM b (x BIGINT, y BIGINT, n BIGINT, ts TIMESTAMP) WITH (time='ts');
+CREATE STREAM c (x BIGINT, y BIGINT, n BIGINT, ts TIMESTAMP) WITH (time='ts');
+CREATE QUERY q WITH (jit = 'off'{}) AS SELECT a.n AS n, b.n AS m, c.n AS o
+  FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND], c [RANGE 1 SECOND] WHERE a.x = b.x AND a.y = c.y;
+"""
+
+
+def flipping(job: Simulated, epochs: int, crashes: float = 0.0) -> list[list[str]]:
+    """Selectivities turn round in the middle; the trees of all shards after every batch."""
+    lots, trees = np.random.default_rng(3), []
+    for epoch in range(epochs):
+        rare, often = (50, 20_000) if epoch >= epochs // 2 else (20_000, 50)
+        number = np.arange(epoch * 1000, (epoch + 1) * 1000)
+        ts = pa.array(number * 500).cast(pa.timestamp("us"))
+        job.run(
+            {
+                name: pa.table({"x": lots.integers(0, rare, 1000), "y": lots.integers(0, often, 1000), "n": number, "ts": ts})
+                for name in "abc"
+            },
+            crashes=crashes,
+        )
+        kept = [processor._PIPELINES[key][1].pipeline for key in processor._PIPELINES if key[0] == job.driver.packed.digest]
+        trees.append([str(group.tree) for pipeline in kept for group in pipeline.groups.values()])
+    job.run(closing=True)
+    return trees
+
+
+def test_one_decision_for_all_shards(opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    job = opened(THREE.format(""), shards=2)
+    trees = flipping(job, 20)
+    assert all(len(set(shards)) == 1 for shards in trees), "all shards run the same tree after every batch"
+    moves = job.driver.roster.replanning.migrations
+    assert [(move["from"], move["to"]) for move in moves] == [("(a b c)", "((a b) c)"), ("((a b) c)", "((a c) b)")]
+    assert moves[0]["epoch"] < 10 < moves[1]["epoch"] <= 20
+    assert all(move["seconds"] > 0 and "costs" in move["reason"] and move["rows_rebuilt"] > 0 for move in moves)
+    fixed = Simulated(THREE.format(", replan = 'off'"), str(tmp_path / "fixed"), 2, Random(1))
+    flipping(fixed, 20)
+    assert fixed.driver.roster.replanning.migrations == []
+    assert job.table("q").num_rows > 1000 and sorted(job.table("q").to_pylist(), key=str) == sorted(fixed.table("q").to_pylist(), key=str)
+
+
+def test_plans_are_the_same_after_a_crash(opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    job = opened(THREE.format(""), shards=2, seed=5)
+    trees = flipping(job, 20, crashes=0.3)
+    assert all(len(set(shards)) == 1 for shards in trees)
+    assert trees[9][0] == "((0, 1), 2)" and trees[-1][0] == "((0, 2), 1)"

@@ -59,8 +59,7 @@ class Migration:
     def to_document(self) -> dict[str, Any]:
         """As JSON values: the control record."""
         return {
-            "tree": _listed(self.tree),
-            "orders": [[list(node), [list(order) for order in orders]] for node, orders in self.orders],
+            **plan_document(self.tree, self.orders),
             "reason": self.reason,
             "before": self.before,
             "after": self.after,
@@ -69,8 +68,8 @@ class Migration:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Migration:
-        orders = tuple((tuple(node), tuple(tuple(order) for order in orders)) for node, orders in document["orders"])
-        return cls(_tupled(document["tree"]), orders, document["reason"], document["before"], document["after"], document["urgent"])
+        tree, orders = plan_from(document)
+        return cls(tree, orders, document["reason"], document["before"], document["after"], document["urgent"])
 
 
 def assess(seen: Seen, running: Running) -> tuple[Price, TreeChoice]:
@@ -136,6 +135,16 @@ def running_price(model: CostModel, tree: JTree, orders: Orders, lowered: Lowere
         work = model.costs.join * model.rate(whole) + (model.costs.join + model.costs.probe) * partial + model.links(children)
         cpu += work - model.node_work(children)
     return Price(cpu, price.memory)
+
+
+def plan_document(tree: Tree, orders: Orders) -> dict[str, Any]:
+    """A tree and its probe orders as JSON values."""
+    return {"tree": _listed(tree), "orders": [[list(node), [list(order) for order in orders]] for node, orders in orders]}
+
+
+def plan_from(document: Mapping[str, Any]) -> tuple[Tree, Orders]:
+    orders = tuple((tuple(node), tuple(tuple(order) for order in orders)) for node, orders in document["orders"])
+    return _tupled(document["tree"]), orders
 
 
 def _listed(tree: Tree) -> Any:

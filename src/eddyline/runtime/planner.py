@@ -6,7 +6,7 @@ Answer   `choose` gives a new join group its first tree, within what the other g
 State    Per group what was seen, fading by half from look to look, and the assessment that EXPLAIN shows. All of it is derived.
 Limits   A look needs 1,024 new rows; it samples stores, so its cost does not grow with them. Selectivities are measured between
          new rows and the windows they meet, whatever the running tree probes. Where `autonomous` is off (shards), somebody adds
-         up what `seen` gives, calls `decide` once, and sends the migration to every shard's `carry_out`.
+         up what `seen` gives, asks one planner (`hear`) once, and sends the migration to every shard's `carry_out`.
 Reading  docs/design/0003-replanning.md
 """
 
@@ -16,7 +16,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -151,6 +151,38 @@ class Planner:
         """What was seen of each group whose plan may change, by signature: records that can be added up over shards."""
         return {signature: watch.seen for signature, watch in self.watches.items() if watch.seen is not None}
 
+    def hear(self, signature: str, seen: Seen) -> Migration | None:
+        """What was seen of a group elsewhere, by all shards together; the move that it asks for, which the group here makes too."""
+        watch = self.watches[signature]
+        watch.seen = seen
+        watch.looks += 1
+        migration = self._considered(watch)
+        if migration is not None:
+            self._move(watch, migration)
+        return migration
+
+    def marks(self) -> dict[str, Any]:
+        """What looks rest on, by signature, as JSON values: for pipelines that are closed and opened between two epochs."""
+        return {
+            signature: {
+                "frontier": watch.frontier,
+                "released": watch.released,
+                "ends": list(watch.ends.items()),
+                "looks": watch.looks,
+                "seen": None if watch.seen is None else watch.seen.to_document(),
+            }
+            for signature, watch in self.watches.items()
+            if watch.follows and watch.frontier is not None
+        }
+
+    def resume(self, marks: Mapping[str, Any]) -> None:
+        for signature, saved in marks.items():
+            if signature in self.watches:
+                watch = self.watches[signature]
+                watch.frontier, watch.released, watch.looks = saved["frontier"], saved["released"], saved["looks"]
+                watch.ends = dict(saved["ends"])
+                watch.seen = None if saved["seen"] is None else Seen.from_document(saved["seen"])
+
     def running(self, signature: str) -> Running:
         """What a group runs, in the form that `decide` takes."""
         watch = self.watches[signature]
@@ -165,7 +197,7 @@ class Planner:
         before = aliases_of(watch.group.tree, watch.lowered.aliases)
         after = aliases_of(migration.tree, watch.lowered.aliases)
         began = perf_counter()
-        self.pipeline.replant(watch.group, migration.tree, migration.orders)
+        self._move(watch, migration)
         seconds = perf_counter() - began
         rebuilt = sum(kept.store.live for kept in watch.group.intermediates())
         queries = [name for name, query in self.pipeline.queries.items() if query.group is watch.group]
@@ -175,8 +207,11 @@ class Planner:
                 "cpu_before": migration.before, "cpu_after": migration.after, "seconds": seconds, "rows_rebuilt": rebuilt,
             }
         )  # fmt: skip
-        watch.quiet_until, watch.wanted, watch.now = watch.looks + _COOL, None, None
         log.info("%s: %s to %s, %d rows in %.3f s: %s", ", ".join(queries), before, after, rebuilt, seconds, migration.reason)
+
+    def _move(self, watch: Watch, migration: Migration) -> None:
+        self.pipeline.replant(watch.group, migration.tree, migration.orders)
+        watch.quiet_until, watch.wanted, watch.now = watch.looks + _COOL, None, None
 
     def _considered(self, watch: Watch) -> Migration | None:
         """What the last look asks for, once it has been said twice; a broken budget is not waited for."""

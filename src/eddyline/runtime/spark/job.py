@@ -74,6 +74,7 @@ def statistics(driver: SparkDriver) -> dict[str, Any]:
         "stored_rows": progress.peaks("stored_rows"),
         "peak_state_bytes": progress.peak("peak_state_bytes"),
         "frontier": progress.frontier,
+        "migrations": [] if driver.roster is None else driver.roster.replanning.migrations,
         "plan": plans,
         "operators": progress.operators,
         "shards": driver.layout.shards,

@@ -31,6 +31,7 @@ from eddyline.runtime.control import ControlFolder, Record, apply_record, catalo
 from eddyline.runtime.spark.control import write_control
 from eddyline.runtime.spark.layout import Layout, PackedLayout
 from eddyline.runtime.spark.ledger import CONTROL, Entry, Ledger
+from eddyline.runtime.spark.replanning import Replanning
 from eddyline.runtime.spark.settle import laid_out
 from eddyline.runtime.spark.shard import model_pipeline
 from eddyline.runtime.spark.sinks import Delivered, Delivery
@@ -50,6 +51,7 @@ class Roster:
         self.own = own
         #: All queries without rows: their schemas and plans.
         self.model = model_pipeline(layout)
+        self.replanning = Replanning(self.model)
         self.job = self._job(catalog)
         self.control.write_catalog(catalog_text(Job(layout.settings, catalog)))
         for name in self.ledger.routed:
@@ -127,7 +129,7 @@ class Roster:
         before, applied = self.layout, self.ledger.applied
         changed = self._note(delivered)
         changed = self._release(delivered.batch) or changed
-        said = self._poll()
+        said = [*self.replanning.after_batch(delivered), *self._poll()]
         if changed or applied != self.ledger.applied:
             self.ledger.write()
         if self.layout is not before:

@@ -2,8 +2,9 @@
 
 Answer   `ShardPipeline.open` makes a shard's pipeline, new or as a header says; `control` carries out the records of a batch
          before its rows; `step` runs an epoch; `snapshot` gives what is to be kept. Queries come and go only by control
-         records, at the newest event time seen, which ticks make the same on all shards.
-State    The pipeline.
+         records, at the newest event time seen, which ticks make the same on all shards. Plans too change only by control
+         records: a shard says what it saw, the driver decides for all of them.
+State    The pipeline, and the trees that its join groups were moved to.
 Limits   Queries of equal joins but different routes do not share a join: rows that meet by chance under two routings
          would repeat results.
 """
@@ -19,9 +20,11 @@ import pyarrow as pa
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.plan.lower import Lowered
+from eddyline.plan.migration import Migration, plan_document, plan_from
 from eddyline.runtime.epoch import Epoch, Outcome
 from eddyline.runtime.newest import NewestPlaces
 from eddyline.runtime.pipeline import Pipeline
+from eddyline.runtime.planner import running_orders
 from eddyline.runtime.report import operators, plan_text, stored_rows
 from eddyline.runtime.snapshot import Snapshot, restore, saved_queries, take_snapshot
 from eddyline.runtime.spark.layout import Layout
@@ -46,6 +49,9 @@ class Engine(Protocol):
     def snapshot(self) -> Snapshot: ...
 
     def statistics(self) -> dict[str, Any]: ...
+
+    def seen(self) -> dict[str, Any]:
+        """What the planner of the job may want to know of the last epoch, as JSON values."""
 
 
 class RoutedPipeline(Pipeline):
@@ -90,12 +96,17 @@ class ShardPipeline:
     def __init__(self, pipeline: RoutedPipeline, layout: Layout):
         self.pipeline = pipeline
         self.layout = layout
+        pipeline.planner.autonomous = False
+        #: Signature of a join group -> the tree and the probe orders that a control record gave it.
+        self.moved: dict[str, dict[str, Any]] = {}
         #: What the last epoch added: counts that no header keeps.
         self._added: dict[str, Any] = {}
+        self._looks: dict[str, int] = {}
 
     @classmethod
     def open(cls, layout: Layout, header: dict[str, Any] | None, load: Load) -> ShardPipeline:
         pipeline = RoutedPipeline(layout)
+        shard = cls(pipeline, layout)
         if header is None:
             for query in layout.queries:
                 if layout.initial is None or query.name in layout.initial:
@@ -105,19 +116,29 @@ class ShardPipeline:
             for query in layout.queries:
                 if query.name in saved:
                     pipeline.add_query(query, start=saved[query.name]["start"], slot=saved[query.name]["slot"])
+            shard.moved = dict(header.get("moved", {}))
+            for signature, plan in shard.moved.items():
+                if signature in pipeline.groups:
+                    tree, orders = plan_from(plan)
+                    pipeline.replant(pipeline.groups[signature], tree, orders)
             restore(pipeline, header, load)
-        return cls(pipeline, layout)
+            pipeline.planner.resume(header.get("planner", {}))
+            shard._looks = {signature: watch.looks for signature, watch in pipeline.planner.watches.items()}
+        shard._forget_moves()
+        return shard
 
     def control(self, layout: Layout, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         if layout is not self.layout:
             self.layout = layout
             self.pipeline.adopt(layout)
-        told: dict[str, Any] = {"started": {}, "stopped": {}, "gone": []}
+        told: dict[str, Any] = {"started": {}, "stopped": {}, "gone": [], "moved": []}
         for record in records:
             for name in record.get("start", ()):
                 self._start(name, told)
             for name in record.get("stop", ()):
                 self._stop(name, told)
+            if "move" in record:
+                self._move(record["move"], told)
         return {what: found for what, found in told.items() if found}
 
     def _start(self, name: str, told: dict[str, Any]) -> None:
@@ -133,6 +154,29 @@ class ShardPipeline:
             told["stopped"][name] = self.pipeline.newest()
             if self.pipeline.stop_query(name, told["stopped"][name]):
                 told["gone"].append(name)
+                self._forget_moves()
+
+    def _move(self, record: Mapping[str, Any], told: dict[str, Any]) -> None:
+        signature, planner = record["group"], self.pipeline.planner
+        if signature in self.pipeline.groups:
+            migration = Migration.from_document(record)
+            planner.carry_out(signature, migration)
+            self.moved[signature] = plan_document(migration.tree, migration.orders)
+            told["moved"].append(planner.migrations.pop() | {"group": signature})
+
+    def _forget_moves(self) -> None:
+        """A group that has gone and comes again begins with the planner's choice."""
+        self.moved = {signature: plan for signature, plan in self.moved.items() if signature in self.pipeline.groups}
+
+    def seen(self) -> dict[str, Any]:
+        """What the last epoch let the planner see, by group, with the plan that runs."""
+        found = {}
+        for signature, watch in self.pipeline.planner.watches.items():
+            if watch.seen is not None and watch.looks != self._looks.get(signature, 0):
+                self._looks[signature] = watch.looks
+                plan = plan_document(watch.group.tree, running_orders(watch.group))
+                found[signature] = {"seen": watch.seen.to_document(), "plan": plan}
+        return found
 
     def bounds(self) -> dict[str, int | None]:
         frontier = self.pipeline.frontier
@@ -147,6 +191,8 @@ class ShardPipeline:
             self.pipeline.intakes[name].closed = False
         before = self._counts(), operators(self.pipeline)
         outcome = self.pipeline.step(epoch)
+        if outcome.gone:
+            self._forget_moves()
         self._added = {
             "counts": {name: count - before[0][name] for name, count in self._counts().items()},
             "operators": {
@@ -165,7 +211,8 @@ class ShardPipeline:
         }
 
     def snapshot(self) -> Snapshot:
-        return take_snapshot(self.pipeline)
+        taken = take_snapshot(self.pipeline)
+        return replace(taken, header={**taken.header, "moved": self.moved, "planner": self.pipeline.planner.marks()})
 
     def statistics(self) -> dict[str, Any]:
         pipeline = self.pipeline
