@@ -81,7 +81,7 @@ class EchoEngine:
         }
         return Snapshot(header, {name: (lambda t=table: t) for name, table in self.blocks.items()})
 
-    def seen(self) -> dict[str, Any]:
+    def observed(self) -> dict[str, Any]:
         return {}
 
     def statistics(self) -> dict[str, Any]:

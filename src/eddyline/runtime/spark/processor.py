@@ -94,7 +94,7 @@ class ShardProcessor(StatefulProcessor):
             "spool_failures": spool.failures,
             "seconds": dict(zip(("open", "assemble", "step", "persist"), (b - a for a, b in pairwise(clock)), strict=True)),
             "statistics": pipeline.statistics(),
-            "seen": pipeline.seen(),
+            "seen": pipeline.observed(),
         }
         silent = {name for name, routing in layout.routing.routings.items() if not routing.uses(shard)}
         yield from parcels(layout, shard, batch, outcome, silent)

@@ -50,7 +50,7 @@ class Engine(Protocol):
 
     def statistics(self) -> dict[str, Any]: ...
 
-    def seen(self) -> dict[str, Any]:
+    def observed(self) -> dict[str, Any]:
         """What the planner of the job may want to know of the last epoch, as JSON values."""
 
 
@@ -168,7 +168,7 @@ class ShardPipeline:
         """A group that has gone and comes again begins with the planner's choice."""
         self.moved = {signature: plan for signature, plan in self.moved.items() if signature in self.pipeline.groups}
 
-    def seen(self) -> dict[str, Any]:
+    def observed(self) -> dict[str, Any]:
         """What the last epoch let the planner see, by group, with the plan that runs."""
         found = {}
         for signature, watch in self.pipeline.planner.watches.items():
