@@ -119,8 +119,10 @@ def add_record(sql: str) -> Record:
     return {"op": "add", "sql": sql}
 
 
-def drop_record(names: Iterable[str]) -> Record:
-    return {"op": "drop", "queries": list(names)}
+def drop_record(names: Iterable[str], by: str | None = None) -> Record:
+    """`by` says who drops, where that is not somebody outside of the job."""
+    record = {"op": "drop", "queries": list(names)}
+    return record if by is None else {**record, "by": by}
 
 
 def apply_record(job: Job, record: Record) -> Change:

@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from eddyline.connectors.base import Sink
+from eddyline.errors import UserError
 from eddyline.language.catalog import Catalog
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.query import BoundQuery
@@ -34,6 +35,7 @@ from eddyline.runtime.spark.frames import packed_frame
 from eddyline.runtime.spark.guest import job_settings
 from eddyline.runtime.spark.idle import IdleWatch
 from eddyline.runtime.spark.layout import Layout, PackedLayout
+from eddyline.runtime.spark.ledger import JOB
 from eddyline.runtime.spark.packet import PARCEL, spark_schema
 from eddyline.runtime.spark.processor import ShardProcessor
 from eddyline.runtime.spark.progress import Progress, stage_seconds
@@ -96,13 +98,27 @@ class SparkDriver:
         given: Own = own if callable(own) else lambda name, _: (own or {}).get(name, ())
         self.roster = Roster(self.layout, catalog, self.delivery, given)
 
-    def add_running(self, query: BoundQuery) -> None:
-        """Add a query to the job that runs; it starts after the next batch. `roster.ledger.queries` says what becomes of it."""
-        self.control.append(add_record(query_text(query)))
+    def add_running(self, query: BoundQuery, patience: float = 30.0) -> None:
+        """Add a query to the job that runs; it starts with one of the next batches.
+
+        Raises:
+            UserError: the job does not take it.
+        """
+        assert self.roster is not None
+        number = self.control.append(add_record(query_text(query)))
+        limit = time.monotonic() + patience
+        # Not from a function that is called with results: the batch waits for it.
+        while self.is_running and not self.delivery.is_mine and time.monotonic() < limit:
+            if self.roster.ledger.applied > number:
+                break
+            time.sleep(0.05)
+        refused = self.roster.ledger.refused.get(str(number))
+        if refused is not None:
+            raise UserError(f"query {query.name} was not added", detail=refused)
 
     def drop_running(self, name: str) -> None:
         """Drop a query of the job that runs: results up to the newest instant of any stream are still delivered."""
-        self.control.append(drop_record([name]))
+        self.control.append(drop_record([name], by=JOB))
 
     def run(self) -> Progress:
         """Read what is there, end the streams, return when everything is written."""
@@ -129,6 +145,8 @@ class SparkDriver:
     def abandon(self) -> None:
         """Stop at once; the checkpoint continues with the batch that was running."""
         self.idle.stop()
+        if self.roster is not None:
+            self.roster.rest()
         self.ended = True
         if self.query is not None:
             self.query.stop()

@@ -200,7 +200,7 @@ class Roster:
             return [{"start": [query.name for query in change.added]}]
         for query, _ in change.dropped:
             entry = self.ledger.queries[query.name]
-            entry.state, entry.dropped_by = "dropping", CONTROL
+            entry.state, entry.dropped_by = "dropping", record.get("by", CONTROL)
         return [{"stop": [query.name for query, _ in change.dropped]}]
 
     def _prepare(self, added: Sequence[BoundQuery]) -> None:

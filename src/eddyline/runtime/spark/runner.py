@@ -34,7 +34,7 @@ from eddyline.runtime.spark.driver import SparkDriver
 from eddyline.runtime.spark.frames import frame_schema
 from eddyline.runtime.spark.guest import check_session, check_workers
 from eddyline.runtime.spark.job import make_layout, planned_routing, statistics
-from eddyline.runtime.spark.ledger import Ledger
+from eddyline.runtime.spark.ledger import Entry, Ledger, same_text
 from eddyline.runtime.spark.progress import Progress
 from eddyline.runtime.spark.shard_report import committed_batch
 from eddyline.runtime.spark.sinks import DEAD_LETTER, Delivered
@@ -49,8 +49,16 @@ class FileResults:
         self._query = query
         #: (batch, part) of the file that was taken last.
         self._taken = (committed_batch(runner.checkpoint), 1 << 62)
-        self.start: int | None = None
-        self.stop: int | None = None
+
+    @property
+    def start(self) -> int | None:
+        entry = self._runner.entry(self._query.name)
+        return None if entry is None else entry.start
+
+    @property
+    def stop(self) -> int | None:
+        entry = self._runner.entry(self._query.name)
+        return None if entry is None else entry.stop
 
     @property
     def schema(self) -> pa.Schema:
@@ -157,19 +165,27 @@ class SparkRunner:
                     detail="Spark may hand out the rows of a DataFrame in another order when it reads them again",
                     hint=f"stream('{source}', …, sequence='…') names a column that orders rows of equal time; or use RANGE",
                 )
-        if self.begun:
-            raise Unsupported("a query cannot be added while a job runs on Spark", hint="stop(), add it, start()")
+        known = self.entry(query.name) if self.begun else None
+        # A query that an earlier run of the program added goes on where it was.
+        if self.begun and (known is None or known.is_leaving or not same_text(known.text, query.text)):
+            self.driver.add_running(query)
         self.handles[query.name] = FileResults(self, query)
 
     def drop(self, name: str) -> None:
         if self.begun:
-            raise Unsupported("a query cannot be dropped while a job runs on Spark", hint="stop(), drop it, start()")
+            self.driver.drop_running(name)
         self.handles.pop(name, None)
+        self._own.pop(name, None)
 
     def add_sink(self, query: str, sink: Sink) -> None:
         if self.begun:
-            raise Unsupported("callbacks cannot be added while a job runs on Spark", hint="on_results comes before start()")
+            self.driver.delivery.add_sink(query, self.handles[query].schema, sink)
         self._own.setdefault(query, []).append(sink)
+
+    def entry(self, name: str) -> Entry | None:
+        """What became of a query, as far as is known."""
+        roster = self._driver.roster if self._driver is not None else None
+        return None if roster is None else roster.ledger.queries.get(name)
 
     def sink(self, name: str) -> Sink:
         return self.driver.delivery.declared[name]

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -60,6 +61,7 @@ class Delivery:
         #: Dead rows are kept in memory only where somebody asks for them.
         self.kept_dead: dict[str, list[pa.Table]] | None = None
         self._began = False
+        self._thread: int | None = None
 
     def add_query(self, name: str, schema: pa.Schema, declared: Iterable[DeclaredSink] = (), own: Iterable[Sink] = ()) -> None:
         """A query's results go to `--out`, to its declared sinks, and to further ones."""
@@ -79,12 +81,29 @@ class Delivery:
             one.open(schema)
         self.sinks[name] = sinks
 
+    def add_sink(self, name: str, schema: pa.Schema, sink: Sink) -> None:
+        """One more sink for a query that is here already."""
+        sink.open(schema)
+        self.sinks[name] = [*self.sinks[name], sink]
+
     def drop_query(self, name: str) -> None:
         """A query has gone: its own sinks are closed. One that it shares with others stays."""
         for sink in self.sinks.pop(name, ()):
             sink.close()
 
+    @property
+    def is_mine(self) -> bool:
+        """Whether whoever asks is called by a batch that is being delivered."""
+        return self._thread == threading.get_ident()
+
     def __call__(self, frame: DataFrame, batch: int) -> None:
+        self._thread = threading.get_ident()
+        try:
+            self._deliver(frame, batch)
+        finally:
+            self._thread = None
+
+    def _deliver(self, frame: DataFrame, batch: int) -> None:
         pieces: dict[tuple[str, str], list[tuple[int, pa.Table]]] = {}
         delivered = Delivered(batch, results=dict.fromkeys(self.sinks, 0))
         for row in frame.collect():
