@@ -171,20 +171,28 @@ def _restore_store(stream: StreamState, tables: list[pa.Table], end: int) -> Non
     store.base = store.first = store.end = end - rows
     for index in stream.store.indexes.values():
         index.rebuild()
-    for table in tables:
-        marks: dict[str, Any] = open_marks(table)
+    opened = [open_marks(table) for table in tables]
+    for port in stream.ports:
+        if not port.stores_words and any(port.words_mark in marks or _came_before(marks["ts"], port) for marks in opened):
+            port.stores_words = True
+            store.add_mark(port.words_mark, np.uint64, port.width)
+    for table, marks in zip(tables, opened, strict=True):
         for port in stream.ports:
-            if port.words_mark in marks:
-                words = marks[port.words_mark].reshape(len(table), -1)
-                kept = words & bits_of(tuple(port.members), words.shape[1])
-                if not port.stores_words:
-                    port.stores_words = True
-                    store.add_mark(port.words_mark, np.uint64, port.width)
-                    store.mark(port.words_mark)[:] = _unmarked_words(port, store.mark("ts"))
-                marks[port.words_mark] = kept[:, 0] if port.width == 1 else kept
-            elif port.stores_words:
-                marks[port.words_mark] = _unmarked_words(port, marks["ts"])
-        payload = {name: table.column(name).combine_chunks() for name in store.columns if name in table.column_names}
+            if port.stores_words:
+                # Rows that were written before words were: every member wants those after its start. And a bit may be that of a
+                # query which has gone and whose slot was given to another after the segment was written.
+                kept = _begun(port, marks["ts"])
+                if port.words_mark in marks:
+                    words = marks[port.words_mark].reshape(len(table), -1)
+                    narrow = min(port.width, words.shape[1])
+                    kept[:, :narrow] &= words[:, :narrow]
+                    kept[:, narrow:] = 0
+                marks[port.words_mark] = port.flat(kept)
+        # A column that nobody asked for when the segment was written: who does so now began after its rows.
+        payload = {
+            name: table.column(name).combine_chunks() if name in table.column_names else pa.nulls(len(table), store.types[name].arrow)
+            for name in store.columns
+        }
         for mark, (compiled, kind) in stream.keys.items():
             marks[mark] = key_words(compiled({at: payload[at[1]] for at in compiled.columns}, len(table)), kind)
         for mark, parts in stream.composites.items():
@@ -192,12 +200,20 @@ def _restore_store(stream: StreamState, tables: list[pa.Table], end: int) -> Non
         store.append(len(table), payload, {name: values for name, values in marks.items() if name in store.marks})
 
 
-def _unmarked_words(port: Port, ts: Ints) -> Words:
-    """Words of rows that were written before words were: every member wants those after its start."""
-    words = np.zeros((len(ts), port.width), np.uint64)
+def _came_before(ts: Ints, port: Port) -> bool:
+    """Whether some member began after some of the rows, which are in order."""
+    return bool(len(ts)) and any(member.start >= ts[0] for member in port.members.values())
+
+
+def _begun(port: Port, ts: Ints) -> Words:
+    """Per row a bit for every member that had begun before it."""
+    starts = np.array(sorted({member.start for member in port.members.values()}), np.int64)
+    begun = np.zeros((len(starts) + 1, port.width), np.uint64)
     for slot, member in port.members.items():
-        words[ts > member.start] |= bits_of((slot,), port.width)
-    return port.flat(words)
+        begun[np.searchsorted(starts, member.start) + 1] |= bits_of((slot,), port.width)
+    np.bitwise_or.accumulate(begun, axis=0, out=begun)
+    words: Words = begun[np.searchsorted(starts, ts, side="left")]
+    return words
 
 
 def _chunk_name(stream: str, chunk: Waiting) -> str:
