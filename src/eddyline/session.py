@@ -142,8 +142,8 @@ class Session:
                 self._runner.declare(applied)
             elif isinstance(applied, Table):
                 self._runner.load(applied)
-            elif isinstance(applied, DeclaredSink) and self._runner.begun:
-                raise UserError("sinks are created before the first row", hint="CREATE SINK before push, start or run")
+            elif isinstance(applied, DeclaredSink):
+                self._check_sink(applied)
             elif isinstance(applied, Dropped) and applied.kind == "query":
                 self._runner.drop(applied.entry.name)
             elif isinstance(applied, ExplainRequest):
@@ -310,6 +310,15 @@ class Session:
             self.job.catalog.drop("query", query.name)
             raise
         self.warnings += warnings_of(query)
+
+    def _check_sink(self, sink: DeclaredSink) -> None:
+        try:
+            warning = self._runner.check_sink(sink)
+        except UserError:
+            self.job.catalog.drop("sink", sink.name)
+            raise
+        if warning is not None:
+            self.warnings.append(warning)
 
 
 def _columns(stream: str, schema: object) -> tuple[Column, ...]:

@@ -53,6 +53,9 @@ def test_statements_make_sinks(tmp_path):
     assert isinstance(open_sink({"format": "csv", "path": str(tmp_path)}, "s"), FileSink)
     assert isinstance(open_sink({"format": "console"}, "s"), ConsoleSink)
     assert isinstance(open_sink({"format": "drop"}, "s"), DropSink)
+    assert isinstance(open_sink({"format": "memory"}, "s"), MemorySink)
+    with pytest.raises(SourceProblem, match="delta, which Spark writes"):
+        open_sink({"format": "delta", "path": "x"}, "s")
     with pytest.raises(SourceProblem, match="unknown format"):
         open_sink({"format": "xls", "path": "x"}, "s")
     with pytest.raises(SourceProblem, match="has no path"):

@@ -14,6 +14,7 @@ from eddyline import Session
 from eddyline.errors import BindingProblem, SettingProblem, Unsupported, UserError
 from eddyline.runtime.runner import Observation
 from eddyline.runtime.spark import guest
+from eddyline.runtime.spark.shard_report import spark_state
 from tests.spark.material import write_files
 
 pytestmark = pytest.mark.spark
@@ -87,6 +88,10 @@ def test_a_session_from_start_to_end(spark, data: Path) -> None:
             assert session.queries["odd"].table().num_rows == 550
             assert session.dead_letters("a").column("v").to_pylist() == ["5"]
             assert session.queries["odd"].to_dataframe().count() == 550
+        held = spark_state(str(data / "checkpoint"))
+        assert held is not None and [shard.frontier for shard in held.shards] == [20_099_001] * 2
+        assert {name for shard in held.shards for name in shard.queries} == {"same", "odd"}
+        assert sum(shard.rows for shard in held.shards) == 100 and sum(shard.waiting for shard in held.shards) == 0
         # A later session continues, and its results are those since then.
         write_files(data / "b", ["2.parquet"], 200, first=20_000)
         with Session(spark=spark, checkpoint=str(data / "checkpoint")) as later:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import argparse
 import sys
 
-from eddyline.cli import calibrate, check, demo, explain, generate, plan, query, run, shell, version
+from eddyline.cli import calibrate, check, demo, explain, generate, plan, query, run, shell, state, version
 from eddyline.errors import EddylineError
 
-COMMANDS = (run, shell, query, explain, check, generate, plan, calibrate, demo, version)
+COMMANDS = (run, shell, query, state, explain, check, generate, plan, calibrate, demo, version)
 
 
 def parser() -> argparse.ArgumentParser:

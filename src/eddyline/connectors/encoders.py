@@ -68,14 +68,22 @@ def json_lines(batch: pa.RecordBatch) -> memoryview:
     >>> bytes(json_lines(pa.record_batch({"a": [1, None], "b": ["x", 'say "hi"']}))).decode().splitlines()
     ['{"a":1,"b":"x"}', '{"a":null,"b":"say \\\\"hi\\\\""}']
     """
+    lines = json_rows(batch, "}\n")
+    offsets = np.frombuffer(lines.buffers()[1], np.int32)[lines.offset : lines.offset + len(lines) + 1]
+    return memoryview(lines.buffers()[2])[int(offsets[0]) : int(offsets[-1])] if len(lines) else memoryview(b"")
+
+
+def json_rows(batch: pa.RecordBatch, end: str = "}") -> pa.Array:
+    """Each row as the text of a JSON object.
+
+    >>> json_rows(pa.record_batch({"a": [1, None]})).to_pylist()
+    ['{"a":1}', '{"a":null}']
+    """
     parts: list[object] = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         key = ("{" if not parts else ",") + json.dumps(name, ensure_ascii=False) + ":"
         parts += [key, pc.fill_null(_json_values(column), "null")]
-    parts.append("}\n")
-    lines = pc.binary_join_element_wise(*parts, "")
-    offsets = np.frombuffer(lines.buffers()[1], np.int32)[lines.offset : lines.offset + len(lines) + 1]
-    return memoryview(lines.buffers()[2])[int(offsets[0]) : int(offsets[-1])] if len(lines) else memoryview(b"")
+    return pc.binary_join_element_wise(*parts, end, "")
 
 
 def _json_values(column: pa.Array) -> pa.Array:

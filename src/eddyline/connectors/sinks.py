@@ -1,4 +1,4 @@
-"""Where results go: files, Python, the terminal, nowhere.
+"""Where results go: files, memory, Python, the terminal, nowhere.
 
 Answer   `open_sink` makes the sink that `CREATE SINK … WITH (…)` describes; the classes serve sessions and tests.
 Limits   Only file sinks can take results back (`truncate_after`); the others have shown them already, so that a resumed
@@ -20,25 +20,34 @@ from eddyline.connectors.output import FileSink, Writer
 from eddyline.errors import BindingProblem, SourceProblem
 
 SINK_FORMATS = (*ENCODERS, "memory", "console", "drop")
+#: Written by Spark's own connectors, where their jars are.
+SPARK_FORMATS = ("delta", "kafka")
 
 
 def open_sink(options: Mapping[str, str], name: str) -> Sink:
     """The sink of a CREATE SINK statement: `format` and, for files, `path`."""
-    kind = options.get("format", "parquet").strip().lower()
+    kind = sink_format(options)
     if kind == "console":
         return ConsoleSink(name)
     if kind == "drop":
         return DropSink()
     if kind == "memory":
         return MemorySink()
-    if kind == "json":
-        kind = "jsonl"
+    if kind in SPARK_FORMATS:
+        raise SourceProblem(
+            f"sink {name} has the format {kind}, which Spark writes", hint="eddyline run --engine spark, or Session(spark=…)"
+        )
     if kind not in ENCODERS:
         raise SourceProblem(f"sink {name} has the unknown format {kind!r}", hint=f"formats are {', '.join(SINK_FORMATS)}")
     path = options.get("path", "").strip()
     if not path:
         raise SourceProblem(f"sink {name} has no path", hint="WITH (format = 'parquet', path = 'results/…') says where its files go")
     return FileSink(path, ENCODERS[kind])
+
+
+def sink_format(options: Mapping[str, str]) -> str:
+    kind = options.get("format", "parquet").strip().lower()
+    return "jsonl" if kind == "json" else kind
 
 
 def ParquetSink(folder: str, writer: Writer | None = None) -> FileSink:

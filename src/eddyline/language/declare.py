@@ -17,7 +17,7 @@ from eddyline.model.schema import Column, Schema, Stream, Table
 _READING = ("format", "path", "delimiter", "header", "multiline")
 STREAM_OPTIONS = ("time", "lateness", "idle", "sequence", *_READING, "files_per_batch", "rate", "distinct_<column>")
 TABLE_OPTIONS = (*_READING, "distinct_<column>")
-SINK_OPTIONS = ("format", "path")
+SINK_OPTIONS = ("format", "path", "topic", "servers", "key", "<spark.option>")
 
 
 def bind_stream(statement: CreateStream, catalog: Catalog) -> Stream:
@@ -104,7 +104,7 @@ def _given(options: tuple[Option, ...], known: tuple[str, ...], kind: str, schem
                     f"option {name} names no column", detail=f"columns are {', '.join(schema.names)}", position=option.position
                 )
             name = f"distinct_{column.name}"
-        elif name not in known:
+        elif name not in known and not ("." in name and "<spark.option>" in known):
             raise BindingProblem(f"a {kind} has no option {name}", hint=f"options are {', '.join(known)}", position=option.position)
         if name in ("rate", "files_per_batch") or name.startswith("distinct_"):
             _check_number(option)

@@ -23,7 +23,7 @@ Reading  Afrati and Ullman, Optimizing joins in a map-reduce environment, EDBT 2
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -33,6 +33,7 @@ import numpy.typing as npt
 from eddyline.errors import PlanProblem
 from eddyline.model.expression import Call, Expression, refs_of, rename_refs
 from eddyline.model.query import BoundQuery
+from eddyline.model.schema import Stream
 
 Hashes = npt.NDArray[np.int64]
 Shards = npt.NDArray[np.int64]
@@ -202,6 +203,11 @@ class RoutingTable:
 
     def record(self, query: str) -> Record:
         return Record(self.routings[query].record(), self.bits(query))
+
+
+def declared_rates(streams: Iterable[Stream]) -> dict[str, float]:
+    """Rows per second, as WITH (rate = …) says; without it all streams count alike."""
+    return {stream.name: float(stream.options.get("rate", 1.0)) for stream in streams}
 
 
 def route_all(

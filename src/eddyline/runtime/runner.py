@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from eddyline.connectors.base import Sink
+from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Schema, Stream, Table
 
@@ -78,6 +79,9 @@ class Runner(Protocol):
     def register(self, query: BoundQuery) -> None: ...
 
     def drop(self, name: str) -> None: ...
+
+    def check_sink(self, sink: DeclaredSink) -> str | None:
+        """Refuse a sink that cannot be written here; what is worth knowing about one that can."""
 
     def add_sink(self, query: str, sink: Sink) -> None: ...
 

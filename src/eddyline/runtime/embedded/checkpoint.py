@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from eddyline.errors import CheckpointProblem
+from eddyline.runtime.checkpoint_state import CheckpointState, ShardState
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.snapshot import check_format, restore, take_snapshot
 
@@ -73,6 +74,20 @@ class Checkpoint:
             raise CheckpointProblem(f"the checkpoint in {self.folder} cannot be read", detail=str(problem)) from problem
         check_format(saved.header)
         return saved
+
+
+def embedded_state(folder: str) -> CheckpointState | None:
+    """What a checkpoint of an embedded job holds; None: it is none."""
+    saved = Checkpoint(folder).load()
+    if saved is None:
+        return None
+    header = saved.header
+    streams = header["streams"].values()
+    live = sum(end - first for stream in streams for first, end in stream["segments"])
+    waiting = sum(_read(os.path.join(saved.folder, f"{name}.arrow")).num_rows for stream in streams for name in stream["waiting"])
+    size = sum(os.path.getsize(os.path.join(saved.folder, name)) for name in os.listdir(saved.folder))
+    shard = ShardState(0, live, waiting, size, header["frontier"], tuple(header["queries"]))
+    return CheckpointState("embedded", header["format"], saved.epoch, (shard,))
 
 
 def _write(path: str, table: pa.Table) -> None:

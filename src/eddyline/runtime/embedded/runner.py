@@ -18,9 +18,10 @@ from eddyline.connectors.dead_letter import text_rows
 from eddyline.connectors.files import open_source, read_table
 from eddyline.connectors.memory import MemorySource, Rows
 from eddyline.connectors.output import prepare_output
-from eddyline.connectors.sinks import CallbackSink
-from eddyline.errors import BindingProblem, Unsupported
+from eddyline.connectors.sinks import CallbackSink, open_sink
+from eddyline.errors import BindingProblem, Unsupported, UserError
 from eddyline.language import Job
+from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Schema, Stream, Table
 from eddyline.plan.prepare import explained, prepare
@@ -146,6 +147,12 @@ class EmbeddedRunner:
             with self._driver.lock:
                 self._driver.roster.drop(name)
         self.handles.pop(name, None)
+
+    def check_sink(self, sink: DeclaredSink) -> str | None:
+        if self.begun:
+            raise UserError("sinks are created before the first row", hint="CREATE SINK before push, start or run")
+        open_sink(sink.options, sink.name)
+        return None
 
     def add_sink(self, query: str, sink: Sink) -> None:
         self._own.setdefault(query, []).append(sink)

@@ -43,6 +43,7 @@ from eddyline.runtime.spark.roster import Own, Roster
 from eddyline.runtime.spark.shard_report import write_standing
 from eddyline.runtime.spark.sinks import Delivered, Delivery
 from eddyline.runtime.spark.sources import PacketSource
+from eddyline.runtime.spark.table_sink import open_spark_sink
 
 _LOOK_SECONDS = 0.2
 #: Spark keeps a thousand events.
@@ -72,7 +73,7 @@ class SparkDriver:
         self.frames = dict(frames or {})
         self.told = told
         self.progress = Progress()
-        self.delivery = Delivery({s.name: s for s in layout.streams}, layout.staging, out, self._delivered)
+        self.delivery = Delivery({s.name: s for s in layout.streams}, layout.staging, out, self._delivered, self._opened_sink)
         self.idle = IdleWatch(layout.streams, layout.checkpoint)
         self.control = ControlFolder(layout.checkpoint)
         #: Queries that come and go; None: those of the layout, for ever.
@@ -239,6 +240,9 @@ class SparkDriver:
             stepped = source.groupBy("shard").transformWithState(ShardProcessor(packed), spark_schema(PARCEL), "Append", "None")
         writer = stepped.writeStream.foreachBatch(self.delivery).option("checkpointLocation", self.layout.checkpoint)
         return (writer.trigger(availableNow=True) if once else writer).start()
+
+    def _opened_sink(self, sink: DeclaredSink) -> Sink:
+        return open_spark_sink(self.spark, sink, self.layout.checkpoint)
 
     def _delivered(self, delivered: Delivered) -> None:
         self.progress.take(delivered)

@@ -15,12 +15,12 @@ from pyspark.sql import SparkSession
 from eddyline.language import Job
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
-from eddyline.plan.shares import RoutingTable, route_all
+from eddyline.plan.shares import RoutingTable, declared_rates, route_all
 from eddyline.runtime.spark.driver import SparkDriver
 from eddyline.runtime.spark.layout import Layout
 from eddyline.runtime.spark.ledger import Ledger
 from eddyline.runtime.spark.session import shard_labels
-from eddyline.runtime.spark.settle import ENGINE, declared_rates, settled
+from eddyline.runtime.spark.settle import ENGINE, settled
 from eddyline.runtime.spark.shard import plan_texts
 from eddyline.settings import Settings
 

@@ -24,6 +24,7 @@ from eddyline.connectors.base import Sink
 from eddyline.connectors.output import prepare_output, result_files
 from eddyline.errors import BindingProblem, Unsupported, UserError
 from eddyline.language import Job
+from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Schema, Stream, Table
 from eddyline.model.window import Rows
@@ -39,6 +40,7 @@ from eddyline.runtime.spark.progress import Progress
 from eddyline.runtime.spark.shard_report import committed_batch
 from eddyline.runtime.spark.sinks import DEAD_LETTER, Delivered
 from eddyline.runtime.spark.spool import spool_folder
+from eddyline.runtime.spark.table_sink import check_sink
 
 
 class FileResults:
@@ -177,6 +179,11 @@ class SparkRunner:
         self.handles.pop(name, None)
         self._own.pop(name, None)
 
+    def check_sink(self, sink: DeclaredSink) -> str | None:
+        if self.begun:
+            raise UserError("sinks are created before the start", hint="stop(), CREATE SINK, start()")
+        return check_sink(self.spark, sink)
+
     def add_sink(self, query: str, sink: Sink) -> None:
         if self.begun:
             self.driver.delivery.add_sink(query, self.handles[query].schema, sink)
@@ -279,6 +286,8 @@ class SparkRunner:
         layout = make_layout(self.spark, self.checkpoint, self.job.streams, self.job.queries, self.job.tables, self.job.settings)
         out = self.results if self._keep_results or self._out is not None else None
         driver = SparkDriver(self.spark, layout, out=out, frames=self._frames, told=self._told)
+        for sink in self.job.sinks:
+            check_sink(self.spark, sink)
         driver.add_queries(self.job.catalog, self._own)
         return driver
 

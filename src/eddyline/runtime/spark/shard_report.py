@@ -10,9 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 from collections.abc import Mapping
 from typing import Any
+
+from eddyline.errors import CheckpointProblem
+from eddyline.runtime.checkpoint_state import CheckpointState, ShardState
 
 #: A batch is committed before the next but one begins; two more, for readers that are slow.
 _KEPT = 4
@@ -64,3 +68,31 @@ def _folder(checkpoint: str) -> str:
 
 def _path(checkpoint: str, batch: int) -> str:
     return os.path.join(_folder(checkpoint), f"{batch:012d}.json")
+
+
+def spark_state(checkpoint: str) -> CheckpointState | None:
+    """What a checkpoint of a Spark job holds; None: it is none."""
+    try:
+        with open(os.path.join(checkpoint, "eddyline", "ledger.json"), encoding="utf-8") as text:
+            ledger = json.load(text)
+    except FileNotFoundError:
+        return None
+    batch = committed_batch(checkpoint)
+    held = read_standing(checkpoint, batch)
+    if held is None and batch >= 0:
+        raise CheckpointProblem(
+            f"the checkpoint in {checkpoint} does not say what its shards hold after batch {batch}",
+            hint="it was written by an earlier version; its next batch will say it",
+        )
+    shards = []
+    for shard in range(ledger["shards"]):
+        figures = (held or {}).get(shard, {"rows": 0, "waiting": 0, "bytes": 0, "frontier": None})
+        known = tuple(name for name, query in ledger["queries"].items() if _is_on(query, shard, ledger["shards"]))
+        shards.append(ShardState(shard, figures["rows"], figures["waiting"], figures["bytes"], figures["frontier"], known))
+    return CheckpointState("spark", ledger["format"], batch, tuple(shards))
+
+
+def _is_on(query: Mapping[str, Any], shard: int, shards: int) -> bool:
+    """Whether a query that has not gone uses a shard: its cells lie one after the other, from the first on."""
+    first, *shares = query["shares"] or [0]
+    return query.get("state") != "dropped" and (shard - first) % shards < math.prod(shares)

@@ -48,11 +48,19 @@ class Delivered:
 class Delivery:
     """What `foreachBatch` calls."""
 
-    def __init__(self, streams: Mapping[str, Stream], staging: str, out: str | None, told: Callable[[Delivered], None]):
+    def __init__(
+        self,
+        streams: Mapping[str, Stream],
+        staging: str,
+        out: str | None,
+        told: Callable[[Delivered], None],
+        opened_sink: Callable[[DeclaredSink], Sink] = lambda sink: open_sink(sink.options, sink.name),
+    ):
         self.streams = streams
         self.staging = staging
         self.out = out
         self.told = told
+        self._opened_sink = opened_sink
         self.sinks: dict[str, list[Sink]] = {}
         self.shared: dict[str, AllSink] = {}
         #: Sinks of CREATE SINK, by name; of one FOR ALL the sink behind it.
@@ -71,11 +79,11 @@ class Delivery:
         for sink in declared:
             if sink.query is None:
                 if sink.name not in self.shared:
-                    self.declared[sink.name] = open_sink(sink.options, sink.name)
+                    self.declared[sink.name] = self._opened_sink(sink)
                     self.shared[sink.name] = AllSink(self.declared[sink.name])
                 sinks.append(self.shared[sink.name].port(name))
             else:
-                self.declared[sink.name] = open_sink(sink.options, sink.name)
+                self.declared[sink.name] = self._opened_sink(sink)
                 sinks.append(self.declared[sink.name])
         for one in sinks:
             one.open(schema)
