@@ -29,6 +29,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/*.md"), *ROOT.glob("examples/*.md")])
+#: Pages that start Spark belong to its suite: tests/spark/test_pages.py.
+SPARK_PAGES = [page for page in PAGES if "import SparkSession" in page.read_text()]
 MODULES = sorted(
     ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
     for path in ROOT.glob("src/eddyline/**/*.py")
@@ -148,7 +150,7 @@ def run_page(name: str, text: str, folder: Path, monkeypatch: pytest.MonkeyPatch
         notebook.finish()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", [p for p in PAGES if p not in SPARK_PAGES], ids=lambda page: str(page.relative_to(ROOT)))
 def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = page.read_text()
     assert text.count("```") % 2 == 0, "a snippet is not closed"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import time
 
 from rich.console import Console
 
 from eddyline.cli import run as run_command
+from eddyline.cli import state as state_command
 from eddyline.connectors.draws import Shape
 from eddyline.connectors.generate import auction
 from eddyline.connectors.sinks import as_rich
@@ -31,6 +33,11 @@ CREATE QUERY bidding_wars WITH (plan = '((a x) y)') AS
   SELECT a.item_id, a.seller, x.price AS p1, y.price AS p2
   FROM auctions [RANGE 5 MINUTES] a, bids [RANGE 3 SECONDS] x, bids [RANGE 3 SECONDS] y
   WHERE a.item_id = x.item_id AND x.item_id = y.item_id AND x.price < y.price AND x.bidder <> y.bidder;
+
+-- How many bids there were in each minute, and the highest, when the minute is over.
+CREATE QUERY per_minute AS
+  SELECT date_trunc('minute', ts) AS minute, count(*) AS bids, max(price) AS highest
+  FROM bids GROUP BY date_trunc('minute', ts) EMIT ON CLOSE;
 """
 
 
@@ -39,28 +46,48 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--dir", default="demo", help="where data and results go (default: demo)")
     parser.add_argument("--seconds", type=float, default=300.0, help="seconds of event time (default: 300)")
     parser.add_argument("--rate", type=float, default=1_000.0, help="bids per second (default: 1000)")
-    parser.add_argument("--engine", choices=("embedded", "spark"), default="embedded", help="where it runs (default: embedded)")
+    parser.add_argument("--engine", choices=("embedded", "spark"), default="spark", help="where it runs (default: spark)")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
+    began = time.monotonic()
     console = Console()
-    data, out, job = (os.path.join(args.dir, name) for name in ("data", "results", "job.sql"))
-    shutil.rmtree(data, ignore_errors=True)
+    data, out, state, job = (os.path.join(args.dir, name) for name in ("data", "results", "checkpoint", "job.sql"))
+    for made_before in (data, out, state):
+        shutil.rmtree(made_before, ignore_errors=True)
     console.print(f"[bold]1.[/] generating {args.seconds:.0f} s of auctions and bids in {data}")
     made = auction(data, Shape(rate=args.rate, seconds=args.seconds, files=10))
+    # One file of each stream at a time, so that there is something to watch.
+    statements = [statement.replace("time = 'ts'", "time = 'ts', files_per_batch = '1'") for statement in made.statements]
     with open(job, "w", encoding="utf-8") as file:
-        file.write("\n".join(made.statements) + "\n" + _QUERIES)
+        file.write("\n".join(statements) + "\n" + _QUERIES)
     console.print(f"[bold]2.[/] running {job} ({args.engine}); the same with:")
-    command = f"eddyline run {job} --engine {args.engine} --once --out {out} --overwrite"
-    console.print(f"   {command}", highlight=False)
-    options = argparse.Namespace(job=job, engine=args.engine, master="local[*]", once=True, out=out, overwrite=True)
-    options.checkpoint, options.stats, options.quiet = None, os.path.join(args.dir, "stats.json"), False
-    run_command.run(options)
+    command = f"eddyline run {job} --engine {args.engine} --once --out {out} --checkpoint {state}"
+    console.print(f"   {command}", highlight=False, soft_wrap=True)
+    figures = os.path.join(args.dir, "stats.json")
+    options = ["run", job, "--engine", args.engine, "--once", "--out", out, "--checkpoint", state, "--stats", figures]
+    carry_out(options)
     console.print("[bold]3.[/] the first results")
     _show(console, out)
-    console.print(f"results are in {out}/<query>/*.parquet, figures in {options.stats}")
+    console.print(f"[bold]4.[/] what the job would go on with: eddyline state --checkpoint {state}")
+    carry_out(["state", "--checkpoint", state])
+    console.print(
+        f"results are in {out}/<query>/*.parquet, figures in {figures}; {time.monotonic() - began:.0f} s in all",
+        highlight=False,
+        soft_wrap=True,
+    )
     return 0
+
+
+def carry_out(arguments: list[str]) -> None:
+    """A command as it would be typed."""
+    parser = argparse.ArgumentParser()
+    commands = parser.add_subparsers()
+    for command in (run_command, state_command):
+        command.add_parser(commands)
+    args = parser.parse_args(arguments)
+    args.run(args)
 
 
 def _show(console: Console, out: str) -> None:

@@ -57,6 +57,8 @@ def opened(args: argparse.Namespace) -> Iterator[Session]:
     # Only those who use Spark need to have it.
     from eddyline.runtime.spark.session import open_session
 
+    if not args.quiet:
+        print(f"starting Spark ({args.master}) …", file=sys.stderr, flush=True)
     spark = open_session(args.master)
     try:
         yield Session(spark=spark, **kept)

@@ -40,7 +40,7 @@ from eddyline.runtime.spark.packet import PARCEL, spark_schema
 from eddyline.runtime.spark.processor import ShardProcessor
 from eddyline.runtime.spark.progress import Progress, stage_seconds
 from eddyline.runtime.spark.roster import Own, Roster
-from eddyline.runtime.spark.shard_report import write_standing
+from eddyline.runtime.spark.shard_report import committed_batch, write_standing
 from eddyline.runtime.spark.sinks import Delivered, Delivery
 from eddyline.runtime.spark.sources import PacketSource
 from eddyline.runtime.spark.table_sink import open_spark_sink
@@ -167,15 +167,25 @@ class SparkDriver:
         if self.roster is not None:
             self.roster.rest()
         ask_to_stop(self.layout.checkpoint)
-        limit = time.monotonic() + patience
-        while query.isActive and query.status["isTriggerActive"] and query.status["isDataAvailable"] and time.monotonic() < limit:
-            time.sleep(0.02)
-        query.stop()
+        self._finish_batch(query, patience)
         self.ended = True
         self._note_events(query)
         self.raise_failure()
         self.delivery.close()
         return self.progress
+
+    def _finish_batch(self, query: StreamingQuery, patience: float = 60.0) -> None:
+        """Let the batch at hand be committed, then stop. Our own source has nothing new by now, a DataFrame may never rest."""
+        limit = time.monotonic() + patience
+        last = self.progress.last_batch
+        while query.isActive and time.monotonic() < limit:
+            status = query.status
+            if not (status["isTriggerActive"] and status["isDataAvailable"]):
+                break
+            if self.progress.last_batch > last and committed_batch(self.layout.checkpoint) >= self.progress.last_batch:
+                break
+            time.sleep(0.02)
+        query.stop()
 
     def ask_to_stop(self) -> None:
         """Let `run` or `wait` return after the batch that is running; safe to call from a signal handler."""
@@ -206,6 +216,8 @@ class SparkDriver:
             # In short turns, so that signals are heard in between.
             while not query.awaitTermination(_LOOK_SECONDS):
                 self._look(query)
+                if self._stopping and self.frames:
+                    self._finish_batch(query)
         except Exception as problem:
             self.ended = True
             raise readable(problem) from None

@@ -10,14 +10,14 @@ Limits   No Spark: who has a session says how many shards there are and how they
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from eddyline.connectors.files import read_table
 from eddyline.language import Job, parse_script
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
-from eddyline.plan.shares import RoutingTable, route_all
+from eddyline.plan.shares import RoutingTable, declared_rates, route_all
 from eddyline.runtime.spark.layout import Layout, with_absolute_paths
 from eddyline.runtime.spark.ledger import Ledger
 from eddyline.runtime.spark.spool import spool_folder
@@ -74,11 +74,6 @@ def laid_out(layout: Layout, queries: tuple[BoundQuery, ...], ledger: Ledger) ->
     routing = route_all(queries, [stream.name for stream in layout.streams], rates, layout.shards, ledger.records())
     ledger.route([q.name for q in queries], routing)
     return replace(layout, queries=queries, routing=routing, initial=ledger.initial)
-
-
-def declared_rates(streams: Iterable[Stream]) -> dict[str, float]:
-    """Rows per second, as WITH (rate = …) says; without it all streams count alike."""
-    return {stream.name: float(stream.options.get("rate", 1.0)) for stream in streams}
 
 
 def _definitions(

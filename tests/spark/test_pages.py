@@ -1,0 +1,30 @@
+"""Pages and examples that start Spark run as they are written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from eddyline.runtime.spark.session import suitable_java
+from tests.test_docs import ROOT, SPARK_PAGES, run_page
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize("page", SPARK_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_page_runs(spark, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`getOrCreate` in a page finds the session of this suite."""
+    run_page(str(page.relative_to(ROOT)), page.read_text(), tmp_path, monkeypatch)
+
+
+def test_the_example_for_pyspark_users(tmp_path: Path) -> None:
+    """In a process of its own: a session that has none of our settings."""
+    example = ROOT / "examples" / "spark_frames.py"
+    environment = {**os.environ, "JAVA_HOME": suitable_java()}
+    done = subprocess.run([sys.executable, str(example)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["ada 1", "bob 2"]
