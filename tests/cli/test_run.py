@@ -191,3 +191,9 @@ def test_explain_analyze_says_what_was_done(work: Path, capsys: pytest.CaptureFi
     shown = capsys.readouterr().out
     assert shown.count("query: pairs") == 1 and shown.count("query: select") == 2
     assert "join a⋈b: " in shown and "partial results" in shown and "results: " in shown
+
+
+def test_without_spark_there_is_a_hint(work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("eddyline.cli.run.find_spec", lambda name: None)
+    assert main(["run", "job.sql", "--engine", "spark", "--once"]) == 2
+    assert "eddyline[spark]" in capsys.readouterr().err

@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     carry_out(options)
     console.print("[bold]3.[/] the first results")
     _show(console, out)
-    console.print(f"[bold]4.[/] what the job would go on with: eddyline state --checkpoint {state}")
+    console.print(f"[bold]4.[/] what the job would go on with: eddyline state --checkpoint {state}", soft_wrap=True)
     carry_out(["state", "--checkpoint", state])
     console.print(
         f"results are in {out}/<query>/*.parquet, figures in {figures}; {time.monotonic() - began:.0f} s in all",

@@ -8,12 +8,13 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from types import FrameType
 from typing import Any
 
 from eddyline.cli.jobs import read_job
 from eddyline.cli.progress import Progress
-from eddyline.errors import UserError
+from eddyline.errors import SettingProblem, UserError
 from eddyline.session import Session
 
 
@@ -55,6 +56,8 @@ def opened(args: argparse.Namespace) -> Iterator[Session]:
         yield Session(follow=not args.once, **kept)
         return
     # Only those who use Spark need to have it.
+    if find_spec("pyspark") is None:
+        raise SettingProblem("Spark is not installed", hint="pip install 'eddyline[spark]', or --engine embedded")
     from eddyline.runtime.spark.session import open_session
 
     if not args.quiet:

@@ -45,7 +45,8 @@ def _show(state: CheckpointState, console: Console) -> None:
     when = f"after {unit} {state.epoch}" if state.epoch >= 0 else f"before the first {unit}"
     table = Table(title=f"{state.engine} checkpoint, format {state.format}, {when}", title_justify="left")
     for name in ("shard", "live rows", "waiting", "MB", "frontier", "queries"):
-        table.add_column(name, justify="left" if name == "queries" else "right", overflow="fold")
+        left = name == "queries"
+        table.add_column(name, justify="left" if left else "right", no_wrap=not left, overflow="fold")
     for shard in state.shards:
         size = f"{shard.bytes / 1e6:,.1f}"
         table.add_row(str(shard.shard), f"{shard.rows:,}", f"{shard.waiting:,}", size, moment(shard.frontier), _named(shard.queries))

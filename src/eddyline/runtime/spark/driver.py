@@ -250,7 +250,7 @@ class SparkDriver:
             for name, frame in self.frames.items():
                 source = source.unionByName(packed_frame(frame, name, packed))
             stepped = source.groupBy("shard").transformWithState(ShardProcessor(packed), spark_schema(PARCEL), "Append", "None")
-        writer = stepped.writeStream.foreachBatch(self.delivery).option("checkpointLocation", self.layout.checkpoint)
+        writer = stepped.writeStream.foreachBatch(self.delivery).option("checkpointLocation", f"file://{self.layout.checkpoint}")
         return (writer.trigger(availableNow=True) if once else writer).start()
 
     def _opened_sink(self, sink: DeclaredSink) -> Sink:
