@@ -55,3 +55,13 @@ def test_a_tree_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_a_missing_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", str(tmp_path / "none.sql")]) == 2
     assert "there is no job file" in capsys.readouterr().err
+
+
+def test_how_rows_find_shards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", job(tmp_path), "--shards", "4"]) == 0
+    printed = capsys.readouterr().out
+    assert "shards: 4 of 4\n  attribute {a.item, b.item}  share 4\n  asks a: replication 1, 1 rows/s" in printed
+    assert "expected rows per shard: 0.5/s" in printed and printed.count("shards: ") == 3
+    assert main(["explain", job(tmp_path, "SET shards = 3;" + JOB)]) == 0
+    assert "share 3" in capsys.readouterr().out
+    assert main(["explain", job(tmp_path), "--shards", "0"]) == 2

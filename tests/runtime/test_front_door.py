@@ -1,0 +1,79 @@
+"""What an embedded session has in common with one on Spark: sinks, numbered results, observations, refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from eddyline import Session
+from eddyline.errors import BindingProblem, SourceProblem, Unsupported, UserError
+from eddyline.runtime.runner import Observation
+
+
+@pytest.fixture
+def session() -> Session:
+    found = Session()
+    found.execute("""
+        CREATE STREAM bids (item BIGINT, price DOUBLE, ts TIMESTAMP) WITH (time='ts');
+        CREATE QUERY dear AS SELECT item FROM bids WHERE price > 100;
+    """)
+    return found
+
+
+def rows(*seconds: int) -> list[tuple[int, float, int]]:
+    return [(second, 150.0, second * 1_000_000) for second in seconds]
+
+
+def test_a_memory_sink_keeps_results(session: Session) -> None:
+    session.execute("CREATE SINK kept FOR dear WITH (format='memory'); CREATE SINK whole FOR ALL WITH (format='memory')")
+    session.push("bids", rows(1, 2))
+    session.run()
+    assert session.sink("kept").table().column("item").to_pylist() == [1, 2]
+    assert session.sink("whole").table().column("_query").to_pylist() == ["dear", "dear"]
+
+
+def test_numbered_results_come_once_per_epoch(session: Session) -> None:
+    heard: list[tuple[list[int], int]] = []
+    session.on_results("dear", lambda table, epoch: heard.append((table.column("item").to_pylist(), epoch)), numbered=True)
+    for second in (1, 2, 3):
+        session.push("bids", rows(second))
+        session.step()
+    session.run()
+    assert [items for items, _ in heard] == [[1], [2], [3]]
+    assert [epoch for _, epoch in heard] == sorted({epoch for _, epoch in heard})
+
+
+def test_observations_say_how_the_job_stands(session: Session) -> None:
+    seen: list[Observation] = []
+    session.observe(lambda look: seen.append(look()))
+    session.push("bids", rows(1, 2, 3))
+    session.step()
+    assert (seen[0].rows_in, seen[0].waiting, seen[0].frontier, seen[0].results) == (3, 1, 3_000_000, {"dear": 2})
+
+
+@pytest.mark.parametrize("options", ["format='delta', path='x'", "format='kafka', topic='t', servers='h:1'"])
+def test_formats_that_only_spark_writes(session: Session, options: str) -> None:
+    with pytest.raises(SourceProblem) as refused:
+        session.execute(f"CREATE SINK s FOR dear WITH ({options})")
+    assert "--engine spark" in refused.value.hint
+    # Nothing is left of it: the name is free.
+    session.execute("CREATE SINK s FOR dear WITH (format='memory')")
+
+
+def test_what_is_not_for_this_engine_says_where_it_is(session: Session, tmp_path: Path) -> None:
+    with pytest.raises(Unsupported, match="Arrow tables"):
+        session.queries["dear"].to_dataframe()
+    with pytest.raises(BindingProblem, match="needs a schema"):
+        session.stream("other", 7, time="ts")  # type: ignore[arg-type]
+    session.push("bids", rows(1))
+    session.step()
+    with pytest.raises(UserError, match="before the first row"):
+        session.execute("CREATE SINK late FOR dear WITH (format='memory')")
+
+
+def test_a_failing_program_leaves_no_running_session(session: Session) -> None:
+    with pytest.raises(ZeroDivisionError), session:
+        session.start()
+        _ = 1 / 0
+    session.stop()
