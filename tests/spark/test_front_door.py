@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from eddyline import Session
@@ -152,25 +151,35 @@ def test_what_cannot_work_is_said_before_the_start(spark, data: Path, monkeypatc
         session.run()
     # Workers of another version, or that do not see the checkpoint.
     monkeypatch.setattr(guest, "_version", lambda: "0.0.1")
-    with pytest.raises(SettingProblem, match=r"workers have eddyline .*, this program has 0.0.1"):
-        guest.check_workers(spark, str(data))
-    with pytest.raises(SettingProblem, match="Python of Spark's workers"):
-        guest.check_workers(_Broken(spark), str(data))
+    for answer, message in [
+        ([("w1", "0.0.1", True), ("w2", "0.2.0", True)], "workers have eddyline 0.2.0, this program has 0.0.1"),
+        ([("w1", "0.0.1", False)], "do not see the checkpoint"),
+        (RuntimeError("pickle…\nModuleNotFoundError: No module named 'eddyline'\n at java.lang…"), "Python of Spark's workers"),
+    ]:
+        with pytest.raises(SettingProblem, match=message):
+            guest.check_workers(_Answering(answer), str(data))  # type: ignore[arg-type]
+    guest.check_workers(_Answering([("w1", "", True)]), str(data))  # type: ignore[arg-type]
 
 
-class _Broken:
-    """A session whose workers lack a module."""
+class _Answering:
+    """A session whose workers say this when they are asked."""
 
-    def __init__(self, spark) -> None:
+    def __init__(self, answer: list[tuple[str, str, bool]] | Exception) -> None:
+        self.answer = answer
         self.sparkContext = self
-        self.applicationId = "broken"
+        self.applicationId = str(answer)
         self.defaultParallelism = 1
 
-    def parallelize(self, *_: object) -> _Broken:
+    def getConf(self) -> dict[str, str]:
+        return {}
+
+    def parallelize(self, *_: object) -> _Answering:
         return self
 
-    def map(self, _: object) -> _Broken:
+    def map(self, _: object) -> _Answering:
         return self
 
-    def collect(self) -> pa.Table:
-        raise RuntimeError("pickle…\nModuleNotFoundError: No module named 'eddyline'\n at java.lang…")
+    def collect(self) -> list[tuple[str, str, bool]]:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer

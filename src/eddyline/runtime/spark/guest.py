@@ -53,7 +53,9 @@ def _is_there(name: str) -> bool:
 def check_workers(spark: SparkSession, checkpoint: str) -> None:
     """Ask the workers, once per application, for what they would otherwise fail of in the middle of the first batch."""
     application = f"{spark.sparkContext.applicationId} {checkpoint}"
-    if application in _CHECKED:
+    # Workers that our own daemon starts are forks of a process that has imported everything, on this machine.
+    ours = spark.sparkContext.getConf().get("spark.python.daemon.module", "").startswith("eddyline.")
+    if ours or application in _CHECKED:
         return
     tasks = spark.sparkContext.defaultParallelism
     try:
