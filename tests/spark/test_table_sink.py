@@ -11,7 +11,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from eddyline import Session
-from eddyline.errors import SourceProblem
+from eddyline.errors import SourceProblem, UserError
 from eddyline.runtime.spark import table_sink
 from eddyline.runtime.spark.table_sink import TableSink
 from tests.spark.material import write_files
@@ -56,6 +56,12 @@ def test_every_sink_gets_every_result(spark, tmp_path: Path) -> None:
         assert sorted(line["v"] for line in whole) == list(range(400))
         assert {line["_query"] for line in whole} == {"odd", "even"}
         assert spark.read.orc(f"{out}/all_orc").groupBy("_query").count().count() == 2
+        # A callback that fails stops the job, with its own words.
+        write_files(tmp_path / "a", ["9.parquet"], 100, first=400)
+        session.on_results("even", lambda table: 1 / 0)
+        with pytest.raises(UserError, match="could not be handed over") as stopped:
+            session.run()
+        assert "ZeroDivisionError" in stopped.value.detail and isinstance(stopped.value.__cause__, ZeroDivisionError)
         # What Spark does not have is said when it is declared, with what brings it.
         for statement, message in [
             ("CREATE SINK s FOR odd WITH (format='delta', path='x')", "--packages io.delta:delta-spark"),

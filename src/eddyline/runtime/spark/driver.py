@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from eddyline.connectors.base import Sink
-from eddyline.errors import UserError
+from eddyline.errors import EddylineError, UserError
 from eddyline.language.catalog import Catalog
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.query import BoundQuery
@@ -141,7 +141,7 @@ class SparkDriver:
         failed = self.query.exception() if self.query is not None else None
         if failed is not None:
             self.ended = True
-            raise readable(failed)
+            raise self._readable(failed)
 
     def abandon(self) -> None:
         """Stop at once; the checkpoint continues with the batch that was running."""
@@ -201,7 +201,7 @@ class SparkDriver:
         except Exception as problem:
             self.ended = True
             self._note_events(self.query)
-            raise readable(problem) from None
+            raise self._readable(problem) from self.delivery.failed
         return self.stop()
 
     def stages(self) -> dict[str, list[float]]:
@@ -220,7 +220,7 @@ class SparkDriver:
                     self._finish_batch(query)
         except Exception as problem:
             self.ended = True
-            raise readable(problem) from None
+            raise self._readable(problem) from self.delivery.failed
         finally:
             self._note_events(query)
 
@@ -252,6 +252,17 @@ class SparkDriver:
             stepped = source.groupBy("shard").transformWithState(ShardProcessor(packed), spark_schema(PARCEL), "Append", "None")
         writer = stepped.writeStream.foreachBatch(self.delivery).option("checkpointLocation", f"file://{self.layout.checkpoint}")
         return (writer.trigger(availableNow=True) if once else writer).start()
+
+    def _readable(self, problem: BaseException) -> EddylineError:
+        """What went wrong, in one message: in a sink or a callback of this process, or somewhere in Spark."""
+        failed = self.delivery.failed
+        if failed is None or isinstance(failed, EddylineError):
+            return failed or readable(problem)
+        return UserError(
+            "results could not be handed over",
+            detail=f"{type(failed).__name__}: {failed}",
+            hint="once the sink or the callback is mended, a start on the same checkpoint runs the batch again",
+        )
 
     def _opened_sink(self, sink: DeclaredSink) -> Sink:
         return open_spark_sink(self.spark, sink, self.layout.checkpoint)

@@ -68,6 +68,8 @@ class Delivery:
         self.dead = DeadLetters(os.path.join(out, DEAD_LETTER)) if out is not None else None
         #: Dead rows are kept in memory only where somebody asks for them.
         self.kept_dead: dict[str, list[pa.Table]] | None = None
+        #: What went wrong when results were handed over, if anything did.
+        self.failed: Exception | None = None
         self._began = False
         self._thread: int | None = None
 
@@ -123,6 +125,18 @@ class Delivery:
             # What an earlier run wrote for this batch without committing it is made again now.
             self._began = True
             self._truncate_after(batch - 1)
+        try:
+            self._write(batch, pieces, delivered)
+            self._flush(batch)
+        except Exception as problem:
+            # Spark would make a page of it.
+            self.failed = problem
+            raise
+        self.told(delivered)
+        pieces.clear()
+        shutil.rmtree(staged_folder(self.staging, batch), ignore_errors=True)
+
+    def _write(self, batch: int, pieces: Mapping[tuple[str, str], list[tuple[int, pa.Table]]], delivered: Delivered) -> None:
         for (kind, name), found in pieces.items():
             if kind == "result":
                 whole = merged([table for _, table in sorted(found, key=lambda piece: piece[0])])
@@ -136,10 +150,6 @@ class Delivery:
                         self.dead.write(batch, self.streams[name], table)
                     if self.kept_dead is not None:
                         self.kept_dead.setdefault(name, []).append(table)
-        self._flush(batch)
-        self.told(delivered)
-        pieces.clear()
-        shutil.rmtree(staged_folder(self.staging, batch), ignore_errors=True)
 
     def close(self) -> None:
         for sinks in self.sinks.values():
