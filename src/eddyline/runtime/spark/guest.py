@@ -115,12 +115,11 @@ def job_settings(spark: SparkSession, shards: int) -> Iterator[None]:
     try:
         yield
     finally:
-        for key in dict(spark.conf.getAll):
+        for key, value in dict(spark.conf.getAll).items():
             if key not in before:
                 spark.conf.unset(key)
-        for key, value in before.items():
-            if spark.conf.isModifiable(key):
-                spark.conf.set(key, value)
+            elif value != before[key]:
+                spark.conf.set(key, before[key])
 
 
 def data_source_is_there(spark: SparkSession, name: str) -> bool:
