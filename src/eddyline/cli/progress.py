@@ -26,8 +26,8 @@ class Progress:
         self.quiet = quiet
         self.console = console or Console()
         self._live: Live | None = None
-        self._began = time.monotonic()
-        self._shown = self._began
+        self._shown = time.monotonic()
+        self._rows = 0
 
     def __enter__(self) -> Progress:
         if not self.quiet and self.console.is_terminal:
@@ -43,12 +43,13 @@ class Progress:
         now = time.monotonic()
         if self.quiet or now - self._shown < _SECONDS_BETWEEN[self._live is not None]:
             return
-        self._shown = now
         seen = look()
-        seconds = max(now - self._began, 1e-9)
+        # The rate of now: a start takes its time, and says nothing about rows.
+        rate = (seen.rows_in - self._rows) / max(now - self._shown, 1e-9)
+        self._shown, self._rows = now, seen.rows_in
         facts = {
             "rows": f"{seen.rows_in:,}",
-            "rows/s": f"{seen.rows_in / seconds:,.0f}",
+            "rows/s": f"{rate:,.0f}",
             "frontier": moment(seen.frontier),
             "state rows": f"{seen.stored_rows:,}",
             "state MB": f"{seen.stored_bytes / 1e6:,.1f}",
