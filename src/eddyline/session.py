@@ -189,7 +189,7 @@ class Session:
         for option, value in options.items():
             settings = settings.with_option(option, value)
         self._register(self.job.query(name, parse_select(sql), settings))
-        return self.queries[name]
+        return Query(self, name, self._runner.handles[name])
 
     def drop(self, name: str) -> None:
         """Drop a query: results up to the newest row of any stream so far are still delivered, nothing newer."""
