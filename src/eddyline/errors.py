@@ -88,5 +88,9 @@ class CheckpointProblem(UserError):
     """A checkpoint that does not fit the job, or cannot be read."""
 
 
+class StateProblem(UserError):
+    """State that cannot be kept where it should be: a disk is full or cannot be written."""
+
+
 class Fault(EddylineError):
     """A broken invariant of ours. The message says which."""

@@ -100,7 +100,12 @@ def test_over_budget() -> None:
     assert chosen(KNOWN, "SET memory_budget = '10 KB'; SET over_budget = 'warn';").bound == "memory"
     job = bind_script(f"{KNOWN} SET memory_budget = '10 KB'; SET over_budget = 'warn'; CREATE QUERY q AS {QUERY}")
     assert str(choose_tree(prepare(job.queries[0]), job.catalog.streams)) == "(a b c)"
-    assert isinstance(refusal(KNOWN, "SET memory_budget = '10 KB'; SET over_budget = 'spill';"), Unsupported)
+    refused = refusal(KNOWN, "SET memory_budget = '10 KB'; SET over_budget = 'spill';")
+    assert "with payload on disk" in refused.detail and "spill" not in refused.hint
+    assert "SET over_budget = 'spill'" in refusal(KNOWN, "SET memory_budget = '10 KB';").hint
+    # Spilling frees memory and no CPU.
+    assert "spill" not in refusal(KNOWN, "SET cpu_budget = '0.0001 cores';").hint
+    assert refusal(KNOWN, "SET cpu_budget = '0.0001 cores'; SET over_budget = 'spill';").message.endswith("fits the CPU budget")
     assert refusal(KNOWN, "SET plan = '((a c) b)'; SET memory_budget = '10 KB';").message.endswith("fits the memory budget")
 
 

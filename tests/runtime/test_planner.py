@@ -15,6 +15,7 @@ from eddyline import Session
 from eddyline.errors import PlanProblem
 from eddyline.plan.migration import Migration, decide
 from eddyline.plan.statistics import Seen
+from eddyline.settings import Settings
 
 QUERY = "SELECT a.n AS n, b.n AS m, c.n AS o FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND], c [RANGE 1 SECOND] WHERE a.x = b.x AND a.y = c.y"
 EPOCH, EPOCHS = 500, 24
@@ -166,3 +167,37 @@ def test_queries_that_share_a_join_move_together() -> None:
         (move,) = session.stats()["migrations"]
         assert move["queries"] == ["q", "p"]
         assert queries[1].table().num_rows > 0
+
+
+def test_a_restart_continues_with_the_plan_that_was_moved_to(tmp_path: Path) -> None:
+    lots = np.random.default_rng(3)
+    checkpoint = str(tmp_path / "checkpoint")
+    # Not closed properly: what counts is the checkpoint after the last epoch.
+    session = Session(Settings(checkpoint_seconds=0), checkpoint=checkpoint)
+    declare(session)
+    session.query("q", QUERY, jit="off")
+    for epoch in range(8):
+        push(session, epoch, False, lots)
+        session.step()
+    (watch,) = session.pipeline.planner.watches.values()
+    moves = session.stats()["migrations"]
+    assert [move["to"] for move in moves] == ["((a b) c)"] and watch.seen is not None
+
+    def again(**options: str) -> Session:
+        started = Session(Settings(checkpoint_seconds=0), checkpoint=checkpoint)
+        declare(started)
+        started.query("q", QUERY, jit="off", **options)
+        return started
+
+    other = again(replan="off")
+    assert "tree: (a b c)" in other.stats()["plan"]["q"].splitlines()
+    restarted = again()
+    (kept,) = restarted.pipeline.planner.watches.values()
+    assert kept.group.tree == watch.group.tree and kept.group.config.orders == watch.group.config.orders
+    assert kept.seen == watch.seen and (kept.looks, kept.quiet_until) == (watch.looks, watch.quiet_until)
+    assert restarted.stats()["migrations"] == moves
+    # What was seen fades by the same rule as without the restart: the flip is followed as quickly.
+    for epoch in range(8, 20):
+        push(restarted, epoch, True, lots)
+        restarted.step()
+    assert [move["to"] for move in restarted.stats()["migrations"]] == ["((a b) c)", "((a c) b)"]

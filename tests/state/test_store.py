@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -29,8 +30,10 @@ def some_row(rng: Random) -> dict[str, object]:
     return {name: None if rng.random() < 0.1 else value for name, value in row.items()}
 
 
+@pytest.mark.parametrize("spills", [False, True])
 @pytest.mark.parametrize("seed", range(25))
-def test_a_store_is_a_list_that_forgets(seed: int) -> None:
+def test_a_store_is_a_list_that_forgets(seed: int, spills: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eddyline.state.store.LEAST_ROWS", 1)
     rng = Random(seed)
     store = Store("s", TYPES)
     store.add_mark("key", np.int64)
@@ -55,7 +58,13 @@ def test_a_store_is_a_list_that_forgets(seed: int) -> None:
             alive = np.array([rng.random() < 0.7 for _ in rows], np.bool_)
             store.keep(alive)
             rows = [row for row, kept in zip(rows, alive, strict=True) if kept]
+        if spills and rng.random() < 0.3:
+            store.spill(tmp_path)
         check(store, rows)
+    store.forget_before(store.end)
+    # What is forgotten leaves the disk when its room is used again.
+    store.append(store.capacity, {}, {"key": np.zeros(store.capacity, np.int64)})
+    assert not list(tmp_path.iterdir())
 
 
 def check(store: Store, rows: list[tuple[dict[str, object], int]]) -> None:

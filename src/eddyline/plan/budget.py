@@ -15,7 +15,7 @@ from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 
-from eddyline.errors import PlanProblem, Unsupported
+from eddyline.errors import PlanProblem
 from eddyline.plan.cost import UnitCosts
 from eddyline.plan.jtree.search import Choice
 from eddyline.settings import Settings
@@ -75,23 +75,33 @@ def cores_text(count: float) -> str:
     return f"{count:.3g} cores"
 
 
-def refuse(name: str, settings: Settings, choice: Choice, assumed: tuple[str, ...]) -> PlanProblem | Unsupported:
-    """The error of a query that no tree brings within what is left of the budgets."""
+def refuse(name: str, settings: Settings, choice: Choice, assumed: tuple[str, ...], on_disk: bool = False) -> PlanProblem:
+    """The error of a query that no tree brings within what is left of the budgets.
+
+    Args:
+        name: the query.
+        settings: its settings, with the budgets of the job.
+        choice: what the search found; its `nearest` tree exceeds least.
+        assumed: streams whose rate nobody declared.
+        on_disk: that is already with payload spilled.
+    """
     bound = choice.bound or "cpu"
     used = cores_text(choice.cpu) if bound == "cpu" else bytes_text(choice.memory)
     budget = settings.cpu_budget if bound == "cpu" else settings.memory_budget
     allowed = "" if budget is None else (cores_text(budget) if bound == "cpu" else bytes_text(budget))
     detail = f"{choice.nearest.tree} comes nearest: {used} where the job may use {allowed}, {excess_text(choice)}"
+    if on_disk:
+        detail += "; that is with payload on disk"
     if assumed:
         detail += f"; the rate of {', '.join(assumed)} is assumed"
-    message = f"no plan of query {name} fits the {'CPU' if bound == 'cpu' else 'memory'} budget"
-    if settings.over_budget == "spill":
-        return Unsupported(
-            f"{message}, and state is not spilled to disk", detail=detail, hint="SET over_budget = 'warn' runs it all the same"
-        )
-    hint = f"SET {'cpu_budget' if bound == 'cpu' else 'memory_budget'} higher, shorten windows, or SET over_budget = 'warn'"
+    ways = [f"SET {'cpu_budget' if bound == 'cpu' else 'memory_budget'} higher", "shorten windows", "SET over_budget = 'warn'"]
+    if bound == "memory" and settings.over_budget != "spill":
+        ways.append("SET over_budget = 'spill'")
+    hint = f"{', '.join(ways[:-1])}, or {ways[-1]}"
     return PlanProblem(
-        message, detail=detail, hint=hint + ("; CREATE STREAM … WITH (rate = …) says how fast a stream is" if assumed else "")
+        f"no plan of query {name} fits the {'CPU' if bound == 'cpu' else 'memory'} budget",
+        detail=detail,
+        hint=hint + ("; CREATE STREAM … WITH (rate = …) says how fast a stream is" if assumed else ""),
     )
 
 

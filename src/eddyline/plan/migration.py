@@ -76,10 +76,10 @@ def assess(seen: Seen, running: Running) -> tuple[Price, TreeChoice]:
     """The price of what runs and the best tree, both by what was seen, for one shard."""
     shards = seen.shards
     left = Budgets(*(None if budget is None else budget / shards for budget in (running.left.cpu, running.left.memory)))
-    graph = graph_of(running.lowered, running.sources, seen, running.windows)
+    best = choose(running.lowered, running.sources, seen=seen, windows=running.windows, left=left, costs=running.costs)
+    graph = graph_of(running.lowered, running.sources, seen, running.windows, best.on_disk)
     model = CostModel(graph, running.costs)
     now = running_price(model, aliases_of(running.tree, running.lowered.aliases), running.orders, running.lowered)
-    best = choose(running.lowered, running.sources, seen=seen, windows=running.windows, left=left, costs=running.costs)
     return now, best
 
 

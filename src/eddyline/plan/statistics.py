@@ -125,7 +125,7 @@ def graph_of(
     sources: Sources,
     seen: Seen | None = None,
     windows: tuple[Window | None, ...] | None = None,
-    unit: str = "bytes",
+    on_disk: bool = False,
 ) -> JoinGraph:
     """The join graph of a query, in its own aliases; of one shard where several were added up.
 
@@ -134,16 +134,16 @@ def graph_of(
         sources: the declared streams and tables, by name.
         seen: what was seen while it ran.
         windows: per position the largest window of the queries that share the join; the query's own if None.
-        unit: what memory is counted in.
+        on_disk: payload is spilled, and only what stays in memory counts.
     """
     windows = windows or lowered.windows
-    inputs = [_input(lowered, position, sources, seen, windows[position]) for position in range(len(lowered.seats))]
+    inputs = [_input(lowered, position, sources, seen, windows[position], on_disk) for position in range(len(lowered.seats))]
     inputs = _stored_once(lowered, inputs)
     edges = [
         JoinEdge(lowered.aliases[left], lowered.aliases[right], _selectivity(lowered, (left, right), sources, inputs, seen))
         for left, right in join_pairs(lowered)
     ]
-    return JoinGraph(tuple(inputs), tuple(edges), unit)
+    return JoinGraph(tuple(inputs), tuple(edges), "bytes")
 
 
 def join_pairs(lowered: Lowered) -> tuple[Pair, ...]:
@@ -173,7 +173,7 @@ def assumed_rates(lowered: Lowered, sources: Sources) -> tuple[str, ...]:
     return tuple(name for name in names if name not in sources or "rate" not in sources[name].options)
 
 
-def _input(lowered: Lowered, position: int, sources: Sources, seen: Seen | None, window: Window | None) -> JoinInput:
+def _input(lowered: Lowered, position: int, sources: Sources, seen: Seen | None, window: Window | None, on_disk: bool) -> JoinInput:
     seat, alias = lowered.seats[position], lowered.aliases[position]
     source = sources.get(seat.source)
     mine = None if seen is None else seen.references[position]
@@ -181,6 +181,8 @@ def _input(lowered: Lowered, position: int, sources: Sources, seen: Seen | None,
     width = _row_bytes(lowered, position, source)
     if mine is not None and mine.live >= 1 and mine.bytes > 0:
         width = mine.bytes / mine.live
+    if on_disk:
+        width = min(width, _mark_bytes(lowered, position))
     if seat.is_table:
         rows = ASSUMED_TABLE_ROWS if mine is None else mine.live / shards
         return JoinInput(alias, 0.0, rows, width, _COMPONENT_BYTES)
@@ -261,9 +263,13 @@ def _kept(condition: Expression | None, source: Stream | Table | None) -> float:
 
 def _row_bytes(lowered: Lowered, position: int, source: Stream | Table | None) -> float:
     """What a stored row takes: order, time, keys, and the columns that the query reads."""
-    seat = lowered.seats[position]
     read = {column for o in lowered.outputs for alias, column in columns_of(o.expression) if alias == f"r{position}"}
     read |= {column for e in lowered.residuals for alias, column in columns_of(e) if alias == f"r{position}"}
     types = {} if source is None else {column.name: column.type.name for column in source.schema.columns}
     payload = sum(32.0 if types.get(column) == "STRING" else 8.0 for column in read)
-    return _ROOM * (_ROW_BYTES + _KEY_BYTES * len(seat.keys) + payload)
+    return _mark_bytes(lowered, position) + _ROOM * payload
+
+
+def _mark_bytes(lowered: Lowered, position: int) -> float:
+    """What of a stored row always stays in memory: order, time, keys."""
+    return _ROOM * (_ROW_BYTES + _KEY_BYTES * len(lowered.seats[position].keys))

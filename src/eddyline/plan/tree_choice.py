@@ -42,6 +42,8 @@ class TreeChoice:
     left: Budgets
     found: Choice
     assumed: tuple[str, ...] = ()
+    #: Whether the price counts on payload being spilled.
+    on_disk: bool = False
 
     @property
     def bound(self) -> str | None:
@@ -61,6 +63,7 @@ def choose(
     windows: tuple[Window | None, ...] | None = None,
     left: Budgets | None = None,
     costs: UnitCosts | None = None,
+    on_disk: bool = False,
 ) -> TreeChoice:
     """The tree of a query and its price, qualified or not.
 
@@ -71,13 +74,14 @@ def choose(
         windows: the largest windows of the queries that share the join.
         left: what the other queries leave of the budgets; None: all of it.
         costs: seconds per operation; None: as kept or shipped.
+        on_disk: payload is not counted as memory. Where the query may spill, that is tried when nothing fits otherwise.
 
     Raises:
         PlanProblem: the setting names an alias twice, one that is not in FROM, or leaves out a stream.
     """
     sources, settings = sources or {}, lowered.query.settings
     left = left or Budgets(settings.cpu_budget, None if settings.memory_budget is None else float(settings.memory_budget))
-    graph = graph_of(lowered, sources, seen, windows)
+    graph = graph_of(lowered, sources, seen, windows, on_disk)
     model = CostModel(graph, costs or unit_costs())
     held = {lowered.seats[p].source: 0.0 for p in range(len(lowered.seats))}
     for seat, one in zip(lowered.seats, graph.inputs, strict=True):
@@ -94,7 +98,9 @@ def choose(
             found = replace(_as_choice(model, tree, left), runner_up=found.runner_up)
     orders = orders_of(tree, graph, lowered) if known else ()
     assumed = () if seen is not None else assumed_rates(lowered, sources)
-    return TreeChoice(tree, orders, Price(found.cpu, found.memory), held, left, found, assumed)
+    if found.bound == "memory" and settings.over_budget == "spill" and not on_disk:
+        return choose(lowered, sources, seen=seen, windows=windows, left=left, costs=costs, on_disk=True)
+    return TreeChoice(tree, orders, Price(found.cpu, found.memory), held, left, found, assumed, on_disk)
 
 
 def choose_tree(lowered: Lowered, sources: Sources | None = None) -> JTree:
@@ -110,7 +116,7 @@ def qualified(lowered: Lowered, choice: TreeChoice) -> TreeChoice:
     """The choice, unless it breaks a budget that must not be broken."""
     settings = lowered.query.settings
     if choice.bound is not None and settings.over_budget != "warn":
-        raise refuse(lowered.query.name, settings, choice.found, choice.assumed)
+        raise refuse(lowered.query.name, settings, choice.found, choice.assumed, choice.on_disk)
     return choice
 
 

@@ -42,6 +42,7 @@ from eddyline.runtime.epoch import Arrival, Epoch, Outcome
 from eddyline.runtime.handout import HandOut
 from eddyline.runtime.memory import keep_freed_memory
 from eddyline.runtime.planner import Planner
+from eddyline.runtime.spilling import Spilling
 from eddyline.runtime.standing import AnyQuery, FilterQuery, StandingQuery, standing_query
 from eddyline.settings import Settings
 from eddyline.state.columns import Ints
@@ -95,6 +96,7 @@ class Pipeline:
         self._all_ranks: dict[str, Ints] = {}
         self._rows_before: dict[str, int] = {}
         self.planner = Planner(self)
+        self.spilling = Spilling(self)
         for stream in sorted(streams, key=lambda s: s.position):
             self.add_stream(stream)
 
@@ -250,6 +252,7 @@ class Pipeline:
                 self.drop_query(name)
                 outcome.gone.append(name)
         self.epochs += 1
+        self.spilling.after_epoch()
         if not epoch.closing:
             self.planner.after_epoch()
         outcome.frontier = self.frontier

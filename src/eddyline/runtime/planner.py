@@ -3,7 +3,8 @@
 Answer   `choose` gives a new join group its first tree, within what the other groups leave of the budgets. `after_epoch` looks
          at each group with `plan = 'auto'` and three streams or more, and moves it to another tree when `plan/migration.py`
          says so: at once when a budget is broken, on a second opinion otherwise, never twice within a few looks.
-State    Per group what was seen, fading by half from look to look, and the assessment that EXPLAIN shows. All of it is derived.
+State    Per group what was seen, fading by half from look to look, and the assessment that EXPLAIN shows. Tree and counts are in every
+         checkpoint (`saved`, `restored`), so that a restart neither forgets what was learned nor moves back.
 Limits   A look needs 1,024 new rows; it samples stores, so its cost does not grow with them. Selectivities are measured between
          new rows and the windows they meet, whatever the running tree probes. Where `autonomous` is off (shards), somebody adds
          up what `seen` gives, asks one planner (`hear`) once, and sends the migration to every shard's `carry_out`.
@@ -24,7 +25,7 @@ from eddyline.model.schema import Stream, Table
 from eddyline.model.window import Range, Rows, Unbounded, Window
 from eddyline.operators.evaluate import compile_predicate
 from eddyline.operators.join.combination import any_bit
-from eddyline.operators.join.group import JoinGroup
+from eddyline.operators.join.group import JoinGroup, Tree
 from eddyline.operators.join.inputs import StreamInput
 from eddyline.operators.keys import combined
 from eddyline.plan.budget import unit_costs
@@ -132,7 +133,43 @@ class Planner:
     def lines(self, group: object, lowered: Lowered) -> dict[str, str]:
         """What EXPLAIN says of the costs of a group's plan."""
         watch = next((watch for watch in self.watches.values() if watch.group is group), None)
-        return {} if watch is None else cost_lines(lowered, watch.choice, watch.now)
+        costs = {} if watch is None else cost_lines(lowered, watch.choice, watch.now)
+        return {**costs, **self.pipeline.spilling.lines({seat.source for seat in lowered.seats})}
+
+    # -- across a restart
+
+    def saved(self) -> dict[str, Any]:
+        """What a checkpoint keeps, as JSON values: per group its tree, its probe orders and what was seen; the moves so far."""
+        groups = {
+            watch.group.config.name: {
+                "plan": Migration(watch.group.tree, running_orders(watch.group), "", 0.0, 0.0).to_document(),
+                "seen": None if watch.seen is None else watch.seen.to_document(),
+                "looks": watch.looks,
+                "quiet_until": watch.quiet_until,
+            }
+            for watch in self.watches.values()
+            if watch.follows
+        }
+        return {"groups": groups, "migrations": self.migrations}
+
+    def restored(self, saved: Mapping[str, Any] | None) -> dict[str, tuple[Tree, Orders]]:
+        """Remember what was seen before a restart; the trees and probe orders to continue with, by group name.
+
+        A group whose plan may not change (a given plan, `replan = 'off'`) is not among them: it has what its settings say now.
+        """
+        if saved is None:
+            return {}
+        self.migrations = list(saved["migrations"])
+        plans = {}
+        for watch in self.watches.values():
+            mine = saved["groups"].get(watch.group.config.name)
+            if mine is None or not watch.follows:
+                continue
+            plan = Migration.from_document(mine["plan"])
+            plans[watch.group.config.name] = plan.tree, plan.orders
+            watch.seen = None if mine["seen"] is None else Seen.from_document(mine["seen"])
+            watch.looks, watch.quiet_until = mine["looks"], mine["quiet_until"]
+        return plans
 
     # -- after an epoch
 

@@ -35,6 +35,8 @@ def report(pipeline: Pipeline, elapsed: float, epoch_seconds: Sequence[float]) -
         "peak_stored_rows": pipeline.peak_rows,
         "stored_rows": stored_rows(pipeline),
         "peak_state_bytes": pipeline.peak_bytes,
+        "state_bytes": pipeline.spilling.held,
+        "spilled_bytes": pipeline.spilling.spilled(),
         "response": response_times(pipeline),
         "null_results": dict(pipeline.issues.counts),
         "frontier": pipeline.frontier,

@@ -15,6 +15,7 @@ Limits   Rows leave from the front (`forget_before`). Leaving from the middle (`
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ import pyarrow as pa
 from eddyline.kernels import probe
 from eddyline.model.datatypes import DataType
 from eddyline.state.columns import Array, Ints, StoredColumn, stored_column
+from eddyline.state.spill import LEAST_ROWS, SpilledColumn
 
 _SMALLEST = 256
 
@@ -47,13 +49,17 @@ class Store:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, payload and marks and indexes together."""
+        """Bytes held in memory, payload and marks and indexes together."""
         marks = sum(m.nbytes for m in self.marks.values())
         return marks + sum(c.nbytes for c in self.columns.values()) + sum(i.heads.nbytes for i in self.indexes.values())
 
     @property
     def payload_bytes(self) -> int:
         return sum(c.nbytes for c in self.columns.values())
+
+    @property
+    def spilled_bytes(self) -> int:
+        return sum(c.spilled_bytes for c in self.columns.values() if isinstance(c, SpilledColumn))
 
     # -- shape
 
@@ -127,6 +133,15 @@ class Store:
         self._fit(len(positions))
         for index in self.indexes.values():
             index.rebuild()
+
+    def spill(self, folder: Path) -> int:
+        """Move the payload that is in memory to disk, if it is worth a file; returns the bytes that this freed."""
+        before = self.payload_bytes
+        for number, (name, column) in enumerate(self.columns.items()):
+            if not isinstance(column, SpilledColumn):
+                column = self.columns[name] = SpilledColumn(self.types[name], column, self.capacity)
+            column.spill(folder, f"{self.name}-{number}", self.end - self.base, max(LEAST_ROWS, self.live // 32))
+        return before - self.payload_bytes
 
     # -- room
 

@@ -333,9 +333,8 @@ class JoinNode:
         same: npt.NDArray[np.bool_] = a.store.at(equality.left_key, at_a) == b.store.at(equality.right_key, at_b)
         if equality.exact or not len(made):
             return same
-        if equality.text_columns is not None:
-            one, other = a.store.columns[equality.text_columns[0]], b.store.columns[equality.text_columns[1]]
-            assert isinstance(one, StringColumn) and isinstance(other, StringColumn)
+        one, other = (s.store.columns.get(c) for s, c in zip((a, b), equality.text_columns or ("", ""), strict=True))
+        if isinstance(one, StringColumn) and isinstance(other, StringColumn):
             texts: npt.NDArray[np.bool_] = order_kernels.equal_strings(
                 one.offsets, one.data, one.shift, at_a - a.store.base, other.offsets, other.data, other.shift, at_b - b.store.base
             )

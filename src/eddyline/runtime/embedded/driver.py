@@ -159,6 +159,7 @@ class EmbeddedDriver:
         self.delivery.close()
         for reader in self.readers.values():
             reader.source.close()
+        self.pipeline.spilling.close()
         self.ended = self.clock.now()
 
     # -- checkpoints

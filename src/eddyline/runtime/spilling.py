@@ -1,0 +1,86 @@
+"""State on disk: payload of the stores goes there when the job holds more than it may, and a query says `over_budget = 'spill'`.
+
+Answer   `after_epoch` compares what is held with the smallest memory budget of the queries that spill, and moves payload columns to disk,
+         the largest stores first, until it fits. Marks (order, time, keys, lineage) and intermediate stores, which are row numbers
+         only, stay in memory: probing touches no disk, gathering results does.
+State    A temporary folder, made when first needed and removed with this object. Nothing in it is needed after a restart: a
+         checkpoint holds all live rows.
+Limits   Within an epoch more may be held: its own rows come first. When marks alone are too large, a warning says so, once.
+Reading  docs/design/0003-replanning.md#spilling
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import weakref
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING
+
+from eddyline.plan.budget import bytes_text
+from eddyline.state.store import Store
+
+if TYPE_CHECKING:
+    from eddyline.runtime.pipeline import Pipeline
+
+log = logging.getLogger("eddyline.spilling")
+
+
+class Spilling:
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+        self._folder: Path | None = None
+        self._warned = False
+
+    @property
+    def budget(self) -> int | None:
+        """Bytes that may be held in memory; None: nobody asks for spilling."""
+        settings = [query.query.settings for query in self.pipeline.queries.values()]
+        return min((s.memory_budget for s in settings if s.over_budget == "spill" and s.memory_budget is not None), default=None)
+
+    @property
+    def held(self) -> int:
+        """Bytes of state in memory."""
+        inner = sum(kept.store.nbytes for group in self.pipeline.groups.values() for kept in group.intermediates())
+        return inner + sum(store.nbytes for store in self._stores().values())
+
+    def spilled(self) -> dict[str, int]:
+        """Bytes on disk per stream or table, without those that have none there."""
+        return {name: size for name, store in self._stores().items() if (size := store.spilled_bytes)}
+
+    def lines(self, sources: set[str]) -> dict[str, str]:
+        """What EXPLAIN says of it, for a query that reads these."""
+        mine = {name: size for name, size in self.spilled().items() if name in sources}
+        return {"on disk": ", ".join(f"{bytes_text(size)} of {name}" for name, size in sorted(mine.items()))} if mine else {}
+
+    def after_epoch(self) -> None:
+        budget = self.budget
+        if budget is None:
+            return
+        over = self.held - budget
+        for store in sorted(self._stores().values(), key=lambda store: store.payload_bytes, reverse=True):
+            if over <= 0:
+                return
+            over -= store.spill(self._path())
+        if over > 0 and not self._warned:
+            self._warned = True
+            log.warning("what cannot be spilled takes %s more than the memory budget of %s", bytes_text(over), bytes_text(budget))
+
+    def close(self) -> None:
+        """Remove the folder; a process that ends does so too."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def _stores(self) -> dict[str, Store]:
+        found = {name: stream.store for name, stream in self.pipeline.streams.items()}
+        for group in self.pipeline.groups.values():
+            found.update({base.stream.name: base.store for base in group.bases.values() if base.stream.is_table})
+        return found
+
+    def _path(self) -> Path:
+        if self._folder is None:
+            self._folder = Path(mkdtemp(prefix="eddyline-spill-"))
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        return self._folder
