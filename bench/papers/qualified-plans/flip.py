@@ -11,17 +11,12 @@ Run: `python bench/papers/qualified-plans/flip.py`; writes results/.
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
+import numpy as np
+import pyarrow as pa
+from settings import RESULTS
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[2]))
-
-import numpy as np  # noqa: E402 - the path above makes `bench` importable
-import pyarrow as pa  # noqa: E402
-
-from bench import harness, plots  # noqa: E402
-from eddyline import Session  # noqa: E402
+from bench import harness, plots
+from eddyline import Session
 
 ROWS, EPOCHS = 60_000, 60
 SPARSE, DENSE = 20_000, 60
@@ -88,10 +83,9 @@ def main() -> None:
     print(summary)
     for migration in auto["migrations"]:
         print(migration)
-    target = HERE / "results"
-    harness.write(target / "flip.json", "selectivities that change places", {"summary": summary, "found": found})
+    harness.write(RESULTS / "flip.json", "selectivities that change places", {"summary": summary, "found": found})
     plots.lines(
-        target / "flip.png",
+        RESULTS / "flip.png",
         "Probes and partial results per epoch; selectivities change places at 30",
         list(range(EPOCHS)),
         {one["plan"]: one["work_per_epoch"] for one in found[:4]},

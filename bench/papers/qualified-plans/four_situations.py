@@ -1,10 +1,10 @@
 """The four situations of Section 4, measured: both extremes fit, only the bjtree, only the mjoin, only a jtree.
 
-Answer   One chain of four streams under four pairs of budgets. The mjoin, the best bjtree and a jtree each run once; from the CPU
-         that each epoch took follows the backlog that builds up when the plan may use only so much of a core, and from the
-         stores whether it stays within the rows allowed. The search is asked for its choice under each pair.
-Limits   CPU is that of this process. The backlog is computed from it, not waited for: work that is not done by the end of an
-         epoch's event time is carried over to the next.
+Answer   One chain of four streams under four pairs of budgets. The mjoin, the best bjtree and a jtree each run; from the CPU that each
+         epoch took follows what a plan gets done, and what it leaves undone, when it may use only so much of a core; from the stores,
+         whether it stays within the rows allowed. The search is asked for its choice under each pair.
+Limits   CPU is that of this process, of each epoch the least of several runs. Throughput and backlog are computed from it, not waited
+         for: work that is not done by the end of an epoch's event time is carried over to the next.
 Reading  README.md in this folder
 
 Run: `python bench/papers/qualified-plans/four_situations.py`; writes results/.
@@ -12,26 +12,19 @@ Run: `python bench/papers/qualified-plans/four_situations.py`; writes results/.
 
 from __future__ import annotations
 
-import sys
+from dataclasses import dataclass
 from pathlib import Path
-from time import process_time
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[2]))
-sys.path.insert(0, str(HERE))
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+from settings import RESULTS, Run, Setting, rows_of
 
-import matplotlib  # noqa: E402 - the paths above make `bench` importable
-import numpy as np  # noqa: E402
-from matplotlib.figure import Figure  # noqa: E402
-from model_reality import Setting, rows_of  # noqa: E402
-
-from bench import harness, plots  # noqa: E402
-from eddyline import Session  # noqa: E402
-from eddyline.plan.budget import SHIPPED  # noqa: E402
-from eddyline.plan.cost import CostModel  # noqa: E402
-from eddyline.plan.jtree.search import search  # noqa: E402
-from eddyline.plan.jtree.tree import JTree  # noqa: E402
-from eddyline.plan.tree_choice import orders_of, positions_of  # noqa: E402
+from bench import harness, plots
+from eddyline.plan.budget import SHIPPED
+from eddyline.plan.cost import CostModel
+from eddyline.plan.jtree.search import search
+from eddyline.plan.jtree.tree import JTree
 
 CHAIN = Setting(
     ("a", "b", "c", "d"),
@@ -40,110 +33,129 @@ CHAIN = Setting(
     (("a", "b", 1265), ("b", "c", 237), ("c", "d", 1407)),
     440_000,
 )
-STEPS, REPEATS = 40, 3
-TREES = {"mjoin": "(a b c d)", "bjtree": "", "jtree": "((a b) c d)"}
+EPOCHS, REPEATS = 40, 5
+#: Epochs in which the windows fill.
+FILLING = 4
+LENGTH = CHAIN.seconds / EPOCHS
 
 
-def run(tree: JTree) -> tuple[list[float], list[float]]:
-    """CPU seconds and rows alive, epoch by epoch."""
-    spent, alive = [], []
+@dataclass(frozen=True)
+class Plan:
+    """A tree and what its epochs took; `cores` and `rows` with full windows."""
+
+    tree: JTree
+    cpu: list[float]
+    alive: list[int]
+
+    @property
+    def cores(self) -> float:
+        return sum(self.cpu[FILLING:]) / (LENGTH * (EPOCHS - FILLING))
+
+    @property
+    def rows(self) -> float:
+        return float(np.mean(self.alive[FILLING:]))
+
+
+def measured(tree: JTree) -> Plan:
     tables = rows_of(CHAIN)
-    with Session(keep_results=False) as session:
-        for name in CHAIN.names:
-            columns = "".join(f"{column} BIGINT, " for column, _ in CHAIN.columns(name))
-            session.execute(f"CREATE STREAM {name} ({columns}ts TIMESTAMP) WITH (time = 'ts')")
-        session.query("q", CHAIN.sql, plan=str(tree), jit="off", replan="off")
-        pipeline = session.pipeline
-        standing = pipeline.queries["q"]
-        pipeline.replant(standing.group, positions_of(tree, standing.lowered), orders_of(tree, CHAIN.graph, standing.lowered))
-        for step in range(STEPS):
-            for name, table in tables.items():
-                first, last = len(table) * step // STEPS, len(table) * (step + 1) // STEPS
-                session.push(name, table.slice(first, last - first))
-            began = process_time()
-            session.step()
-            spent.append(process_time() - began)
-            now = pipeline.frontier or 0
-            kept = sum(int((one.store.mark("dead") >= now).sum()) for one in standing.group.intermediates())
-            alive.append(float(kept + sum(state.store.live for state in pipeline.streams.values())))
-    return spent, alive
+    runs = [list(Run(CHAIN, tree, tables, EPOCHS)) for _ in range(REPEATS)]
+    return Plan(tree, [min(epoch.cpu for epoch in same) for same in zip(*runs, strict=True)], [epoch.alive for epoch in runs[0]])
 
 
-def backlog(spent: list[float], budget: float) -> list[float]:
-    """Seconds that the plan is behind after each epoch."""
-    left, behind = 0.0, []
-    for cpu in spent:
-        left = max(left + cpu - budget * CHAIN.seconds / STEPS, 0.0)
-        behind.append(left / budget)
-    return behind
+def served(cpu: list[float], cores: float) -> tuple[list[float], list[float]]:
+    """Rows done per second, and rows waiting, after each epoch of a plan that may use so many cores."""
+    per_epoch = CHAIN.rows / EPOCHS
+    done, waiting = [], []
+    undone: list[list[float]] = []
+    for spent in cpu:
+        undone.append([per_epoch, spent])
+        room, rows = cores * LENGTH, 0.0
+        while undone and room > 0:
+            part = min(1.0, room / undone[0][1])
+            rows += part * undone[0][0]
+            room -= part * undone[0][1]
+            undone[0] = [value * (1 - part) for value in undone[0]]
+            if part == 1.0:
+                undone.pop(0)
+        done.append(rows / LENGTH)
+        waiting.append(sum(left for left, _ in undone))
+    return done, waiting
+
+
+def between(one: float, other: float) -> float:
+    return float(np.sqrt(one * other))
+
+
+def situations(plans: dict[str, Plan]) -> dict[str, tuple[float, float]]:
+    """Cores and rows: halfway between what two plans take, or more than all of them take."""
+    mjoin, bjtree, jtree = plans["mjoin"], plans["bjtree"], plans["jtree"]
+    much_cpu, much_room = 1.5 * max(plan.cores for plan in plans.values()), 1.3 * bjtree.rows
+    return {
+        "both fit": (much_cpu, much_room),
+        "only the bjtree": (between(jtree.cores, bjtree.cores), much_room),
+        "only the mjoin": (much_cpu, between(mjoin.rows, jtree.rows)),
+        "only a jtree": (between(jtree.cores, mjoin.cores), between(jtree.rows, bjtree.rows)),
+    }
 
 
 def main() -> None:
     model = CostModel(CHAIN.graph, SHIPPED)
-    TREES["bjtree"] = str(search(CHAIN.graph, SHIPPED, method="bjtree").nearest.tree)
-    trees = {name: JTree.parse(text) for name, text in TREES.items()}
-    prices = {name: model.price(tree) for name, tree in trees.items()}
-    measured = {}
-    for name, tree in trees.items():
-        runs = [run(tree) for _ in range(REPEATS)]
-        measured[name] = ([min(cpus) for cpus in zip(*(one[0] for one in runs), strict=True)], runs[0][1])
-    cpu = {name: sum(spent[4:]) / CHAIN.seconds * STEPS / (STEPS - 4) for name, (spent, _) in measured.items()}
-    rows = {name: float(np.mean(alive[4:])) for name, (_, alive) in measured.items()}
-
-    def between(one: float, other: float) -> float:
-        return float(np.sqrt(one * other))
-
-    much_cpu, much_room = 1.5 * max(*cpu.values(), prices["mjoin"].cpu), 1.3 * rows["bjtree"]
-    little_cpu, some_cpu = between(cpu["jtree"], cpu["bjtree"]), between(cpu["jtree"], cpu["mjoin"])
-    little_room, some_room = between(rows["mjoin"], rows["jtree"]), between(rows["jtree"], rows["bjtree"])
-    situations = {
-        "both fit": (much_cpu, much_room),
-        "only the bjtree": (little_cpu, much_room),
-        "only the mjoin": (much_cpu, little_room),
-        "only a jtree": (some_cpu, some_room),
-    }
+    trees = {"mjoin": "(a b c d)", "bjtree": str(search(CHAIN.graph, SHIPPED, method="bjtree").nearest.tree), "jtree": "((a b) c d)"}
+    plans = {name: measured(JTree.parse(text)) for name, text in trees.items()}
+    prices = {name: model.price(plan.tree) for name, plan in plans.items()}
+    # The search counts in the model's seconds: budgets are carried over by what the three plans take in both.
+    scale = float(np.mean([prices[name].cpu / plan.cores for name, plan in plans.items()]))
     found = []
-    for title, (cpu_budget, row_budget) in situations.items():
-        # The search counts in the model's seconds: budgets are carried over by what the mjoin takes in both.
-        scale = prices["mjoin"].cpu / cpu["mjoin"]
-        choice = search(CHAIN.graph, SHIPPED, cpu_budget * scale, row_budget)
-        fits = [name for name in trees if cpu[name] <= cpu_budget and rows[name] <= row_budget]
-        late = {name: backlog(spent, cpu_budget) for name, (spent, _) in measured.items()}
+    for title, (cores, rows) in situations(plans).items():
+        choice = search(CHAIN.graph, SHIPPED, cores * scale, rows)
+        over_time = {name: served(plan.cpu, cores) for name, plan in plans.items()}
         found.append(
-            {"situation": title, "cpu_budget": cpu_budget, "row_budget": row_budget, "fit_as_measured": fits, "outcome": choice.outcome,
-             "tree": str(choice.tree), "backlog": late, "backlog_at_the_end": {name: behind[-1] for name, behind in late.items()}}
-        )  # fmt: skip
-        print({name: value for name, value in found[-1].items() if name != "backlog"})
+            {
+                "situation": title,
+                "cpu_budget": cores,
+                "row_budget": rows,
+                "fit_as_measured": [name for name, plan in plans.items() if plan.cores <= cores and plan.rows <= rows],
+                "outcome": choice.outcome,
+                "tree": str(choice.tree),
+                "rows_per_second": {name: done for name, (done, _) in over_time.items()},
+                "rows_waiting": {name: waiting for name, (_, waiting) in over_time.items()},
+                "rows_waiting_at_the_end": {name: waiting[-1] for name, (_, waiting) in over_time.items()},
+            }
+        )
+        print({name: value for name, value in found[-1].items() if name not in ("rows_per_second", "rows_waiting")})
     summary = {
         name: {
-            "tree": TREES[name], "predicted_cpu": prices[name].cpu, "measured_cpu": cpu[name], "predicted_rows": prices[name].memory,
-            "measured_rows": rows[name], "rows_per_cpu_second": sum(CHAIN.rates) / cpu[name],
+            "tree": str(plan.tree), "predicted_cpu": prices[name].cpu, "measured_cpu": plan.cores, "predicted_rows": prices[name].memory,
+            "measured_rows": plan.rows, "rows_per_cpu_second": sum(CHAIN.rates) / plan.cores,
         }
-        for name in trees
+        for name, plan in plans.items()
     }  # fmt: skip
     print(summary)
-    target = HERE / "results"
-    states = {name: alive for name, (_, alive) in measured.items()}
-    harness.write(target / "four_situations.json", "four pairs of budgets", {"plans": summary, "situations": found, "rows_alive": states})
-    draw(target / "four_situations.png", found, states)
+    states = {name: plan.alive for name, plan in plans.items()}
+    content = {"plans": summary, "model_over_clock": scale, "situations": found, "rows_alive": states}
+    harness.write(RESULTS / "four_situations.json", "four pairs of budgets", content)
+    draw(RESULTS / "four_situations.png", found, states)
 
 
-def draw(path: Path, found: list[dict[str, object]], states: dict[str, list[float]]) -> None:
-    times = (np.arange(STEPS) + 1) * CHAIN.seconds / STEPS
+def draw(path: Path, found: list[dict[str, object]], states: dict[str, list[int]]) -> None:
+    times = (np.arange(EPOCHS) + 1) * LENGTH
     with matplotlib.rc_context(plots.STYLE):
-        figure = Figure(figsize=(12, 5.6))
-        panels = figure.subplots(2, 4, sharex=True)
+        figure = Figure(figsize=(12, 7.5))
+        panels = figure.subplots(3, 4, sharex=True, sharey="row")
         for column, one in enumerate(found):
-            upper, lower = panels[0][column], panels[1][column]
-            for number, name in enumerate(TREES):
-                upper.plot(times, one["backlog"][name], color=plots.COLOURS[number], label=name)
-                lower.plot(times, states[name], color=plots.COLOURS[number])
-            lower.axhline(one["row_budget"], color="#707070", linestyle="--")
-            upper.set_title(f"{one['situation']}\n{one['cpu_budget']:.2f} cores, {one['row_budget']:,.0f} rows")
-            lower.set_xlabel("event time, s")
-        panels[0][0].set_ylabel("backlog, s")
-        panels[1][0].set_ylabel("rows stored")
-        panels[0][0].legend()
+            top, middle, bottom = (panels[row][column] for row in range(3))
+            for number, name in enumerate(states):
+                look = {"color": plots.COLOURS[number], "label": name, "linestyle": ("-", "--", ":")[number]}
+                top.plot(times, np.array(one["rows_per_second"][name]) / 1000, **look)
+                middle.plot(times, np.array(states[name]) / 1000, **look)
+                bottom.plot(times, np.array(one["rows_waiting"][name]) / 1000, **look)
+            middle.axhline(one["row_budget"] / 1000, color="#707070", linewidth=0.8)
+            top.set_title(f"{one['situation']}\n{one['cpu_budget']:.2f} cores, {one['row_budget']:,.0f} rows")
+            bottom.set_xlabel("event time, s")
+        for row, label in enumerate(("rows done per second, thousands", "rows stored, thousands", "rows waiting, thousands")):
+            panels[row][0].set_ylabel(label)
+        panels[0][0].set_ylim(bottom=0)
+        panels[0][0].legend(loc="lower right")
         figure.tight_layout()
         figure.savefig(path)
 

@@ -265,6 +265,7 @@ def _row_bytes(lowered: Lowered, position: int, source: Stream | Table | None) -
     """What a stored row takes: order, time, keys, and the columns that the query reads."""
     read = {column for o in lowered.outputs for alias, column in columns_of(o.expression) if alias == f"r{position}"}
     read |= {column for e in lowered.residuals for alias, column in columns_of(e) if alias == f"r{position}"}
+    read |= {column for key in lowered.seats[position].keys for _, column in columns_of(key.expression)}
     types = {} if source is None else {column.name: column.type.name for column in source.schema.columns}
     payload = sum(32.0 if types.get(column) == "STRING" else 8.0 for column in read)
     return _mark_bytes(lowered, position) + _ROOM * payload
