@@ -7,6 +7,7 @@ Answer   Random cases, run as in `embedded.py`; between steps every join group i
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -64,6 +65,29 @@ def replant_some(session: Session, rng: Random) -> int:
 
 def run_migrating(case: Case, rng: Random, moves: list[int]) -> Outcome:
     return run_embedded(case, lambda session: moves.append(replant_some(session, rng)))
+
+
+def spill_some(session: Session, rng: Random, folder: Path) -> int:
+    stores = [store for store in session.pipeline.spilling.stores().values() if rng.random() < 0.5]
+    return sum(store.spill(folder) != 0 for store in stores)
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("block", range(max(BLOCKS // 4, 1)))
+def test_payload_on_disk_never_changes_the_answer(block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eddyline.state.store.LEAST_ROWS", 1)
+    spilt: list[int] = []
+    for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
+        rng = Random(seed)
+
+        def run(case: Case, rng: Random = rng) -> Outcome:
+            return run_embedded(case, lambda session: spilt.append(spill_some(session, rng, tmp_path)))
+
+        try:
+            check_case(random_case(Random(seed)), run)
+        except Exception as problem:
+            raise AssertionError(f"random_case(Random({seed})), spilling with Random({seed})") from problem
+    assert sum(spilt) > BLOCK
 
 
 @pytest.mark.property

@@ -43,11 +43,11 @@ class Spilling:
     def held(self) -> int:
         """Bytes of state in memory."""
         inner = sum(kept.store.nbytes for group in self.pipeline.groups.values() for kept in group.intermediates())
-        return inner + sum(store.nbytes for store in self._stores().values())
+        return inner + sum(store.nbytes for store in self.stores().values())
 
     def spilled(self) -> dict[str, int]:
         """Bytes on disk per stream or table, without those that have none there."""
-        return {name: size for name, store in self._stores().items() if (size := store.spilled_bytes)}
+        return {name: size for name, store in self.stores().items() if (size := store.spilled_bytes)}
 
     def lines(self, sources: set[str]) -> dict[str, str]:
         """What EXPLAIN says of it, for a query that reads these."""
@@ -59,7 +59,7 @@ class Spilling:
         if budget is None:
             return
         over = self.held - budget
-        for store in sorted(self._stores().values(), key=lambda store: store.payload_bytes, reverse=True):
+        for store in sorted(self.stores().values(), key=lambda store: store.payload_bytes, reverse=True):
             if over <= 0:
                 return
             over -= store.spill(self._path())
@@ -73,7 +73,8 @@ class Spilling:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
-    def _stores(self) -> dict[str, Store]:
+    def stores(self) -> dict[str, Store]:
+        """What may be spilled: the stores of streams and static tables."""
         found = {name: stream.store for name, stream in self.pipeline.streams.items()}
         for group in self.pipeline.groups.values():
             found.update({base.stream.name: base.store for base in group.bases.values() if base.stream.is_table})
