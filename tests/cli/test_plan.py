@@ -11,6 +11,7 @@ import pytest
 
 from eddyline.cli import plan
 from eddyline.errors import PlanProblem
+from eddyline.plan.budget import SHIPPED
 
 GRAPH = {
     "streams": {
@@ -70,14 +71,16 @@ def test_without_budgets_the_least_cpu(eddyline):
     assert eddyline("graph.json")["tree"] == "(a b (c d))"
 
 
-def test_default_costs_and_standard_input(eddyline, monkeypatch):
+def test_default_costs_and_standard_input(eddyline, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.setattr(
         "sys.stdin",
         io.StringIO(json.dumps({"streams": {"a": {"rate": 20, "window": 5}, "b": {"rate": 20, "window": 5}}, "joins": [["a", "b", 0.05]]})),
     )
     answer = eddyline("-", "--cpu", "1", "--memory", "200")
     assert (answer["outcome"], answer["tree"], answer["memory"]) == ("mjoin", "(a b)", 200)
-    assert answer["cpu"] == pytest.approx(40 * 4e-7 + 2 * 20 * 20 * 5 * 0.05 * 2.2e-6)
+    costs = SHIPPED
+    assert answer["cpu"] == pytest.approx(40 * (costs.arrive + costs.keep + costs.probe) + 2 * 20 * 20 * 5 * 0.05 * costs.join)
 
 
 @pytest.mark.parametrize("streams", [4, 8])

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from eddyline.errors import PlanProblem
+from eddyline.plan.budget import unit_costs
 from eddyline.plan.cost import UnitCosts
 from eddyline.plan.join_graph import JoinGraph
 from eddyline.plan.jtree.search import METHODS, Choice, search
@@ -42,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     """Carry out `eddyline plan`."""
     document = _read(args.graph)
     graph = JoinGraph.from_document(document)
-    costs = UnitCosts.from_document(document.get("costs") or {})
+    costs = UnitCosts.from_document(document["costs"]) if document.get("costs") else unit_costs()
     choice = search(graph, costs, args.cpu, args.memory, args.search)
     if args.plot is not None:
         from eddyline.cli.plan_chart import draw
