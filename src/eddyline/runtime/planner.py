@@ -33,7 +33,7 @@ from eddyline.plan.cost import Price
 from eddyline.plan.explain import cost_lines
 from eddyline.plan.jtree.candidates import Budgets
 from eddyline.plan.lower import Lowered
-from eddyline.plan.migration import Migration, Running, assess, judge
+from eddyline.plan.migration import Migration, Running, assess, judge, plan_document, plan_from
 from eddyline.plan.statistics import EdgeSeen, Pair, ReferenceSeen, Seen, join_pairs, residuals_between
 from eddyline.plan.tree_choice import Orders, TreeChoice, aliases_of, choose, qualified
 from eddyline.state.columns import Ints
@@ -139,37 +139,32 @@ class Planner:
     # -- across a restart
 
     def saved(self) -> dict[str, Any]:
-        """What a checkpoint keeps, as JSON values: per group its tree, its probe orders and what was seen; the moves so far."""
-        groups = {
-            watch.group.config.name: {
-                "plan": Migration(watch.group.tree, running_orders(watch.group), "", 0.0, 0.0).to_document(),
-                "seen": None if watch.seen is None else watch.seen.to_document(),
-                "looks": watch.looks,
-                "quiet_until": watch.quiet_until,
-            }
-            for watch in self.watches.values()
+        """What a checkpoint keeps, as JSON values: per group the plan that runs and what looks rest on; the moves so far.
+
+        Where somebody else decides (shards), that one keeps what it decided.
+        """
+        if not self.autonomous:
+            return {}
+        plans = {
+            signature: {**plan_document(watch.group.tree, running_orders(watch.group)), "quiet_until": watch.quiet_until}
+            for signature, watch in self.watches.items()
             if watch.follows
         }
-        return {"groups": groups, "migrations": self.migrations}
+        return {"plans": plans, "marks": self.marks(), "migrations": self.migrations}
 
-    def restored(self, saved: Mapping[str, Any] | None) -> dict[str, tuple[Tree, Orders]]:
-        """Remember what was seen before a restart; the trees and probe orders to continue with, by group name.
+    def restored(self, saved: Mapping[str, Any]) -> dict[str, tuple[Tree, Orders]]:
+        """Remember what was seen before a restart; the trees and probe orders to continue with, by signature.
 
         A group whose plan may not change (a given plan, `replan = 'off'`) is not among them: it has what its settings say now.
         """
-        if saved is None:
+        if not saved:
             return {}
         self.migrations = list(saved["migrations"])
-        plans = {}
-        for watch in self.watches.values():
-            mine = saved["groups"].get(watch.group.config.name)
-            if mine is None or not watch.follows:
-                continue
-            plan = Migration.from_document(mine["plan"])
-            plans[watch.group.config.name] = plan.tree, plan.orders
-            watch.seen = None if mine["seen"] is None else Seen.from_document(mine["seen"])
-            watch.looks, watch.quiet_until = mine["looks"], mine["quiet_until"]
-        return plans
+        self.resume(saved["marks"])
+        mine = {signature: watch for signature, watch in self.watches.items() if watch.follows and signature in saved["plans"]}
+        for signature, watch in mine.items():
+            watch.quiet_until = saved["plans"][signature]["quiet_until"]
+        return {signature: plan_from(saved["plans"][signature]) for signature in mine}
 
     # -- after an epoch
 
@@ -214,7 +209,7 @@ class Planner:
 
     def resume(self, marks: Mapping[str, Any]) -> None:
         for signature, saved in marks.items():
-            if signature in self.watches:
+            if signature in self.watches and self.watches[signature].follows:
                 watch = self.watches[signature]
                 watch.frontier, watch.released, watch.looks = saved["frontier"], saved["released"], saved["looks"]
                 watch.ends = dict(saved["ends"])

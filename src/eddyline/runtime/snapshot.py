@@ -87,7 +87,7 @@ def take_snapshot(pipeline: Pipeline) -> Snapshot:
         "peak_bytes": pipeline.peak_bytes,
         "streams": streams,
         "queries": queries,
-        "planner": pipeline.planner.saved(),
+        "plans": pipeline.planner.saved(),
     }
     return Snapshot(header, blocks)
 
@@ -147,9 +147,9 @@ def restore(pipeline: Pipeline, header: Header, load: Load) -> None:
             pipeline.stop_query(query.name, saved["stop"])
         query.restore(saved["state"], load)
     # A group continues with the tree that it had moved to.
-    plans = pipeline.planner.restored(header.get("planner"))
-    for group in pipeline.groups.values():
-        pipeline.replant(group, *plans.get(group.config.name, (group.tree, None)))
+    plans = pipeline.planner.restored(header.get("plans", {}))
+    for signature, group in pipeline.groups.items():
+        pipeline.replant(group, *plans.get(signature, (group.tree, None)))
 
 
 def _restore_intake(intake: Intake, saved: Mapping[str, Any], load: Load) -> None:
