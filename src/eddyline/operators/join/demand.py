@@ -171,7 +171,8 @@ class NodeDemand:
         aged = any(id(one) in moment.aged for one in node.inputs)
         looks = edge.wants_look() and not aged
         # What is held back cannot be looked at: a few rows are tried out instead.
-        incomplete = looks and (edge.listens or edge.is_undecided) and self._weigh(*self._tried(new, rows_seen), moment)
+        rows = sum(len(part) for part in new if part is not None)
+        incomplete = looks and edge.listens and self._weigh(*self._tried(new, rows_seen), rows, moment)
         listening = edge.listens
         if listening or aged:
             kept.need_index(self._by_rows)
@@ -183,13 +184,14 @@ class NodeDemand:
                 whole = concatenate(pieces)
                 self._store(self._unknown(whole) if aged else whole, parts)
         else:
-            edge.suspensions += sum(len(rows) for rows in new if rows is not None)
+            edge.suspensions += rows
         if listening:
+            edge.busy += not self._nothing_opposite()
             self._wake(moment, rows_seen, parts)
             incomplete = edge.gives_up(self.checks - edge.woken, len(self.used)) or incomplete
             self._count_held_back()
-        elif looks and parts:
-            self._weigh(parts[0], len(parts[0]), moment)
+        elif looks:
+            self._weigh(self._joined(parts), sum(map(len, parts)), rows, moment)
         if incomplete:
             kept.need_index(self._by_rows)
             self._store(self._unknown(self._joined(self._everything(moment, rows_seen))), parts)
@@ -344,18 +346,18 @@ class NodeDemand:
         tried = sum(len(part) for part in few if part is not None)
         return made, len(made) * sum(len(part) for part in new if part is not None) / max(tried, 1)
 
-    def _weigh(self, made: Combinations, expected: float, moment: Moment) -> bool:
+    def _weigh(self, made: Combinations, expected: float, rows: int, moment: Moment) -> bool:
         """Decide which conditions to listen to; whether the store now lacks something."""
         edge, before = self.edge, set(self.used)
+        if edge.sees_little(len(made)):
+            return False
         made = made.take(_spread(len(made), 2 * _SAMPLE))
         refusals = np.stack([~c.sampled(made.ids) for c in self.conditions]) if self.conditions else np.zeros((0, len(made)), np.bool_)
         waking = [self._waking_cost(c, moment) for c in self.conditions]
         scanned = max((c.opposite.store.live for c in self.conditions), default=0) if self.node.loop else 0
-        look = Look(expected, refusals, waking, self._nothing_unlinked(), scanned)
+        look = Look(rows, expected, refusals, waking, self._nothing_unlinked(), scanned)
         listened = edge.listens
         chosen = edge.weigh(look, [n for n, c in enumerate(self.conditions) if c in before])
-        if chosen is None:
-            return False
         self.used = [self.conditions[number] for number in chosen]
         return listened and self._held_something() and (not edge.listens or not before <= set(self.used))
 

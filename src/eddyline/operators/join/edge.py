@@ -54,7 +54,8 @@ class Asking:
 class Look:
     """What an epoch would make, and what of it would be refused."""
 
-    #: Combinations that the epoch would make.
+    #: New rows, and the combinations that the epoch would make of them.
+    rows: int
     expected: float
     #: Per condition and sampled combination, whether it refuses it.
     refusals: Flags
@@ -103,6 +104,10 @@ class Edge:
     #: Opposite rows that may have asked, and rows touched in order to resume.
     heard: int = 0
     woken: int = 0
+    #: Epochs in which anything was asked: not those in which the whole producer was suspended.
+    busy: int = 0
+    #: Combinations that a new row gives if nothing is held back, as last seen.
+    per_row: float = 1.0
     #: What a combination costs that is made, in nanoseconds.
     worth: float = _MAKE
     suspended_peak: int = 0
@@ -113,9 +118,8 @@ class Edge:
     _epoch: int = 0
     _pause: int = 1
     _next: int = 1
-    _decided: bool = False
     _checks: int = 0
-    _before: tuple[int, ...] = (0,) * 9
+    _before: tuple[int, ...] = (0,) * 8
     _asking: dict[Condition, Asking] = field(default_factory=dict)
 
     # -- the whole edge
@@ -128,19 +132,25 @@ class Edge:
         self.next_epoch()
         return self.is_open and self._epoch >= self._next
 
-    @property
-    def is_undecided(self) -> bool:
-        return not self._decided
+    def sees_little(self, made: int) -> bool:
+        """Whether so few combinations are made that nothing can be decided: looking again is put off."""
+        if made >= _ENOUGH:
+            return False
+        self._put_off()
+        return True
 
-    def weigh(self, look: Look, used: Sequence[int]) -> list[int] | None:
-        """Which conditions to listen to: none, or those that save the most; None while too little has been seen.
+    def _put_off(self) -> None:
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        self._next = self._epoch + self._pause
+
+    def weigh(self, look: Look, used: Sequence[int]) -> list[int]:
+        """Which conditions to listen to: none, or those that save the most.
 
         Args:
             used: the conditions that are listened to now.
         """
-        if look.refusals.shape[1] < _ENOUGH:
-            return None
         self.worth = _MAKE + _SCAN * look.scanned
+        self.per_row = look.expected / max(look.rows, 1)
         total = look.expected * self.worth
         saved, chosen = look.best(self.worth)
         if self.listens:
@@ -153,11 +163,10 @@ class Edge:
 
     def _decide(self, listens: bool, is_same: bool) -> None:
         self.switches += listens != self.listens
-        is_same = is_same or (not listens and not self.listens)
-        self._pause = min(2 * self._pause, _LONGEST_PAUSE) if is_same else min(4 if listens else 2, _LONGEST_PAUSE)
+        if not is_same and (listens or self.listens):
+            self._pause = 2 if listens else 1
         self.listens = listens
-        self._next = self._epoch + self._pause
-        self._decided = True
+        self._put_off()
         self._mark()
 
     def gives_up(self, checks: int, conditions: int) -> bool:
@@ -165,11 +174,10 @@ class Edge:
         if not self.is_open:
             return False
         self._checks = checks
-        suspensions, marks, admitted, produced, asked, heard, woken, resumed, epochs = (
+        suspensions, marks, produced, asked, heard, woken, resumed, epochs = (
             now - then for now, then in zip(self._counts, self._before, strict=True)
         )
-        per_row = max(1.0, (marks + produced) / max(admitted, 1))
-        refused = marks + suspensions * per_row
+        refused = marks + suspensions * self.per_row
         if refused + produced < 16 * _ENOUGH:
             return False
         self._mark()
@@ -181,17 +189,7 @@ class Edge:
 
     @property
     def _counts(self) -> tuple[int, ...]:
-        return (
-            self.suspensions,
-            self.marks,
-            self.admitted,
-            self.produced,
-            self._checks,
-            self.heard,
-            self.woken,
-            self.resumptions,
-            self._epoch,
-        )
+        return self.suspensions, self.marks, self.produced, self._checks, self.heard, self.woken, self.resumptions, self.busy
 
     def _mark(self) -> None:
         self._before = self._counts
@@ -242,7 +240,7 @@ class Edge:
     @property
     def avoided(self) -> int:
         """Combinations that were not made: pairs found and dropped, and what suspended rows would have found, less what came back."""
-        per_row = (self.marks + self.produced) / max(self.admitted, 1)
+        per_row = (self.marks + self.produced) / self.admitted if self.admitted else self.per_row
         return max(0, int(self.marks + self.suspensions * per_row) - self.resumptions)
 
     def as_json(self) -> dict[str, Any]:
