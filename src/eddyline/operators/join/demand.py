@@ -49,9 +49,18 @@ class NodeDemand:
     """The demand for the combinations of one inner node."""
 
     def __init__(
-        self, node: JoinNode, kept: NodeInput, targets: tuple[Input, ...], mode: str, follow: Follow, admission: Admission | None = None
+        self,
+        node: JoinNode,
+        kept: NodeInput,
+        siblings: tuple[Input, ...],
+        targets: tuple[Input, ...],
+        mode: str,
+        follow: Follow,
+        admission: Admission | None = None,
     ) -> None:
         self.node = node
+        #: What the combinations are joined with next.
+        self.siblings = siblings
         #: What the node's own inputs say of its new rows.
         self.admission = admission
         self.kept = kept
@@ -120,7 +129,10 @@ class NodeDemand:
         """Combinations without those that nobody can use now."""
         references = frozenset(self.node.inputs[origin].references)
         asked = self.edge.asked_early
-        chosen = self._demanded(made, lambda c: c is self._probed_with or (c in asked and c.references <= references))
+        return self._sifted(made, lambda c: c is self._probed_with or (c in asked and c.references <= references))
+
+    def _sifted(self, made: Combinations, known: Callable[[Condition], bool] = lambda _: False) -> Combinations:
+        chosen = self._demanded(made, known)
         if chosen is None:
             self.edge.produced += len(made)
             return made
@@ -182,6 +194,9 @@ class NodeDemand:
             pieces = self._meet(new, moment, rows_seen, listening) if aged else list(node.produce(new, rows_seen, True))
             if pieces:
                 whole = concatenate(pieces)
+                if looks and not listening:
+                    self._weigh(whole, len(whole), rows, moment)
+                    whole = self._sifted(whole) if edge.listens else whole
                 self._store(self._unknown(whole) if aged else whole, parts)
         else:
             edge.suspensions += rows
@@ -190,8 +205,6 @@ class NodeDemand:
             self._wake(moment, rows_seen, parts)
             incomplete = edge.gives_up(self.checks - edge.woken, len(self.used)) or incomplete
             self._count_held_back()
-        elif looks:
-            self._weigh(self._joined(parts), sum(map(len, parts)), rows, moment)
         if incomplete:
             kept.need_index(self._by_rows)
             self._store(self._unknown(self._joined(self._everything(moment, rows_seen))), parts)
@@ -354,8 +367,9 @@ class NodeDemand:
         made = made.take(_spread(len(made), 2 * _SAMPLE))
         refusals = np.stack([~c.sampled(made.ids) for c in self.conditions]) if self.conditions else np.zeros((0, len(made)), np.bool_)
         waking = [self._waking_cost(c, moment) for c in self.conditions]
-        scanned = max((c.opposite.store.live for c in self.conditions), default=0) if self.node.loop else 0
-        look = Look(rows, expected, refusals, waking, self._nothing_unlinked(), scanned)
+        scanned = sum(one.store.live for one in self.siblings) if self.node.loop else 0
+        empty = [number for number, c in enumerate(self.conditions) if not c.opposite.store.live]
+        look = Look(rows, expected, refusals, waking, [-1] if self._nothing_unlinked() else empty, scanned)
         listened = edge.listens
         chosen = edge.weigh(look, [n for n, c in enumerate(self.conditions) if c in before])
         self.used = [self.conditions[number] for number in chosen]

@@ -61,14 +61,15 @@ class Look:
     refusals: Flags
     #: Per condition, how many opposite rows are new, and how many rows would be touched in order to resume.
     waking: list[tuple[int, float]]
-    #: An input that all combinations must meet has no rows: nothing is demanded.
-    is_empty: bool
+    #: The inputs whom all combinations must meet and who have no rows: nothing is demanded, and to know that costs nothing.
+    #: By the number of the condition; -1 where there is none.
+    empty: list[int]
     #: Rows that a consumer scans for each combination.
     scanned: int
 
     def saved(self, worth: float, chosen: Sequence[int]) -> float:
         """The work that some conditions save, asked in the order given, in nanoseconds."""
-        if self.is_empty:
+        if -1 in self.empty or set(self.empty) & set(chosen):
             return self.expected * worth
         left: Flags = np.ones(self.refusals.shape[1], np.bool_)
         spent = 0.0
@@ -82,9 +83,9 @@ class Look:
 
     def best(self, worth: float) -> tuple[float, list[int]]:
         """Conditions taken one by one, each time the one that saves the most, up to where it was best."""
-        chosen: list[int] = []
+        chosen = [number for number in self.empty if number >= 0][:1]
         found = (self.saved(worth, chosen), chosen)
-        while not self.is_empty and len(chosen) < len(self.refusals):
+        while not self.empty and len(chosen) < len(self.refusals):
             rest = [n for n in range(len(self.refusals)) if n not in chosen]
             chosen = max(([*chosen, n] for n in rest), key=lambda tried: self.saved(worth, tried))
             found = max(found, (self.saved(worth, chosen), chosen), key=lambda one: one[0])
@@ -116,7 +117,7 @@ class Edge:
     useful: float = 0.05
     asked_early: set[Condition] = field(default_factory=set)
     _epoch: int = 0
-    _pause: int = 1
+    _pause: int = 0
     _next: int = 1
     _checks: int = 0
     _before: tuple[int, ...] = (0,) * 8
@@ -140,7 +141,7 @@ class Edge:
         return True
 
     def _put_off(self) -> None:
-        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        self._pause = min(max(2 * self._pause, 1), _LONGEST_PAUSE)
         self._next = self._epoch + self._pause
 
     def weigh(self, look: Look, used: Sequence[int]) -> list[int]:
@@ -164,7 +165,7 @@ class Edge:
     def _decide(self, listens: bool, is_same: bool) -> None:
         self.switches += listens != self.listens
         if not is_same and (listens or self.listens):
-            self._pause = 2 if listens else 1
+            self._pause = 2 if listens else 0
         self.listens = listens
         self._put_off()
         self._mark()

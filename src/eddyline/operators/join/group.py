@@ -157,7 +157,12 @@ class JoinGroup:
             for number, targets in targets_of(self.nodes, self.bases, self.config.jit_control).items():
                 node, kept = self.nodes[number]
                 assert kept is not None
-                self.demands[number] = NodeDemand(node, kept, targets, self.config.jit, _follow, self.admissions.get(number))
+                siblings = next(
+                    tuple(one for one in parent.inputs if one is not kept)
+                    for parent, _ in self.nodes
+                    if any(one is kept for one in parent.inputs)
+                )
+                self.demands[number] = NodeDemand(node, kept, siblings, targets, self.config.jit, _follow, self.admissions.get(number))
 
     def _grow(self, tree: Tree, is_root: bool) -> Input | JoinNode:
         if isinstance(tree, int):

@@ -108,7 +108,11 @@ class Condition:
             ends = np.full(len(hashes), np.iinfo(np.int64).max)
             return self._partners(hashes, -ends, ends, self.opposite.store.end) >= 0
         asked, places = np.unique(hashes, return_inverse=True)
+        # A filter of the few that are asked about is cheaper than to look each opposite row up among them.
+        sieve = bloom.filter_for(8 * len(asked))
+        bloom.fill(sieve, asked)
         words = self._opposite_words()
+        words = words[bloom.may_hold(sieve, words)]
         at = np.minimum(np.searchsorted(asked, words), len(asked) - 1)
         found: Flags = np.zeros(len(asked), np.bool_)
         if len(asked):
