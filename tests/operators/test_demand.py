@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from itertools import combinations, product
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
 
 from eddyline import Session
@@ -193,3 +195,88 @@ def test_auto_stops_listening_where_everything_is_wanted_and_starts_again() -> N
     assert results["auto"].sort_by(order).equals(results["off"].sort_by(order))
     assert states[15] == states[59] == "making everything"
     assert "listening" in states[25:45]
+
+
+def three_streams(session: Session, *queries: str) -> None:
+    for stream in "abc":
+        session.execute(f"CREATE STREAM {stream} (n BIGINT, k BIGINT, y BIGINT, ts TIMESTAMP) WITH (time = 'ts', format = 'memory')")
+    for query in queries:
+        session.execute(query)
+
+
+def push(session: Session, stream: str, second: int, rows: list[tuple[int, int, int]]) -> None:
+    session.push(stream, [{"n": n, "k": k, "y": y, "ts": np.datetime64(second * SECOND, "us")} for n, k, y in rows])
+
+
+@pytest.mark.parametrize("route", ["fixed", "lottery"])
+def test_a_join_of_many_inputs_admits_rows_that_some_query_can_use(route: str) -> None:
+    """Rows of a and b find each other; c has a partner for y = 1 only. The second query looks at other rows of c."""
+    window = "[RANGE 60 SECONDS]"
+    select = f"SELECT a.n AS a, b.n AS b, c.n AS c FROM a {window}, b {window}, c {window} WHERE a.k = b.k AND a.y = c.y"
+    results = {}
+    for jit in ("off", "exact"):
+        with Session() as session:
+            for name, value in {"plan": "mjoin", "route": route, "jit": jit, "share": "on"}.items():
+                session.set(name, value)
+            three_streams(
+                session, f"CREATE QUERY q AS {select} AND c.n < 5", f"CREATE QUERY p AS {select.replace('60 S', '30 S')} AND c.n >= 5"
+            )
+            push(session, "c", 0, [(1, 0, 1), (7, 0, 2)])
+            push(session, "b", 1, [(n, 1, 0) for n in range(10)])
+            push(session, "a", 2, [(0, 1, 1), (1, 1, 2), (2, 1, 3), (3, 1, 4)])
+            session.run(once=True)
+            stats = session.stats()
+            tables = [session.queries[q].table() for q in "qp"]
+            results[jit] = [sorted(zip(*(table[x].to_pylist() for x in "abc"), strict=True)) for table in tables]
+            if jit == "exact":
+                assert [len(rows) for rows in results[jit]] == [10, 10]
+                # Two of the four rows of a have no partner in c, whoever asks; each would have given ten partial results.
+                assert (stats["suspensions"], stats["partials_produced"]) == (2, 20)
+                assert next(iter(stats["demand"].values()))["checks"] > 0
+    assert results["exact"] == results["off"]
+
+
+def test_what_a_static_table_refuses_is_gone_for_good(tmp_path: Path) -> None:
+    parquet.write_table(pa.table({"y": [1]}), tmp_path / "t.parquet")
+    with Session() as session:
+        session.execute(f"CREATE TABLE t (y BIGINT) WITH (path = '{tmp_path}/t.parquet')")
+        window = "[RANGE 60 SECONDS]"
+        three_streams(
+            session,
+            "CREATE QUERY q WITH (plan = '((a b) t)', jit = 'exact') AS "
+            f"SELECT a.n AS a, b.n AS b FROM a {window}, b {window}, t WHERE a.k = b.k AND a.y = t.y",
+        )
+        push(session, "a", 0, [(0, 1, 1), (1, 1, 2), (2, 1, 3)])
+        push(session, "b", 1, [(n, 1, 0) for n in range(10)])
+        push(session, "a", 2, [(3, 1, 2)])
+        session.run(once=True)
+        stats = session.stats()
+    assert stats["results"]["q"] == stats["partials_produced"] == 10
+    assert (stats["suspensions"], stats["resumptions"]) == (3, 0)
+
+
+def test_options_of_one_query_and_what_each_edge_did() -> None:
+    window = "[RANGE 60 SECONDS]"
+    select = f"SELECT a.n AS a FROM a {window}, b {window}, c {window} WHERE a.k = b.k AND a.y = c.y"
+    with Session() as session:
+        session.set("plan", "((a b) c)")
+        three_streams(
+            session,
+            f"CREATE QUERY held WITH (jit = 'exact', jit_control = 'chain') AS {select}",
+            f"CREATE QUERY made WITH (jit = 'off') AS {select}",
+            f"CREATE QUERY plain AS {select}",
+        )
+        session.execute("EXPLAIN ANALYZE held")
+        for second in range(0, 12, 3):
+            push(session, "a", second, [(second, 1, second)])
+            push(session, "b", second + 1, [(n, 1, 0) for n in range(10)])
+            push(session, "c", second + 2, [(0, 0, second - 3)])
+            session.step()
+        session.run(once=True)
+        edges = list(session.stats()["demand"].values())
+        shown = [line for line in session.analysis("held").splitlines() if line.startswith("demand")]
+        assert session.stats()["results"]["held"] == session.stats()["results"]["made"] == session.stats()["results"]["plain"] > 0
+    assert [(edge["decides"], edge["state"]) for edge in edges] == [(False, "listening"), (True, "making everything")]
+    assert edges[0]["resumptions"] > 0 and edges[0]["listens_to"] == ["r2"] and edges[0]["partials_avoided"]["estimate"] >= 0
+    assert len(shown) == 1 and shown[0].startswith("demand a⋈b: listening to c, ")
+    assert f"{edges[0]['resumptions']} combinations resumed" in shown[0] and f"{edges[0]['suspensions']} rows suspended" in shown[0]
