@@ -75,3 +75,12 @@ def _claim(goal: str, asked: str, found: float, met: bool) -> Claim:
 def show(found: list[Claim]) -> None:
     for claim in found:
         print(f"{'met  ' if claim['met'] else 'UNMET'} {claim['goal']}: {claim['asked']}, found {claim['found']}")
+
+
+def page(found: list[Claim]) -> str:
+    """The goals as a table, for people."""
+    lines = ["| goal | asked | found | met |", "| --- | --- | --- | --- |"]
+    for claim in found:
+        shown = ", ".join(map(str, claim["found"])) if isinstance(claim["found"], list) else claim["found"]
+        lines.append(f"| {claim['goal']} | {claim['asked']} | {shown} | {'yes' if claim['met'] else '**no**'} |")
+    return "\n".join(["# Goals of just-in-time joins", "", "Made by `run.py` from `grid.json`.", "", *lines, ""])

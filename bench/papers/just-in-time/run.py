@@ -190,6 +190,7 @@ def main(parts: list[str]) -> None:
     kept["claims"] = claims.claims(kept)
     harness.write(path, "just-in-time joins", {name: kept[name] for name in ("goals", "w2", "figures", "claims") if name in kept})
     claims.show(kept["claims"])
+    (HERE / "results" / "claims.md").write_text(claims.page(kept["claims"]))
     draw()
 
 
