@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eddyline.operators.join.group import JoinGroup
-from eddyline.runtime.report import edges, plan_text
+from eddyline.runtime.report import plan_text
 from eddyline.runtime.standing import AnyQuery
 
 
@@ -21,7 +21,7 @@ def analysis(query: AnyQuery) -> str:
                 f"join {inputs}: {counters.rows_in:,} rows in, {counters.rows_out:,} out, {counters.probes:,} probes, "
                 f"{counters.visited:,} rows visited, {counters.partials:,} partial results, {counters.seconds:.3f} s"
             )
-        for name, edge in edges(query.group).items():
+        for name, edge in query.group.edges().items():
             node, *admission = name.split(" ")
             asked = ", ".join(shown(one) for one in edge["listens_to"])
             lines.append(

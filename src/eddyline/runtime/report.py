@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from eddyline.operators.join.admission import Admission
-from eddyline.operators.join.demand import NodeDemand
 from eddyline.operators.join.group import JoinGroup, Tree
 from eddyline.operators.sharing.filter_group import FilterGroup
 from eddyline.plan.explain import explain
@@ -75,32 +73,33 @@ def operators(pipeline: Pipeline) -> dict[str, dict[str, float]]:
     return found
 
 
+#: What edges count, by its name in the report and in an edge.
+DEMAND = {"suspensions": "suspensions", "resumptions": "resumptions", "marks": "marks", "demand_checks": "checks"}
+
+
 def demand(pipeline: Pipeline) -> dict[str, Any]:
     """What just-in-time joins held back and made later; per edge, what it did and whether it listens."""
-    found = {name: edge for group in pipeline.groups.values() for name, edge in edges(group).items()}
-
-    def total(count: str) -> int:
-        return sum(edge[count] for edge in found.values())
-
+    found = {name: edge for group in pipeline.groups.values() for name, edge in group.edges().items()}
     return {
-        **{name: total(name) for name in ("suspensions", "resumptions", "marks", "suspended_peak")},
-        "partials_avoided": {"estimate": sum(edge["partials_avoided"]["estimate"] for edge in found.values())},
-        "demand_checks": total("checks"),
+        **demand_counts(pipeline),
+        "suspended_peak": sum(edge["suspended_peak"] for edge in found.values()),
+        "partials_avoided": {"estimate": avoided(pipeline)},
         "demand": found,
     }
 
 
-def edges(group: JoinGroup) -> dict[str, dict[str, Any]]:
-    """Per edge by which consumers and producers of a group tell each other what is not wanted: its state and counts."""
-    both: list[NodeDemand | Admission] = [*group.demands.values(), *group.admissions.values()]
+def demand_counts(pipeline: Pipeline) -> dict[str, int]:
+    """Sums over all edges, those of earlier trees included."""
+    groups = list(pipeline.groups.values())
     return {
-        one.node.name + (" admission" if isinstance(one, Admission) else ""): {
-            **one.edge.as_json(),
-            "checks": one.checks,
-            "listens_to": one.listens_to,
-        }
-        for one in both
+        name: sum(edge[key] for group in groups for edge in [*group.edges().values(), *group.earlier_edges]) for name, key in DEMAND.items()
     }
+
+
+def avoided(pipeline: Pipeline) -> int:
+    """About how many partial results were not made."""
+    groups = pipeline.groups.values()
+    return sum(edge["partials_avoided"]["estimate"] for group in groups for edge in [*group.edges().values(), *group.earlier_edges])
 
 
 def tree_text(group: JoinGroup | FilterGroup, query: AnyQuery) -> JTree:

@@ -12,6 +12,8 @@ Reading  docs/operators/demand.md
 
 from __future__ import annotations
 
+from typing import Any
+
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.edge import Edge
 from eddyline.operators.join.inputs import StreamInput
@@ -45,6 +47,9 @@ class Admission:
         """Aliases of the inputs that are asked."""
         asked = {r for c in self.edge.asked_early for r in c.opposite.references}
         return sorted(self.node.bases[r].port.alias for r in asked)
+
+    def as_json(self) -> dict[str, Any]:
+        return {**self.edge.as_json(), "checks": self.checks, "listens_to": self.listens_to}
 
     def admit(self, origin: int, rows: Combinations) -> Combinations:
         self.edge.next_epoch()

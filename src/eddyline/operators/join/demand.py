@@ -17,19 +17,20 @@ Reading  docs/operators/demand.md
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import Any
 
 import numpy as np
 
-from eddyline.kernels import probe as probe_kernels
 from eddyline.model.window import FOREVER
 from eddyline.operators.join.admission import Admission
 from eddyline.operators.join.combination import Combinations, concatenate
 from eddyline.operators.join.edge import Edge, Look
 from eddyline.operators.join.gathering import Gathering
-from eddyline.operators.join.inputs import ID, Input, NodeInput, StreamInput
-from eddyline.operators.join.mns import Condition, Flags, alive_components, alive_ids, links_between, wanted_pairs
+from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
+from eddyline.operators.join.mns import Condition, alive_components, alive_ids, links_between, wanted_pairs
 from eddyline.operators.join.moment import Moment
 from eddyline.operators.join.node import Counters, Equality, JoinNode, RowsSeen, Step
+from eddyline.operators.join.stored import by_rows, not_stored
 from eddyline.operators.join.waking import can_wake_pairs, woken_pairs
 from eddyline.operators.keys import combined
 from eddyline.state.columns import Ints
@@ -37,8 +38,6 @@ from eddyline.state.columns import Ints
 #: In which order to probe inputs from one of them: (origin, inputs, equalities) to numbers of inputs.
 Follow = Callable[[int, list[Input], tuple[Equality, ...]], tuple[int, ...]]
 
-_MOST = np.iinfo(np.int64).max
-_LEAST = np.iinfo(np.int64).min
 #: An edge that has not made up its mind looks at the pairs of so many rows of each input.
 _SAMPLE = 256
 #: A row that is touched on the way to a combination costs so much more where every step is written down.
@@ -109,6 +108,9 @@ class NodeDemand:
             return []
         asked = [*(c.opposite for c in self.used), *self.unlinked]
         return ["⋈".join(self.node.bases[r].port.alias for r in one.references) for one in asked]
+
+    def as_json(self) -> dict[str, Any]:
+        return {**self.edge.as_json(), "checks": self.checks, "listens_to": self.listens_to}
 
     # -- asked by the node
 
@@ -187,7 +189,7 @@ class NodeDemand:
         incomplete = looks and edge.listens and self._weigh(*self._tried(new, rows_seen), rows, moment)
         listening = edge.listens
         if listening or aged:
-            kept.need_index(self._by_rows)
+            kept.need_index(by_rows(self.kept))
         parts: list[Combinations] = []
         if not (listening and self._nothing_opposite()):
             node.demand = self if listening else self.admission
@@ -197,7 +199,7 @@ class NodeDemand:
                 if looks and not listening:
                     self._weigh(whole, len(whole), rows, moment)
                     whole = self._sifted(whole) if edge.listens else whole
-                self._store(self._unknown(whole) if aged else whole, parts)
+                self._store(not_stored(self.kept, whole) if aged else whole, parts)
         else:
             edge.suspensions += rows
         if listening:
@@ -206,8 +208,8 @@ class NodeDemand:
             incomplete = edge.gives_up(self.checks - edge.woken, len(self.used)) or incomplete
             self._count_held_back()
         if incomplete:
-            kept.need_index(self._by_rows)
-            self._store(self._unknown(self._joined(self._everything(moment, rows_seen))), parts)
+            kept.need_index(by_rows(self.kept))
+            self._store(not_stored(self.kept, self._joined(self._everything(moment, rows_seen))), parts)
         self._last = max(self._last, moment.high)
         if not parts:
             return None
@@ -216,10 +218,6 @@ class NodeDemand:
         if (added.stamp < moment.first).any():
             moment.aged.add(id(kept))
         return added
-
-    @property
-    def _by_rows(self) -> tuple[tuple[int, str], ...]:
-        return tuple((reference, ID) for reference in self.kept.references)
 
     def _nothing_opposite(self) -> bool:
         """The empty sub-tuple is not demanded: somebody whom all combinations must meet is not there."""
@@ -284,7 +282,7 @@ class NodeDemand:
     def _resume(self, found: list[Combinations], known: Collection[Condition], parts: list[Combinations]) -> None:
         rows = self._joined(found)
         chosen = self._demanded(rows, lambda c: c in known)
-        rows = self._unknown(rows if chosen is None else rows.take(chosen))
+        rows = not_stored(self.kept, rows if chosen is None else rows.take(chosen))
         self.edge.resumptions += len(rows)
         self.node.counters.partials += len(rows)
         self.node.counters.rows_out += len(rows)
@@ -319,26 +317,6 @@ class NodeDemand:
             none = np.empty(0, np.int64)
             return Combinations(dict.fromkeys(self.kept.references, none), none, none, none, None)
         return concatenate(found)
-
-    def _unknown(self, rows: Combinations) -> Combinations:
-        """Each combination once, without those that the store holds."""
-        rows = _once(rows)
-        if not len(rows):
-            return rows
-        store = self.kept.store
-        index = store.indexes[self.kept.need_index(self._by_rows)]
-        words = self.kept.words_of(self._by_rows, rows.ids)
-        limits, floors = np.full(len(rows), _MOST), np.full(len(rows), _LEAST)
-        left, right, _ = probe_kernels.probe_chains(
-            words, limits, floors, index.heads, index.back, index.keys, store.marks["stamp"], store.marks["dead"], store.base, store.first,
-            False,
-        )  # fmt: skip
-        same = np.ones(len(left), np.bool_)
-        for reference, ids in self.kept.expand(right).items():
-            same &= ids == rows.ids[reference][left]
-        known: Flags = np.zeros(len(rows), np.bool_)
-        known[left[same]] = True
-        return rows.take(~known) if known.any() else rows
 
     def _charge(self, counters: Counters, partials: int) -> None:
         mine = self.node.counters
@@ -410,16 +388,3 @@ class NodeDemand:
 def _spread(size: int, most: int) -> Ints:
     """Positions of at most so many, evenly."""
     return np.arange(size) if size <= most else np.linspace(0, size - 1, most).astype(np.int64)
-
-
-def _once(rows: Combinations) -> Combinations:
-    if len(rows) < 2:
-        return rows
-    columns = list(rows.ids.values())
-    order = np.lexsort(columns)
-    differs = np.zeros(len(rows), np.bool_)
-    differs[0] = True
-    for column in columns:
-        ranked = column[order]
-        differs[1:] |= ranked[1:] != ranked[:-1]
-    return rows if differs.all() else rows.take(np.sort(order[differs]))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
@@ -99,6 +100,8 @@ class JoinGroup:
         self.demands: dict[int, NodeDemand] = {}
         #: Per place of a node with three inputs or more, what they say of each other's new rows.
         self.admissions: dict[int, Admission] = {}
+        #: What the edges of earlier trees have counted.
+        self.earlier_edges: list[dict[str, Any]] = []
         self.plant(config.tree)
 
     # -- members
@@ -142,6 +145,7 @@ class JoinGroup:
     def plant(self, tree: Tree) -> None:
         """Make this the tree; intermediate stores are filled from the streams' stores."""
         self.tree = tree
+        self.earlier_edges += self.edges().values()
         self.nodes = []
         self.demands, self.admissions = {}, {}
         if isinstance(tree, int):
@@ -255,6 +259,11 @@ class JoinGroup:
         for _, kept in self.nodes:
             if kept is not None:
                 kept.purge(frontier)
+
+    def edges(self) -> dict[str, dict[str, Any]]:
+        """Per edge by which consumers and producers tell each other what is not wanted: its state and counts."""
+        found = {one.node.name: one.as_json() for one in self.demands.values()}
+        return found | {f"{one.node.name} admission": one.as_json() for one in self.admissions.values()}
 
     def intermediates(self) -> Iterator[NodeInput]:
         for _, kept in self.nodes:

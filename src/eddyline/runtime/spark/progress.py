@@ -42,7 +42,7 @@ class Progress:
     #: Longest shard's seconds per stage, summed over batches.
     seconds: dict[str, float] = field(default_factory=dict)
 
-    #: Sums over shards and batches: partials_produced, probes, visited.
+    #: Sums over shards and batches: partials_produced, probes, visited, and what just-in-time joins held back and resumed.
     counts: dict[str, int] = field(default_factory=dict)
     #: operator -> rows in, rows out, seconds, summed over shards and batches.
     operators: dict[str, dict[str, float]] = field(default_factory=dict)

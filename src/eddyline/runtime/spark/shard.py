@@ -25,7 +25,7 @@ from eddyline.runtime.epoch import Epoch, Outcome
 from eddyline.runtime.newest import NewestPlaces
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.planner import running_orders
-from eddyline.runtime.report import operators, plan_text, stored_rows
+from eddyline.runtime.report import demand_counts, operators, plan_text, stored_rows
 from eddyline.runtime.snapshot import Snapshot, restore, saved_queries, take_snapshot
 from eddyline.runtime.spark.layout import Layout
 
@@ -208,6 +208,7 @@ class ShardPipeline:
             "partials_produced": sum(c.partials for c in counters),
             "probes": sum(c.probes for c in counters),
             "visited": sum(c.visited for c in counters),
+            **demand_counts(self.pipeline),
         }
 
     def snapshot(self) -> Snapshot:
