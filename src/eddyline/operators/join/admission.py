@@ -28,7 +28,8 @@ _USEFUL = 0.25
 class Admission:
     def __init__(self, node: JoinNode, mode: str) -> None:
         self.node = node
-        self.edge = Edge(mode == "auto", True, useful=_USEFUL)
+        self.edge = Edge(mode == "auto", True, useful=_USEFUL, samples=1)
+        self._last = len(node.inputs)
         self.conditions: list[list[Condition]] = [[] for _ in node.inputs]
         for origin, one in enumerate(node.inputs):
             if isinstance(one, StreamInput) and one.stream.is_table:
@@ -49,10 +50,13 @@ class Admission:
         return sorted(self.node.bases[r].port.alias for r in asked)
 
     def as_json(self) -> dict[str, Any]:
-        return {**self.edge.as_json(), "checks": self.checks, "listens_to": self.listens_to}
+        state = "listening" if self.listens_to else "making everything"
+        return {**self.edge.as_json(), "state": state, "checks": self.checks, "listens_to": self.listens_to}
 
     def admit(self, origin: int, rows: Combinations) -> Combinations:
-        self.edge.next_epoch()
+        if origin <= self._last:
+            self.edge.next_epoch()
+        self._last = origin
         # What an admitted row has given so far: the estimate of what one that is not would have.
         self.edge.produced = self.node.counters.partials
         chosen = self.edge.admitted_by([(condition, condition) for condition in self.conditions[origin]], rows)

@@ -115,11 +115,15 @@ class Edge:
     switches: int = 0
     #: A condition on single rows is asked when it refuses at least this share of them.
     useful: float = 0.05
+    #: So many conditions on single rows are tried in one epoch at most.
+    samples: int = 64
     asked_early: set[Condition] = field(default_factory=set)
     _epoch: int = 0
     _pause: int = 0
     _next: int = 1
     _checks: int = 0
+    #: The epoch in which conditions were last tried, and how many.
+    _sampled: tuple[int, int] = (0, 0)
     _before: tuple[int, ...] = (0,) * 8
     _asking: dict[Condition, Asking] = field(default_factory=dict)
 
@@ -218,7 +222,7 @@ class Edge:
     def worth_asking(self, condition: Condition, rows: Combinations) -> bool:
         """Whether to ask of single rows now; one that refuses too little is only tried now and then, on a sample."""
         asking = self._asking.setdefault(condition, Asking())
-        if self.is_open and not asking.active and self._epoch >= asking.until:
+        if self.is_open and not asking.active and self._epoch >= asking.until and self._may_sample():
             few = np.arange(len(rows)) if len(rows) <= 4 * _ENOUGH else np.linspace(0, len(rows) - 1, 4 * _ENOUGH).astype(np.int64)
             refused = 1.0 if len(few) < _ENOUGH else np.count_nonzero(~condition.sampled(rows.ids, few)) / len(few)
             asking.active = refused >= self.useful
@@ -228,6 +232,12 @@ class Edge:
             return True
         self.asked_early.discard(condition)
         return False
+
+    def _may_sample(self) -> bool:
+        if self._sampled[0] != self._epoch:
+            self._sampled = (self._epoch, 0)
+        self._sampled = (self._epoch, self._sampled[1] + 1)
+        return self._sampled[1] <= self.samples
 
     def asked(self, condition: Condition, rows: int, refused: int) -> None:
         asking = self._asking[condition]

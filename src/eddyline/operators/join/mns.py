@@ -104,6 +104,10 @@ class Condition:
     def sampled(self, ids: Mapping[int, Ints], chosen: Ints | None = None) -> Flags:
         """The same answer of a few combinations, whatever the ages, without making an index for it."""
         hashes = self.hashes(ids, chosen)
+        if self.mark is None and isinstance(self.opposite, StreamInput) and len(self.links) == 1:
+            # Somebody else may have the index that answers.
+            key = self.links[0][3]
+            self.mark = key if key in self.opposite.store.indexes else None
         if self.mark is not None:
             ends = np.full(len(hashes), np.iinfo(np.int64).max)
             return self._partners(hashes, -ends, ends, self.opposite.store.end) >= 0
