@@ -103,37 +103,10 @@ def members(words):
 
 
 #: Which bit a lone bit is: multiplied by a de Bruijn number, its top six bits are all different.
-_DE_BRUIJN = np.uint64(0x022FDD63CC95386D)
-_PLACES = np.empty(64, np.int64)
+DE_BRUIJN = np.uint64(0x022FDD63CC95386D)
+PLACES = np.empty(64, np.int64)
 for _bit in range(64):
-    _PLACES[((1 << _bit) * int(_DE_BRUIJN) & 0xFFFFFFFFFFFFFFFF) >> 58] = _bit
-
-
-@njit(cache=True)
-def rows_by_bit(words):
-    """Per bit the rows in which it is set, ascending: those of bit b are `rows[starts[b] : starts[b + 1]]`."""
-    starts = np.zeros((words.shape[1] << 6) + 1, np.int64)
-    for row in range(words.shape[0]):
-        for place in range(words.shape[1]):
-            word = words[row, place]
-            while word:
-                lone = word & (~word + np.uint64(1))
-                starts[(place << 6) + _PLACES[np.int64((lone * _DE_BRUIJN) >> np.uint64(58))] + 1] += 1
-                word ^= lone
-    for bit in range(starts.size - 1):
-        starts[bit + 1] += starts[bit]
-    rows = np.empty(starts[-1], np.int64)
-    used = starts[:-1].copy()
-    for row in range(words.shape[0]):
-        for place in range(words.shape[1]):
-            word = words[row, place]
-            while word:
-                lone = word & (~word + np.uint64(1))
-                bit = (place << 6) + _PLACES[np.int64((lone * _DE_BRUIJN) >> np.uint64(58))]
-                rows[used[bit]] = row
-                used[bit] += 1
-                word ^= lone
-    return starts, rows
+    PLACES[((1 << _bit) * int(DE_BRUIJN) & 0xFFFFFFFFFFFFFFFF) >> 58] = _bit
 
 
 @njit(cache=True)

@@ -188,7 +188,8 @@ def simulate(arrival, cost, starts, ready, priority, early):
 
     Returns:
         per window: results, their summed and largest response, their histogram; the units in the order of work; the most
-        rows in the queues, the most results held back, and when the last unit ended.
+        rows in the queues, the most rows with results held back (begun and not finished), the most results held back, and
+        when the last unit ended.
     """
     rows, windows = cost.shape
     done = np.zeros(windows + 1, np.int64)
@@ -200,6 +201,7 @@ def simulate(arrival, cost, starts, ready, priority, early):
     held = 0
     most_held = 0
     most_rows = 0
+    most_begun = 0
     now = 0.0
     at = 0
     while done[windows] < rows:
@@ -234,6 +236,7 @@ def simulate(arrival, cost, starts, ready, priority, early):
         most_held = max(most_held, held)
         now += cost[t, level]
         done[level + 1] = t + 1
+        most_begun = max(most_begun, done[1] - done[windows])
         freed = 0
         owner = t
         if early:
@@ -253,4 +256,4 @@ def simulate(arrival, cost, starts, ready, priority, early):
             spread[level, _bin(response)] += freed
             if level == windows - 1:
                 held -= freed
-    return counts, sums, worst, spread, units[:at], most_rows, most_held, now
+    return counts, sums, worst, spread, units[:at], most_rows, most_begun, most_held, now

@@ -101,19 +101,24 @@ class _Compiler:
 
     def __init__(self, expression: Expression) -> None:
         self._numbers: dict[object, int] = {}
+        #: Numbers by the identity of sub-expressions, which the expression keeps alive: each is looked into once.
+        self._known: dict[int, int] = {}
         self._uses: Counter[int] = Counter()
         self._built: dict[int, Node] = {}
         self._count(expression)
 
     def _number(self, e: Expression) -> int:
         """The same number for sub-expressions that say the same; -0.0 and 0.0 are equal to Python and not the same."""
+        if id(e) in self._known:
+            return self._known[id(e)]
         if isinstance(e, Literal):
             key: object = (e.type, repr(e.value))
         elif isinstance(e, Call):
             key = (e.function, e.type, tuple(self._number(a) for a in e.args))
         else:
             key = e
-        return self._numbers.setdefault(key, len(self._numbers))
+        self._known[id(e)] = number = self._numbers.setdefault(key, len(self._numbers))
+        return number
 
     def _count(self, e: Expression) -> None:
         number = self._number(e)

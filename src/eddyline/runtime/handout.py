@@ -1,15 +1,16 @@
 """Results on their way out of an epoch: strip by strip where a shared join has several windows, and timed.
 
 Answer   `deliver` runs a group over a slice's new rows and hands each member its results: those of a group with several windows
-         as the scheduler releases them, all others when the slice is done. `on_release` is called with each table at once;
-         the epoch's outcome holds them too.
+         as the scheduler releases them where somebody takes them early, all others when the slice is done. `on_release` is
+         called with each table at once; the epoch's outcome holds them too.
 State    How each group is worked off, until a query of it comes or goes; the response times, where they are measured.
 Limits   Without anybody to take results before the epoch ends, groups are worked off as a whole: there is nothing to gain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from time import perf_counter
 
 import numpy as np
@@ -20,18 +21,15 @@ from eddyline.operators.evaluate import Issues
 from eddyline.operators.intake import Intake, Released
 from eddyline.operators.join import release
 from eddyline.operators.join.combination import Combinations, in_order
+from eddyline.operators.join.expansion import MANY, Expansion, Roll
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.node import RowsSeen
 from eddyline.operators.sharing.filter_group import Bundle
-from eddyline.operators.sharing.router import split
 from eddyline.runtime.epoch import Outcome
 from eddyline.runtime.newest import NewestPlaces
 from eddyline.runtime.response import Responses
 from eddyline.runtime.standing import SelectQuery, StandingQuery
 from eddyline.state.columns import Ints
-
-#: From so many queries of one group on, results are split in one pass and projected together.
-_MANY = 8
 
 Members = Mapping[str, StandingQuery]
 
@@ -43,9 +41,12 @@ class HandOut:
         self.on_release: Callable[[str, pa.Table], None] | None = None
         #: The same for results of many queries in one table; None: every query's results come apart.
         self.on_bundle: Callable[[Bundle], None] | None = None
+        #: Whether anybody takes results of these queries before their epoch ends.
+        self.listens: Callable[[Iterable[str]], bool] | None = None
         self.responses: Responses | None = None
         #: Results say where their newest rows stand among those of all shards; None: there is one pipeline, their order says it.
         self.places: NewestPlaces | None = None
+        self._seatings: dict[JoinGroup, dict[tuple[int, ...], _Seating]] = {}
         self._schedules: dict[JoinGroup, release.SharedSchedule | None] = {}
 
     # -- told by the pipeline
@@ -57,6 +58,7 @@ class HandOut:
     def changed(self, group: JoinGroup) -> None:
         """A query of the group has come or gone, or its tree is another."""
         self._schedules.pop(group, None)
+        self._seatings.pop(group, None)
 
     def dropped(self, query: StandingQuery) -> None:
         self.changed(query.group)
@@ -97,17 +99,24 @@ class HandOut:
         """Run a group over a slice's new rows and hand out what it makes; returns how many combinations that are."""
         schedule = self._schedule(group, members, len(ranks))
         if schedule is not None:
-            return self._strips(schedule, members, fresh, rows_seen, outcome)
-        pieces = group.step(fresh, rows_seen)
+            return self._strips(schedule, members, fresh, rows_seen, ranks, outcome)
+        if len(members) < MANY:
+            pieces = group.step(fresh, rows_seen)
+            self._worked(group)
+            if not pieces:
+                return 0
+            rows = in_order(pieces, ranks.start, len(ranks))
+            for query in members.values():
+                self._hand(query, rows, outcome)
+            return len(rows)
+        seating = self._seated(group, tuple(members.values()))
+        for piece in group.step(fresh, rows_seen, seating.into):
+            seating.into.add(piece)
         self._worked(group)
-        if not pieces:
-            return 0
-        rows = in_order(pieces, ranks.start, len(ranks))
-        self._hand_all(members, tuple(members.values()), rows, outcome)
-        return len(rows)
+        return self._hand_shares(seating, ranks, outcome)
 
     def _schedule(self, group: JoinGroup, members: Members, rows: int) -> release.SharedSchedule | None:
-        if self.on_release is None or rows < release.LEAST_ROWS or len(members) < 2:
+        if self.listens is None or rows < release.LEAST_ROWS or len(members) < 2 or not self.listens(members):
             return None
         if group not in self._schedules:
             # The newest member says how: a setting holds for what is created after it.
@@ -121,13 +130,22 @@ class HandOut:
         members: Members,
         fresh: Mapping[str, tuple[int, int]],
         rows_seen: RowsSeen,
+        ranks: range,
         outcome: Outcome,
     ) -> int:
         by_slot = {query.slot: query for query in members.values()}
         made = 0
         for portion in schedule.run(fresh, rows_seen):
             self._worked(schedule.group)
-            self._hand_all(members, tuple(by_slot[slot] for slot in portion.slots), portion.rows, outcome)
+            queries = tuple(by_slot[slot] for slot in portion.slots)
+            # Decided by the whole group, so that all results of a query go one way.
+            if len(members) < MANY:
+                for query in queries:
+                    self._hand(query, portion.rows, outcome)
+            else:
+                seating = self._seated(schedule.group, queries)
+                seating.into.add(portion.rows)
+                self._hand_shares(seating, ranks, outcome)
             if portion.last:
                 made += len(portion.rows)
         self._worked(schedule.group)
@@ -137,39 +155,47 @@ class HandOut:
         if self.responses is not None:
             self.responses.worked(group.config.name, group.counters.values())
 
-    def _hand_all(self, members: Members, queries: tuple[StandingQuery, ...], rows: Combinations, outcome: Outcome) -> None:
-        # Decided by the whole group, so that all results of a query go one way.
-        if self.on_bundle is None or len(members) < _MANY:
-            for query in queries:
-                self._hand(query, rows, outcome)
-            return
-        lists: dict[tuple[Output, ...], list[SelectQuery]] = {}
-        for query in queries:
-            if isinstance(query, SelectQuery):
-                lists.setdefault(query.lowered.outputs, []).append(query)
-            else:
-                self._hand(query, rows, outcome)
-        for same in lists.values():
-            self._hand_bundle(sorted(same, key=lambda query: query.slot), rows, outcome)
+    def _seated(self, group: JoinGroup, queries: tuple[StandingQuery, ...]) -> _Seating:
+        seatings = self._seatings.setdefault(group, {})
+        slots = tuple(query.slot for query in queries)
+        if slots not in seatings:
+            seatings[slots] = _Seating(queries, group)
+        return seatings[slots]
 
-    def _hand_bundle(self, queries: list[SelectQuery], rows: Combinations, outcome: Outcome) -> None:
-        """Results of queries with one SELECT list, split by lineage and projected together."""
-        assert self.on_bundle is not None
+    def _hand_shares(self, seating: _Seating, ranks: range, outcome: Outcome) -> int:
         began = perf_counter()
-        mine, edges = split(rows, [query.slot for query in queries], [query.stop for query in queries])
-        if not len(mine):
+        made = seating.into.made
+        shares = seating.into.shares(ranks.start, len(ranks)).until([query.stop for query in seating.queries])
+        seconds = (perf_counter() - began) / len(seating.queries)
+        for query in seating.queries:
+            query.seconds += seconds
+        for first, stop in seating.lists:
+            if self.on_bundle is not None:
+                self._hand_bundle(seating.queries[first:stop], shares.part(first, stop), shares.edges[first : stop + 1], outcome)
+            else:
+                for place in range(first, stop):
+                    self._hand(seating.queries[place], shares.part(place, place + 1), outcome)
+        for place in range(seating.apart, len(seating.queries)):
+            self._hand(seating.queries[place], shares.part(place, place + 1), outcome)
+        return made
+
+    def _hand_bundle(self, queries: Sequence[StandingQuery], rows: Combinations, edges: Ints, outcome: Outcome) -> None:
+        """Results of queries with one SELECT list, query by query, projected together."""
+        assert self.on_bundle is not None and isinstance(queries[0], SelectQuery)
+        if not len(rows):
             return
-        sizes = np.diff(edges)
-        table = queries[0].projection.table(mine, self.issues)
+        began = perf_counter()
+        edges = edges - edges[0]
+        table = queries[0].projection.table(rows, self.issues)
         seconds = (perf_counter() - began) / len(queries)
-        for query, size in zip(queries, sizes.tolist(), strict=True):
+        for query, size in zip(queries, np.diff(edges).tolist(), strict=True):
             query.rows_in += size
             query.results += size
             query.seconds += seconds
         names = [query.name for query in queries]
         bundle = Bundle(table, np.arange(len(queries)), edges, pa.array(names, pa.string()))
         if self.responses is not None:
-            self.responses.heard_all(names, edges, mine)
+            self.responses.heard_all(names, edges, rows)
         outcome.bundles.append(bundle)
         self.on_bundle(bundle)
 
@@ -181,3 +207,23 @@ class HandOut:
         if self.on_release is not None:
             for table in tables:
                 self.on_release(query.name, table)
+
+
+class _Seating:
+    """In which order queries of a group get their results: those with one SELECT list side by side, aggregates last."""
+
+    def __init__(self, queries: tuple[StandingQuery, ...], group: JoinGroup) -> None:
+        lists: dict[tuple[Output, ...], list[StandingQuery]] = {}
+        apart = []
+        for query in queries:
+            if isinstance(query, SelectQuery):
+                lists.setdefault(query.lowered.outputs, []).append(query)
+            else:
+                apart.append(query)
+        cuts = np.cumsum([0, *(len(same) for same in lists.values())]).tolist()
+        self.queries: list[StandingQuery] = [*(query for same in lists.values() for query in same), *apart]
+        #: Places with one SELECT list, and the first place of a query that is served apart.
+        self.lists: list[tuple[int, int]] = list(pairwise(cuts))
+        self.apart: int = cuts[-1]
+        roll = Roll.of(tuple(query.slot for query in self.queries), group.bases[0].port.width)
+        self.into = Expansion(roll, tuple(group.bases))

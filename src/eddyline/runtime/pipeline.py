@@ -33,6 +33,7 @@ from eddyline.operators.evaluate import Issues
 from eddyline.operators.intake import Intake, Released
 from eddyline.operators.join.group import JoinConfig, JoinGroup, Tree
 from eddyline.operators.join.port import LONG_AGO, Membership
+from eddyline.operators.join.shared_probes import SharedProbes
 from eddyline.operators.sharing.filter_group import FilterGroup
 from eddyline.operators.stream import ALWAYS, StreamState, whole_columns
 from eddyline.plan.lower import Lowered
@@ -78,6 +79,8 @@ class Pipeline:
         self.table_schemas: dict[str, Table] = {}
         self.segments: dict[str, SegmentList] = {}
         self.groups: dict[str, JoinGroup] = {}
+        #: What several groups would probe alike.
+        self.probes = SharedProbes()
         #: Per stream the queries that only filter it.
         self.filters: dict[str, FilterGroup] = {}
         self.queries: dict[str, AnyQuery] = {}
@@ -217,6 +220,7 @@ class Pipeline:
                     for name in schema.names:
                         sources[seat.source].need_column(name)
             self.groups[lowered.signature] = config.build(sources, self.issues)
+            self.groups[lowered.signature].share_probes(self.probes)
             self.planner.watch(self.groups[lowered.signature], lowered, choice)
         return self.groups[lowered.signature]
 
@@ -358,6 +362,7 @@ class Pipeline:
             if self.streams[name].ports:
                 fresh[name] = self.streams[name].admit(table, part.ts[name], part.seq[name], part.num[name], part.routes[name])
         self._note_peak()
+        self.probes.begin(fresh)
         for group in self.groups.values():
             ranks = range(part.first, part.first + part.rows)
             made += self.handout.deliver(group, self._members[group], fresh, partial(self._rows_seen, group), ranks, outcome)

@@ -29,6 +29,7 @@ def report(pipeline: Pipeline, elapsed: float, epoch_seconds: Sequence[float]) -
         "results": {name: query.results for name, query in pipeline.queries.items()},
         "partials_produced": sum(c.partials for c in counters),
         "probes": sum(c.probes for c in counters),
+        "probes_shared": sum(c.probes_shared for c in counters),
         "visited": sum(c.visited for c in counters),
         "peak_stored_rows": pipeline.peak_rows,
         "stored_rows": stored_rows(pipeline),

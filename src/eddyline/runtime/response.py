@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from eddyline.kernels.sharing import count_kinds
 from eddyline.operators.join.combination import POSITION_BITS, Combinations
 from eddyline.operators.join.node import Counters
 from eddyline.runtime.clock import Clock
@@ -101,8 +102,6 @@ class Responses:
         self._changes: Ints = np.zeros(0, np.int64)
         self._instants = np.zeros(0)
         self._instant_of: Ints = np.zeros(0, np.int64)
-        #: The same by rank, once somebody asks.
-        self._instant_at: Ints | None = None
         #: Per join group, what its work has moved the clock for.
         self._charged: dict[str, tuple[int, int, int]] = {}
 
@@ -135,7 +134,6 @@ class Responses:
             self._began = self._began[known[np.minimum(np.searchsorted(known, np.arange(rows)), len(known) - 1)]]
         self._changes = np.append(0, np.flatnonzero(np.diff(self._began)) + 1)
         self._instants, self._instant_of = np.unique(self._began[self._changes], return_inverse=True)
-        self._instant_at = None
 
     def forget(self, stream: str, lowest: int) -> None:
         """No row of the stream with a smaller arrival number waits any longer."""
@@ -175,10 +173,8 @@ class Responses:
         instants = len(self._instants)
         counts = np.diff(edges)
         if instants > 1:
-            if self._instant_at is None:
-                self._instant_at = np.repeat(self._instant_of, np.diff(np.append(self._changes, len(self._began))))
-            owners = np.repeat(np.arange(len(names)) * instants, counts)
-            counts = np.bincount(owners + self._instant_at[rows.rank - self._first], minlength=len(names) * instants)
+            changes = (self._changes + self._first) << POSITION_BITS
+            counts = count_kinds(edges, rows.stamp, changes, self._instant_of, instants).ravel()
         for at in np.flatnonzero(counts).tolist():
             times = self.queries.setdefault(names[at // instants], _Times())
             times.add(max(now - float(self._instants[at % instants]), 0.0), int(counts[at]))

@@ -22,12 +22,14 @@ from eddyline.operators.join.admission import Admission
 from eddyline.operators.join.combination import MOST_REFERENCES, POSITION_BITS, Combinations, concatenate
 from eddyline.operators.join.control import targets_of
 from eddyline.operators.join.demand import NodeDemand
+from eddyline.operators.join.expansion import MANY, Expansion
 from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
 from eddyline.operators.join.moment import Moment
 from eddyline.operators.join.node import Counters, Equality, JoinNode, RowsSeen
 from eddyline.operators.join.policy import JoinPolicy
 from eddyline.operators.join.port import Membership, Port
 from eddyline.operators.join.routes import LotteryRoute
+from eddyline.operators.join.shared_probes import Ask, SharedProbes
 from eddyline.operators.stream import KeyColumn, StreamState
 
 Tree = int | tuple["Tree", ...]
@@ -77,6 +79,7 @@ class JoinGroup:
         self.config = config
         self.issues = issues
         self.policy = policy or JoinPolicy()
+        self._probes: SharedProbes | None = None
         self.counters: dict[str, Counters] = {}
         self.bases: dict[int, StreamInput] = {}
         moving = sum(not seat.is_table for seat in config.seats)
@@ -119,6 +122,7 @@ class JoinGroup:
         for position, member in enumerate(memberships):
             base = self.bases[position]
             base.port.join(member, base.store)
+        self._enrol()
         if any(base.store.live for base in self.bases.values()):
             self.plant(self.tree)
             self.rebuild()
@@ -130,6 +134,7 @@ class JoinGroup:
             base.port.leave(slot, base.store)
         for kept in self.intermediates():
             kept.clear_bit(slot)
+        self._enrol()
         if self.members and spans != [base.port.span for base in self.bases.values()]:
             # Combinations were stored with the windows of the query that has gone: they would live too long for the others.
             self.plant(self.tree)
@@ -139,6 +144,32 @@ class JoinGroup:
         """The last member has gone: the ports leave their streams."""
         for base in self.bases.values():
             base.stream.ports.remove(base.port)
+        if self._probes is not None:
+            self._probes.enrol(self, {})
+
+    def share_probes(self, probes: SharedProbes) -> None:
+        """Make first probes together with other groups."""
+        self._probes = probes
+        self._enrol()
+
+    def _enrol(self) -> None:
+        """Say what the nodes' first probes ask for; a drawn order is not known beforehand."""
+        if self._probes is None:
+            return
+        asks: dict[Ask, tuple[StreamInput, StreamInput]] = {}
+        for node, kept in self.nodes if type(self.policy) is JoinPolicy else ():
+            node.shared = self._probes
+            for origin, one in enumerate(node.inputs):
+                if not isinstance(one, StreamInput) or one.stream.is_table:
+                    continue
+                steps = node.steps(origin, node.orders[origin])
+                if kept is None and len(steps) == 1 and len(self.members) >= MANY:
+                    # The last probe for many queries looks at lineage as it goes: it has no use for bare pairs.
+                    continue
+                ask, partner = node.ask(origin, steps[0]), node.inputs[steps[0].input]
+                if ask is not None and isinstance(partner, StreamInput):
+                    asks[ask] = (one, partner)
+        self._probes.enrol(self, asks)
 
     # -- the tree
 
@@ -154,6 +185,7 @@ class JoinGroup:
         root = self._grow(tree, is_root=True)
         assert isinstance(root, JoinNode)
         self.root = root
+        self._enrol()
         if self.config.jit != "off":
             for number, (node, _) in enumerate(self.nodes):
                 if len(node.inputs) > 2:
@@ -207,8 +239,8 @@ class JoinGroup:
 
     # -- an epoch
 
-    def step(self, fresh: Mapping[str, tuple[int, int]], rows_seen: RowsSeen) -> list[Combinations]:
-        """Complete combinations of this epoch, in pieces, each in the order of its origins."""
+    def step(self, fresh: Mapping[str, tuple[int, int]], rows_seen: RowsSeen, into: Expansion | None = None) -> list[Combinations]:
+        """Complete combinations of this epoch, in pieces, each in the order of its origins; what `into` takes is not among them."""
         if isinstance(self.root, StreamInput):
             start, stop = fresh.get(self.root.port.source, (0, 0))
             rows = self.root.fresh(start, stop)
@@ -225,7 +257,7 @@ class JoinGroup:
                 continue
             if moment is not None:
                 new = [moment.new_among(one, rows) for one, rows in zip(node.inputs, new, strict=True)]
-            pieces = list(node.produce(new, rows_seen, kept is not None))
+            pieces = list(node.produce(new, rows_seen, kept is not None, into if kept is None else None))
             if kept is None:
                 results = pieces
             elif pieces:

@@ -14,7 +14,7 @@ Reading  docs/operators/join.md
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -26,8 +26,10 @@ from eddyline.model.expression import Expression, refs_of
 from eddyline.model.window import FOREVER
 from eddyline.operators.evaluate import Predicate, compile_predicate
 from eddyline.operators.join.combination import Combinations, any_bit
+from eddyline.operators.join.expansion import Expansion
 from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
 from eddyline.operators.join.policy import JoinPolicy
+from eddyline.operators.join.shared_probes import Ask, Met, SharedProbes
 from eddyline.operators.keys import combined
 from eddyline.operators.vectors import Issues
 from eddyline.state.columns import Ints, StringColumn
@@ -63,6 +65,8 @@ class Counters:
     """Exact counts of what joins did."""
 
     probes: int = 0
+    #: Rows whose probe had been made for another group, or for this one among others.
+    probes_shared: int = 0
     visited: int = 0
     partials: int = 0
     seconds: float = 0.0
@@ -72,7 +76,7 @@ class Counters:
 
 @dataclass(slots=True)
 class Step:
-    """One probe: which input, by which index, and what else must hold."""
+    """One probe: which input, by which index, and what else must hold. Or one condition: a number beyond the inputs."""
 
     input: int
     index: str | None
@@ -130,6 +134,10 @@ class JoinNode:
         self.issues = issues
         #: Says what of this node's output can be used now; None: all of it.
         self.demand: Demand | None = None
+        #: Takes the last probes of this step, where they go to many queries and need nothing else.
+        self._into: Expansion | None = None
+        #: Probes that other groups make too.
+        self.shared: SharedProbes | None = None
         self._predicates: dict[Expression, Predicate] = {}
         self._by_alias = {bases[r].port.alias: r for r in self.references}
         mine = frozenset(self._by_alias)
@@ -152,10 +160,15 @@ class JoinNode:
         key = (origin, order)
         if key not in self._steps:
             covered = frozenset(self.inputs[origin].references)
+            apart = any(number >= len(self.inputs) for number in order)
             steps = []
             for number in order:
+                if number >= len(self.inputs):
+                    steps.append(Step(number, None, (), (), (self._predicate(self.residuals[number - len(self.inputs)]),)))
+                    continue
                 added = frozenset(self.inputs[number].references)
-                steps.append(self._step(number, covered, added))
+                step = self._step(number, covered, added)
+                steps.append(replace(step, conditions=()) if apart else step)
                 covered |= added
             self._steps[key] = steps
         return self._steps[key]
@@ -174,8 +187,8 @@ class JoinNode:
         index = None
         if indexed:
             index = self.inputs[number].need_index(tuple((s[2], s[3]) for _, s in indexed))
-        sole = len(indexed) == 1
-        verify = tuple(e for e, _ in joining if not (sole and e.exact and any(e is i for i, _ in indexed)))
+        known = [indexed[0][0]] if len(indexed) == 1 and indexed[0][0].exact else []
+        verify = tuple(e for e, _ in joining if not (e.exact and _follows(e, covered, added, self.equalities, known)))
         now = frozenset(self.bases[r].port.alias for r in covered | added)
         before = frozenset(self.bases[r].port.alias for r in covered)
         late = tuple(e for e in self.residuals if refs_of(e) <= now and not refs_of(e) <= before)
@@ -189,11 +202,14 @@ class JoinNode:
 
     # -- an epoch
 
-    def produce(self, fresh: list[Combinations | None], rows_seen: RowsSeen, keeps: bool) -> Iterator[Combinations]:
+    def produce(
+        self, fresh: list[Combinations | None], rows_seen: RowsSeen, keeps: bool, into: Expansion | None = None
+    ) -> Iterator[Combinations]:
         """All combinations whose newest row is among the fresh ones. `fresh[i]`: what is new in input i, or None.
 
-        `keeps`: the combinations will be stored, so somebody will ask when they die.
+        `keeps`: the combinations will be stored, so somebody will ask when they die. `into`: takes last probes as a whole.
         """
+        self._into = into
         for origin, rows in enumerate(fresh):
             if rows is None or not len(rows):
                 continue
@@ -201,8 +217,9 @@ class JoinNode:
             rows = self.policy.admit(self, origin, rows)
             if self.demand is not None:
                 rows = self.demand.admit(origin, rows)
-            steps = self.steps(origin, self.policy.route(self, origin))
-            yield from self._extend(rows, origin, steps, 0, rows_seen, keeps)
+            for group in self.policy.groups(self, origin, rows):
+                steps = self.steps(origin, self.policy.route(self, origin))
+                yield from self._extend(group, origin, steps, 0, rows_seen, keeps)
 
     def everything(self) -> Iterator[Combinations]:
         """All combinations of rows that are live now, whatever their age: how intermediate stores are rebuilt.
@@ -228,7 +245,22 @@ class JoinNode:
             yield rows
             return
         step = steps[at]
-        self.counters.probes += len(rows)
+        if step.input >= len(self.inputs):
+            made = rows.take(self._holds(step.conditions[0], rows))
+            self.policy.observed(self, origin, step.input, len(rows), len(made))
+            yield from self._extend(made, origin, steps, at + 1, rows_seen, keeps)
+            return
+        if self._into is not None and at + 1 == len(steps) and rows_seen is not None and self._is_plain(step):
+            self.counters.probes += len(rows)
+            pairs = self._into.probe(self, step, rows, rows_seen)
+            self.counters.rows_out += pairs
+            self.policy.observed(self, origin, step.input, len(rows), pairs)
+            return
+        met = self._met(origin, step, len(steps) == 1) if at == 0 and rows_seen is not None else None
+        if met is None:
+            self.counters.probes += len(rows)
+        else:
+            self.counters.probes_shared += len(rows)
         limits, floors = self._bounds(step, rows, rows_seen)
         hashes = combined([self.bases[r].store.at(key, rows.ids[r]) for r, key in step.probe_keys]) if step.probe_keys else limits
         begin = 0
@@ -236,7 +268,9 @@ class JoinNode:
             stop = min(len(rows), begin + int(_PAIRS_AT_ONCE / max(step.pairs_per_row, 1.0)) + 1)
             part = slice(begin, stop)
             found = None
-            if self.demand is not None and at + 1 == len(steps):
+            if met is not None:
+                found = self._taken(met, origin, step, rows, part, floors[part])
+            elif self.demand is not None and at + 1 == len(steps):
                 found = self.demand.probe(self, origin, step, rows, part, hashes[part], limits[part], floors[part])
             left, right, visited = found or self._probe(step, hashes[part], limits[part], floors[part])
             self.counters.visited += visited
@@ -251,6 +285,38 @@ class JoinNode:
             if len(made.ids) < self.total:
                 self.counters.partials += len(made)
             yield from self._extend(made, origin, steps, at + 1, rows_seen, keeps)
+
+    def ask(self, origin: int, step: Step) -> Ask | None:
+        """What a first probe asks for, in words that do not depend on this node; None: nobody else could."""
+        mine, other = self.inputs[origin], self.inputs[step.input]
+        if self.loop or step.index is None or not isinstance(mine, StreamInput) or not isinstance(other, StreamInput):
+            return None
+        if other.stream.is_table or mine.stream is other.stream:
+            return None
+        return Ask(mine.stream.name, tuple(key for _, key in step.probe_keys), other.stream.name, step.index)
+
+    def _met(self, origin: int, step: Step, last: bool) -> Met | None:
+        """What new rows meet in this step, where other groups ask for the same."""
+        if self.shared is None or (last and self.demand is not None):
+            return None
+        ask = self.ask(origin, step)
+        if ask is None or not self.shared.is_shared(ask):
+            return None
+        met, probes, visited = self.shared.pairs(ask)
+        self.counters.probes += probes
+        self.counters.visited += visited
+        return met
+
+    def _taken(self, met: Met, origin: int, step: Step, rows: Combinations, part: slice, floors: Ints) -> tuple[Ints, Ints, int]:
+        mine, other = self.inputs[origin], self.inputs[step.input]
+        assert isinstance(mine, StreamInput) and isinstance(other, StreamInput)
+        left, right = met.pairs(rows.ids[mine.port.position][part], floors, other)
+        return left, right, 0
+
+    def _is_plain(self, step: Step) -> bool:
+        """Whether equal words, age and lineage are all that a probe has to look at."""
+        hashed = step.index is not None and not self.loop and isinstance(self.inputs[step.input], StreamInput)
+        return hashed and not step.verify and not step.conditions
 
     def _bounds(self, step: Step, rows: Combinations, rows_seen: RowsSeen | None) -> tuple[Ints, Ints]:
         if rows_seen is None:
@@ -347,6 +413,23 @@ class JoinNode:
             reference = self._by_alias[alias]
             columns[alias, column] = self.bases[reference].store.gather(column, made.ids[reference])
         return condition(columns, len(made), self.issues)
+
+
+def _follows(
+    asked: Equality, covered: frozenset[int], added: frozenset[int], equalities: tuple[Equality, ...], known: list[Equality]
+) -> bool:
+    """Whether exact equalities that hold already, on either side or by the index, say that this one holds."""
+    within = [e for e in equalities if e.exact and any({e.left, e.right} <= side for side in (covered, added))]
+    same = {(asked.left, asked.left_key)}
+    grown = True
+    while grown:
+        grown = False
+        for e in (*known, *within):
+            ends = {(e.left, e.left_key), (e.right, e.right_key)}
+            if len(ends & same) == 1:
+                same |= ends
+                grown = True
+    return (asked.right, asked.right_key) in same
 
 
 def _both(a: npt.NDArray[np.uint64] | None, b: npt.NDArray[np.uint64] | None) -> npt.NDArray[np.uint64] | None:

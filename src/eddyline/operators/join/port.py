@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.kernels.bitsets import keep_within
+from eddyline.kernels.bitsets import full_set, keep_within
 from eddyline.model.expression import Expression
 from eddyline.model.window import FOREVER, Range, Rows, Window
 from eddyline.operators.evaluate import Predicate, compile_predicate
@@ -66,8 +66,8 @@ class Port:
         self._grouped = GroupedFilter()
         self._filters: dict[int, Predicate] = {}
         self._filtered = 0
-        self._time = _Ages((), 1)
-        self._count = _Ages((), 1)
+        self._time = Ages((), 1)
+        self._count = Ages((), 1)
         self.longest = LONG_AGO
         self.most_rows = 0
         self._starts: list[int] = []
@@ -102,8 +102,8 @@ class Port:
         self._starts = sorted({m.start for m in members if m.start > LONG_AGO})
         timed = [m for m in members if not isinstance(m.window, Rows)]
         counted = [m for m in members if isinstance(m.window, Rows)]
-        self._time = _Ages(tuple((m.slot, _span(m.window)) for m in timed), self.width, [m.slot for m in counted])
-        self._count = _Ages(tuple((m.slot, _rows(m.window)) for m in counted), self.width, [m.slot for m in timed])
+        self._time = Ages(tuple((m.slot, _span(m.window)) for m in timed), self.width, [m.slot for m in counted])
+        self._count = Ages(tuple((m.slot, _rows(m.window)) for m in counted), self.width, [m.slot for m in timed])
         self.most_rows = max((_rows(m.window) for m in counted), default=0)
         self.longest = max((_span(m.window) for m in timed), default=LONG_AGO)
 
@@ -204,6 +204,11 @@ class Port:
             words = words & self._count.words(counts)
         return words
 
+    @property
+    def reaches(self) -> tuple[Ages, Ages]:
+        """How far back the members' windows reach: by time, and by rows."""
+        return self._time, self._count
+
     def keep_within(self, words: Words, ages: Ints) -> npt.NDArray[np.bool_]:
         """Clear, in place, the members for whom rows of these ages are out; whether anybody is left. Counted windows apart."""
         left: npt.NDArray[np.bool_] = keep_within(words, ages, self._time.sizes, self._time.table)
@@ -224,13 +229,16 @@ class Port:
         return (seq << POSITION_BITS) | self.position
 
 
-class _Ages:
+class Ages:
     """From an age to the members whose windows reach that far: one search in the sorted window sizes."""
 
     def __init__(self, sizes: tuple[tuple[int, int], ...], width: int, always: list[int] | None = None) -> None:
         self.sizes = np.array(sorted({size for _, size in sizes}), np.int64)
         self.several = len(self.sizes) > 1
         rest = tuple(always or ())
+        #: By slot; whom this measure does not concern is never out.
+        self.size_of = np.full(64 * width, np.iinfo(np.int64).max)
+        self.size_of[[slot for slot, _ in sizes]] = [size for _, size in sizes]
         #: Row i: the members whose window is at least sizes[i]; the last row: those whom this measure does not concern.
         self.table = np.stack(
             [bits_of(tuple(s for s, size in sizes if size >= least) + rest, width) for least in self.sizes] + [bits_of(rest, width)]
@@ -241,10 +249,7 @@ class _Ages:
 
 
 def bits_of(slots: tuple[int, ...], width: int) -> Words:
-    words = np.zeros(width, np.uint64)
-    for slot in slots:
-        words[slot // 64] |= np.uint64(1) << np.uint64(slot % 64)
-    return words
+    return full_set(np.array(slots, np.int64), width)
 
 
 def clear_bit(words: Words, slot: int) -> None:

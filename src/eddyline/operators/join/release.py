@@ -38,9 +38,15 @@ from eddyline.state.columns import Ints
 MOST_LEVELS = 8
 #: A step of fewer new rows is over before a schedule would help.
 LEAST_ROWS = 256
-#: New rows are cut into at most so many batches, of at least so many rows: a strip of fewer costs more to begin than to probe.
+#: New rows are cut into at most so many batches, of at least so many rows and so much work (stored rows visited, eight for
+#: each result): a strip of less costs more to begin than to probe.
 _BATCHES = 8
-_LEAST_BATCH = 4_096
+_LEAST_BATCH = 128
+_WORK_PER_BATCH = 1 << 20
+#: What handing out the results of a window costs, over looking at its rows: by hash and by nested loop, where few rows looked
+#: at are results, and each costs less.
+_HANDING_OUT, _HANDING_OUT_LOOP = 0.5, 0.02
+_LOOKS = 8
 
 
 @dataclass(frozen=True)
@@ -86,8 +92,17 @@ class SharedSchedule:
         self.node = group.root
         self.inputs = [one for one in self.node.inputs if isinstance(one, StreamInput)]
         self.levels = levels
-        self.scheduler: Scheduler = scheduler(name, _lengths(levels), [len(level.slots) for level in levels])
+        self.scheduler: Scheduler = scheduler(name, self._costs(levels), [len(level.slots) for level in levels])
+        #: Rows so far, stored rows that they visited (of a nested loop's looks one in eight), their results for all windows together.
+        self._rows = self._visited = self._results = 0
         self.counted = [bool(one.port.most_rows) for one in self.inputs]
+
+    def _costs(self, levels: tuple[Level, ...]) -> list[float]:
+        """What it costs to serve the windows one after the other: each adds a strip to look at, and all its results to hand out."""
+        lengths = np.array(_lengths(levels))
+        out = _HANDING_OUT_LOOP if self.node.loop else _HANDING_OUT
+        costs: list[float] = np.cumsum(np.diff(lengths, prepend=0.0) + out * lengths).tolist()
+        return costs
 
     def run(self, fresh: Mapping[str, tuple[int, int]], rows_seen: RowsSeen) -> Iterator[Portion]:
         began = perf_counter()
@@ -95,7 +110,7 @@ class SharedSchedule:
         stamps = np.sort(np.concatenate([o.rows.stamp for o in origins])) if origins else np.empty(0, np.int64)
         if not len(stamps):
             return
-        starts = np.arange(0, len(stamps), max(_LEAST_BATCH, -(-len(stamps) // _BATCHES)))
+        starts = np.arange(0, len(stamps), self._batch(len(stamps)))
         for origin in origins:
             origin.bounds = np.append(np.searchsorted(origin.rows.stamp, stamps[starts]), len(origin.rows))
         ranks = np.append(stamps[starts] >> POSITION_BITS, (stamps[-1] >> POSITION_BITS) + 1)
@@ -113,8 +128,16 @@ class SharedSchedule:
             if pieces:
                 lowest = int(ranks[batch])
                 yield Portion(self.levels[level].slots, in_order(pieces, lowest, int(ranks[batch + 1]) - lowest + 1), last)
+                self._results += sum(len(piece) for piece in pieces)
             began = perf_counter()
+        self._rows += len(stamps)
         assert not queues.done[0] - queues.done[-1], "every batch has been through every window"
+
+    def _batch(self, rows: int) -> int:
+        """How many rows go together, by how much work a row has been so far; the first ones in two batches."""
+        per_row = (self._visited + 8 * self._results) / self._rows if self._rows else 2 * _WORK_PER_BATCH / rows
+        batches = max(1, min(_BATCHES, int(rows * per_row / _WORK_PER_BATCH)))
+        return max(_LEAST_BATCH, -(-rows // batches))
 
     def _origin(self, number: int, fresh: Mapping[str, tuple[int, int]], rows_seen: RowsSeen) -> _Origin | None:
         mine, other = self.inputs[number], self.inputs[1 - number]
@@ -157,6 +180,7 @@ class SharedSchedule:
                 hashes, limits, floors, cursor, index.back, index.keys, order, age, store.base, store.first
             )
         node.counters.visited += int(visited)
+        self._visited += int(visited) // (_LOOKS if node.loop else 1)
         if not len(left):
             return None
         made = node._join(origin.rows, left + begin, right, step, rows_seen, False)

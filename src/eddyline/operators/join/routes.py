@@ -1,39 +1,52 @@
-"""The eddy: probe orders drawn by lottery, anew for every batch.
+"""The eddy: probes and conditions in an order drawn by lottery, anew for every group of rows.
 
-Answer   For new rows of an input, the order in which the other inputs of an mjoin are probed. An input holds tickets: it is
-         credited with the rows that it consumes and charged with those that it produces, both once per query that it serves.
-         What it passes on per row consumed says how likely it is drawn next: the fewer, the sooner.
+Answer   For new rows of an input, the order in which the other inputs of an mjoin are probed and its conditions tested. Each of them is an
+         operator and holds tickets: it is credited with the rows that it consumes and charged with those that it
+         produces, both once per query that it serves. What it passes on per row consumed says how likely it is drawn next:
+         the fewer, the sooner.
 
-             batch ─► draw among inputs that are joined to what is covered ─► draw … ─► probe, count ─► credit, charge, decay
+             batch ─► rows of equal lineage ─► draw among what can be done next ─► draw … ─► probe, test, count ─► credit, charge, decay
 
-State    Per node, origin and input: rows consumed and produced of late; older batches count half as much with each new one.
-Limits   A binary join has one order. Every input behind one that lets rows pass is observed in every batch, so that nothing has
-         to be tried out for the sake of learning. Draws come from one seed: the same run draws the same lots.
+State    Per node, origin, kind of lineage and operator: rows consumed and produced of late; older batches count half as much with
+         each new one.
+Limits   A binary join has one order. The most frequent lineages of an origin's rows are routed apart, all others together. Every operator
+         behind one that lets rows pass is observed in every batch, so that nothing has to be tried out for the sake of
+         learning. Draws come from one seed: the same run draws the same lots.
 Reading  docs/operators/sharing.md
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from eddyline.model.expression import refs_of
+from eddyline.operators.join.combination import Combinations, Words
 from eddyline.operators.join.policy import JoinPolicy
 
 if TYPE_CHECKING:
     from eddyline.operators.join.node import JoinNode
 
-#: How sharply the lottery tells inputs apart: one that passes on half as much is drawn so many powers of two more often.
+#: How sharply the lottery tells operators apart: one that passes on half as much is drawn so many powers of two more often.
 _SHARPNESS = 8
 #: A batch of so many rows halves what was seen before it; smaller ones less.
 _WHOLE_BATCH = 256
-#: An input that has not been observed is taken to pass on one row per row, with this weight.
+#: An operator that has not been observed is taken to pass on one row per row, with this weight.
 _PRIOR = 1.0
+#: So many lineages are routed apart, each if it is at least this share of a sample of so many rows.
+_MOST_KINDS, _LEAST_SHARE, _SAMPLE = 4, 0.1, 512
+#: The kind of all rows whose lineage is not among the frequent ones.
+_OTHERS = b""
 
 
 @dataclass(slots=True)
 class Tickets:
-    """What one input did for new rows of another, lately."""
+    """What one operator did for new rows of an input, lately."""
 
     consumed: float = 0.0
     produced: float = 0.0
@@ -52,41 +65,97 @@ class Tickets:
         self.produced *= factor
 
 
+@dataclass(slots=True)
+class _Kind:
+    """Rows of one lineage: what is known of the operators, how many queries want them, rows observed since the last draw."""
+
+    served: int
+    tickets: dict[int, Tickets]
+    rows: int = 0
+
+
+@dataclass(slots=True)
+class _Origin:
+    kinds: dict[bytes, _Kind] = field(default_factory=dict)
+    now: bytes = _OTHERS
+
+
 class LotteryRoute(JoinPolicy):
     draws_orders = True
 
     def __init__(self, seed: int = 0) -> None:
         self._random = Random(seed)
-        self._tickets: dict[tuple[str, int], dict[int, Tickets]] = {}
-        #: Rows of the batch that is being observed, per node and origin: the first probe sees them all.
-        self._rows: dict[tuple[str, int], int] = {}
+        self._origins: dict[tuple[str, int], _Origin] = {}
+
+    # -- rows of equal lineage
+
+    def groups(self, node: JoinNode, origin: int, rows: Combinations) -> Iterator[Combinations]:
+        here = self._origins.setdefault((node.name, origin), _Origin())
+        if rows.words is None or len(node.inputs) < 3 or len(rows) < _WHOLE_BATCH:
+            here.now = _OTHERS
+            yield rows
+            return
+        rest = np.ones(len(rows), np.bool_)
+        for lineage in self._frequent(here, rows.words):
+            mine = (rows.words == np.frombuffer(lineage, np.uint64)).all(axis=1)
+            if mine.any():
+                rest &= ~mine
+                here.now = lineage
+                yield rows if mine.all() else rows.take(mine)
+        if rest.any():
+            here.now = _OTHERS
+            yield rows if rest.all() else rows.take(rest)
+
+    def _frequent(self, here: _Origin, words: Words) -> list[bytes]:
+        """The lineages that are routed apart: those that are frequent now, and as many as there is room for of those that were."""
+        sample = words[:: max(1, len(words) // _SAMPLE)]
+        seen = Counter(line.tobytes() for line in sample)
+        now = [lineage for lineage, count in seen.most_common(_MOST_KINDS) if count >= _LEAST_SHARE * len(sample)]
+        before = [lineage for lineage in here.kinds if lineage not in now and lineage != _OTHERS and len(lineage) == 8 * words.shape[1]]
+        kept = [*now, *before][:_MOST_KINDS]
+        for lineage in [lineage for lineage in here.kinds if lineage != _OTHERS and lineage not in kept]:
+            del here.kinds[lineage]
+        return kept
+
+    def _kind(self, node: JoinNode, origin: int) -> _Kind:
+        here = self._origins.setdefault((node.name, origin), _Origin())
+        if here.now not in here.kinds:
+            members = len(node.bases[node.references[0]].port.members)
+            served = int(np.bitwise_count(np.frombuffer(here.now, np.uint64)).sum()) if here.now else members
+            here.kinds[here.now] = _Kind(max(served, 1), {number: Tickets() for number in _operators(node) if number != origin})
+        return here.kinds[here.now]
 
     def tickets(self, node: JoinNode, origin: int) -> dict[int, Tickets]:
-        """What is known of the other inputs, for new rows of input `origin`."""
-        key = (node.name, origin)
-        if key not in self._tickets:
-            self._tickets[key] = {number: Tickets() for number in range(len(node.inputs)) if number != origin}
-        return self._tickets[key]
+        """What is known of the operators, for the rows of input `origin` that are being routed."""
+        return self._kind(node, origin).tickets
+
+    # -- the lottery
 
     def route(self, node: JoinNode, origin: int) -> tuple[int, ...]:
         planned = node.orders[origin]
         if len(planned) < 2:
             return planned
-        held = self.tickets(node, origin)
-        batch = self._rows.pop((node.name, origin), 0)
-        if not batch and not any(ticket.consumed for ticket in held.values()):
-            return planned
-        for ticket in held.values():
-            ticket.decay(0.5 ** min(1.0, batch / _WHOLE_BATCH))
+        kind = self._kind(node, origin)
+        seen = kind.rows or any(ticket.consumed for ticket in kind.tickets.values())
+        for ticket in kind.tickets.values():
+            ticket.decay(0.5 ** min(1.0, kind.rows / _WHOLE_BATCH))
+        kind.rows = 0
         covered = frozenset(node.inputs[origin].references)
         rest = list(planned)
+        conditions = [number for number in _operators(node) if number >= len(node.inputs)]
         order: list[int] = []
-        while rest:
-            joined = [n for n in rest if _is_joined(node, covered, n)] or rest
-            drawn = self._draw(held, joined)
+        while rest or conditions:
+            ready = [number for number in conditions if _is_covered(node, covered, number)]
+            if not seen:
+                drawn = ready[0] if ready else rest[0]
+            else:
+                drawn = self._draw(kind.tickets, ready + ([n for n in rest if _is_joined(node, covered, n)] or rest))
             order.append(drawn)
-            rest.remove(drawn)
-            covered |= frozenset(node.inputs[drawn].references)
+            if drawn < len(node.inputs):
+                rest.remove(drawn)
+                covered |= frozenset(node.inputs[drawn].references)
+            else:
+                conditions.remove(drawn)
         return tuple(order)
 
     def _draw(self, held: dict[int, Tickets], candidates: list[int]) -> int:
@@ -97,15 +166,24 @@ class LotteryRoute(JoinPolicy):
     def observed(self, node: JoinNode, origin: int, step: int, probed: int, produced: int) -> None:
         if len(node.inputs) < 3:
             return
-        served = max(len(node.bases[node.references[0]].port.members), 1)
-        ticket = self.tickets(node, origin)[step]
-        ticket.consumed += probed * served
-        ticket.produced += produced * served
-        key = (node.name, origin)
-        self._rows[key] = self._rows.get(key, 0) + probed
+        kind = self._kind(node, origin)
+        ticket = kind.tickets[step]
+        ticket.consumed += probed * kind.served
+        ticket.produced += produced * kind.served
+        kind.rows += probed
+
+
+def _operators(node: JoinNode) -> range:
+    """The inputs, and behind them the conditions that need more than one of them."""
+    return range(len(node.inputs) + len(node.residuals))
 
 
 def _is_joined(node: JoinNode, covered: frozenset[int], number: int) -> bool:
     """Whether an equality leads from what is covered to an input: anything else is a cross product."""
     added = frozenset(node.inputs[number].references)
     return any(equality.sides(covered, added) is not None for equality in node.equalities)
+
+
+def _is_covered(node: JoinNode, covered: frozenset[int], number: int) -> bool:
+    """Whether a condition can be tested."""
+    return refs_of(node.residuals[number - len(node.inputs)]) <= {node.bases[r].port.alias for r in covered}

@@ -58,6 +58,8 @@ class Played:
     p95: Floats
     worst: Floats
     scheduling_buffer: int
+    #: Rows with an entry in the output buffer: begun and not finished. With the entry are its results so far.
+    output_rows: int
     output_buffer: int
     #: (row, strip) in the order of work.
     units: npt.NDArray[np.int32]
@@ -105,12 +107,12 @@ def play(job: Work, name: str, queries: Sequence[int] | None = None, *, early: b
     """The work under a scheduler; `queries` are the queries per window (default: one each), `early` changes its release rule."""
     chosen = scheduler(name, job.windows, queries or [1] * len(job.windows))
     release = chosen.early if early is None else early
-    counts, sums, worst, spread, units, rows, held, ended = kernels.simulate(
+    counts, sums, worst, spread, units, rows, begun, held, ended = kernels.simulate(
         job.arrival, job.cost, job.starts, job.ready, chosen.priority, release
     )
     mean = sums / np.maximum(counts, 1)
     p95 = np.array([_quantile(line, count, 0.95) for line, count in zip(spread, counts, strict=True)])
-    return Played(counts, mean, np.minimum(p95, worst), worst, int(rows), int(held), units, float(ended))
+    return Played(counts, mean, np.minimum(p95, worst), worst, int(rows), int(begun), int(held), units, float(ended))
 
 
 def _quantile(spread: Ints, count: int, share: float) -> float:

@@ -35,6 +35,8 @@ class Delivery:
         self.dead = DeadLetters(os.path.join(out, DEAD_LETTER)) if out is not None else None
         #: Dead rows are kept in memory only where a session asks for them.
         self.kept_dead: dict[str, list[pa.Table]] | None = None
+        #: Queries whose results somebody in this process takes as soon as they are there.
+        self.listening: set[str] = set()
         #: Tables of this epoch that callbacks have had already.
         self._handed_out: set[int] = set()
 
@@ -55,13 +57,22 @@ class Delivery:
             one.open(schema)
         if sinks:
             self.sinks[name] = sinks
+        if any(isinstance(one, CallbackSink) for one in sinks):
+            self.listening.add(name)
 
     def add_sink(self, name: str, sink: Sink, schema: pa.Schema) -> None:
         """One more sink for a query."""
         sink.open(schema)
         self.sinks.setdefault(name, []).append(sink)
+        if isinstance(sink, CallbackSink):
+            self.listening.add(name)
+
+    def listens(self, names: Iterable[str]) -> bool:
+        """Whether anybody takes results of these queries before their epoch ends."""
+        return bool(self.listening) and not self.listening.isdisjoint(names)
 
     def drop_query(self, name: str) -> None:
+        self.listening.discard(name)
         for sink in self.sinks.pop(name, []):
             sink.close()
 
@@ -74,7 +85,7 @@ class Delivery:
 
     def release_bundle(self, bundle: Bundle) -> None:
         """The same for results of many queries in one table."""
-        if any(isinstance(sink, CallbackSink) for sinks in self.sinks.values() for sink in sinks):
+        if self.listening:
             for name, table in bundle.pieces():
                 for sink in self.sinks.get(name, ()):
                     if isinstance(sink, CallbackSink):

@@ -42,6 +42,7 @@ class EmbeddedDriver:
         self.pipeline.bundles = True
         self.pipeline.handout.on_release = delivery.release
         self.pipeline.handout.on_bundle = delivery.release_bundle
+        self.pipeline.handout.listens = delivery.listens
         self.streams = dict(streams)
         self.readers = {name: StreamReader(streams[name], source) for name, source in sources.items()}
         self.delivery = delivery

@@ -1,0 +1,258 @@
+"""Shared joins to the queries that want their results: probe, lineage and windows in one walk, then query by query.
+
+Answer   `expand_chains` walks hash chains and writes one *share* (place of the query, probing row, stored row) for every query
+         that wants the pair; `expand_words` writes the shares of combinations that are there already. `order_shares` puts
+         shares by query, and within a query by the rank of the newest row, in linear time. `pairs_of` takes one group's part of
+         pairs that were found for several.
+State    None. A walk that runs out of room stops before the row that did not fit; the caller makes room and goes on.
+Limits   Stored rows lie in time order along a chain: who is out of every window of the probing row ends the walk.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from eddyline.kernels.bitsets import DE_BRUIJN, PLACES
+from eddyline.kernels.hashing import mix
+from eddyline.kernels.probe import _by_bucket
+
+#: Up to so many lineage words are written without asking whether they have anything in them.
+_FEW_WORDS = 4
+_LEAST = np.iinfo(np.int64).min
+
+
+@njit(cache=True, nogil=True)
+def by_bucket(hashes, heads):
+    """The order in which probing rows are worked on: those of one chain together, the newest first."""
+    return _by_bucket(hashes, np.uint64(len(heads) - 1))[::-1].copy()
+
+
+@njit(cache=True, nogil=True)
+def _farthest(mine, active, used, table):
+    """The last line of the table that has any of these queries."""
+    for i in range(len(table) - 1, 0, -1):
+        for j in range(used):
+            if mine[j] & table[i, active[j]]:
+                return i
+    return 0
+
+
+@njit(cache=True, nogil=True)
+def expand_chains(
+    place, left, right, n, offset, at, sequence, ordered, hashes, limit, clock, seen, words, own, heads, back, keys, order, ts, num, stored,
+    theirs, sizes, table, span_of, counts, count_table, rows_of, place_of, base, first,
+):  # fmt: skip
+    """Shares of the probing rows `sequence[at:]`, written from `n` on; probing row o is written as `offset + o`, a stored
+    row as its position.
+
+    Args:
+        ordered: the limits of the probing rows ascend.
+        words, own: lineage of the probing rows; own = 0: the one line there is holds for all. stored, theirs: the same there.
+        sizes, table, span_of: line i of the table has the queries whose windows reach an age of sizes[i]; the window by bit.
+        counts, count_table, rows_of: the same by rows.
+        place_of: from a query's bit to its place; table has no bits but theirs.
+
+    Returns:
+        shares so far, the next position in `sequence`, pairs that anybody wanted, stored rows visited.
+    """
+    mask = np.uint64(len(heads) - 1)
+    width = words.shape[1]
+    room = len(place)
+    counted = len(counts) > 0
+    active = np.empty(width, np.int64)
+    mine = np.empty(width, np.uint64)
+    used = 0
+    ages = -1
+    farthest = 0
+    pairs = 0
+    visited = 0
+    chain = np.uint64(0)
+    start = np.int64(-2)
+    while at < len(sequence):
+        o = sequence[at]
+        key, bound, now, count = hashes[o], limit[o], clock[o], seen[o]
+        bucket = mix(key) & mask
+        if bucket != chain or start < -1 or not ordered:
+            chain = bucket
+            start = heads[bucket]
+        # Where probing rows of one chain come from the newest to the oldest, what is too new for one is too new for the next.
+        while start >= first and order[start - base] >= bound:
+            visited += 1
+            step = back[start - base]
+            start = start - step if step else np.int64(-1)
+        if own or ages < 0:
+            # Which words of the lineage say anything, and how far back the windows of its queries reach.
+            used = 0
+            for w in range(width):
+                wanted = words[o * own, w] & table[0, w] & count_table[0, w]
+                if wanted:
+                    active[used] = w
+                    mine[used] = wanted
+                    used += 1
+            ages = _farthest(mine, active, used, table)
+            farthest = _farthest(mine, active, used, count_table)
+        before = n
+        pairs_before = pairs
+        age_class = 0
+        count_class = 0
+        row = start if used else np.int64(-1)
+        least = now - sizes[ages] if ages < len(sizes) else _LEAST
+        least_number = count - counts[farthest] if farthest < len(counts) else _LEAST
+        while row >= first:
+            p = row - base
+            visited += 1
+            if ts[p] < least or (counted and num[p] < least_number):
+                break
+            if keys[p] == key:
+                found = n
+                if n + used > room:
+                    return before, at, pairs_before, visited
+                age = now - ts[p]
+                for j in range(used):
+                    w = active[j]
+                    wanted = mine[j] & stored[p * theirs, w]
+                    if wanted & (wanted - np.uint64(1)):
+                        # Several queries: the windows of all of them in one look.
+                        while age_class < len(sizes) and age > sizes[age_class]:
+                            age_class += 1
+                        wanted &= table[age_class, w]
+                        if counted:
+                            while count_class < len(counts) and count - num[p] > counts[count_class]:
+                                count_class += 1
+                            wanted &= count_table[count_class, w]
+                    elif used > _FEW_WORDS and not wanted:
+                        continue
+                    # Written whether it is wanted or not, and kept if it is: whether is anybody's guess, also the processor's.
+                    lone = wanted & (~wanted + np.uint64(1))
+                    bit = (w << 6) + PLACES[np.int64((lone * DE_BRUIJN) >> np.uint64(58))]
+                    place[n] = place_of[bit]
+                    left[n] = offset + o
+                    right[n] = p
+                    inside = (wanted != 0) & (age <= span_of[bit])
+                    if counted:
+                        inside &= count - num[p] <= rows_of[bit]
+                    n += inside
+                    wanted ^= lone
+                    while wanted:
+                        if n + used > room:
+                            return before, at, pairs_before, visited
+                        lone = wanted & (~wanted + np.uint64(1))
+                        place[n] = place_of[(w << 6) + PLACES[np.int64((lone * DE_BRUIJN) >> np.uint64(58))]]
+                        left[n] = offset + o
+                        right[n] = p
+                        n += 1
+                        wanted ^= lone
+                pairs += n > found
+            step = back[p]
+            if step == 0:
+                break
+            row -= step
+        at += 1
+    return n, at, pairs, visited
+
+
+@njit(cache=True, nogil=True)
+def expand_words(place, left, n, offset, at, words, place_of):
+    """Shares of combinations `at` and following, by their lineage words; returns shares so far and the next combination."""
+    room = len(place)
+    while at < words.shape[0]:
+        before = n
+        for w in range(words.shape[1]):
+            wanted = words[at, w]
+            while wanted:
+                lone = wanted & (~wanted + np.uint64(1))
+                who = place_of[(w << 6) + PLACES[np.int64((lone * DE_BRUIJN) >> np.uint64(58))]]
+                wanted ^= lone
+                if who >= 0:
+                    if n == room:
+                        return before, at
+                    place[n] = who
+                    left[n] = offset + at
+                    n += 1
+        at += 1
+    return n, at
+
+
+@njit(cache=True, nogil=True)
+def order_shares(place, left, right, rank, places, lowest, span):
+    """Shares by place, then by `rank[left]`: what is left of them, and where each place begins (and the last ends)."""
+    counts = np.zeros(span + 1, np.int64)
+    edges = np.zeros(places + 1, np.int64)
+    for i in range(len(place)):
+        counts[rank[left[i]] - lowest + 1] += 1
+        edges[place[i] + 1] += 1
+    for r in range(span):
+        counts[r + 1] += counts[r]
+    for p in range(places):
+        edges[p + 1] += edges[p]
+    by_rank = np.empty(len(place), np.int32)
+    for i in range(len(place)):
+        r = rank[left[i]] - lowest
+        by_rank[counts[r]] = i
+        counts[r] += 1
+    next_at = edges[:-1].copy()
+    lefts = np.empty(len(place), np.int32)
+    rights = np.empty(len(place), np.int32)
+    for share in by_rank:
+        at = next_at[place[share]]
+        next_at[place[share]] = at + 1
+        lefts[at] = left[share]
+        rights[at] = right[share]
+    return lefts, rights, edges
+
+
+@njit(cache=True, nogil=True)
+def held_or(held, left, right, base):
+    """`held[left]`, or the stored row at position `right` where the probing rows hold nothing (-1)."""
+    out = np.empty(len(left), np.int64)
+    for i in range(len(left)):
+        row = held[left[i]]
+        out[i] = row if row >= 0 else base + right[i]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def at(values, places):
+    out = np.empty(len(places), values.dtype)
+    for i in range(len(places)):
+        out[i] = values[places[i]]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def count_kinds(edges, stamps, changes, kinds, how_many):
+    """Per part of the stamps (between two edges, ascending in each), how many are of each kind: from `changes[i]` on they are
+    of `kinds[i]`."""
+    out = np.zeros((len(edges) - 1, how_many), np.int64)
+    for part in range(len(edges) - 1):
+        i = edges[part]
+        change = np.searchsorted(changes, stamps[i], side="right") - 1 if i < edges[part + 1] else 0
+        while i < edges[part + 1]:
+            end = edges[part + 1]
+            if change + 1 < len(changes):
+                end = i + np.searchsorted(stamps[i:end], changes[change + 1])
+            out[part, kinds[max(change, 0)]] += end - i
+            i = end
+            change += 1
+    return out
+
+
+@njit(cache=True, nogil=True)
+def pairs_of(chosen, floors, begin, rows, ts, base):
+    """Of pairs that were found for all rows (row i has `rows[begin[i] : begin[i + 1]]`, the newest first), those of the chosen ones
+    that are not older than their floors."""
+    most = 0
+    for o in range(len(chosen)):
+        most += begin[chosen[o] + 1] - begin[chosen[o]]
+    left = np.empty(most, np.int64)
+    right = np.empty(most, np.int64)
+    n = 0
+    for o in range(len(chosen)):
+        for k in range(begin[chosen[o]], begin[chosen[o] + 1]):
+            if ts[rows[k] - base] < floors[o]:
+                break
+            left[n] = o
+            right[n] = rows[k]
+            n += 1
+    return left[:n], right[:n]

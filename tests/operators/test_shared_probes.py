@@ -1,0 +1,80 @@
+"""Queries over different sets of streams probe once for all of them, and answer as if each had probed for itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from eddyline import Session
+from eddyline.operators.join import shared_probes
+
+QUERIES = {
+    "ab": "SELECT a.v AS x, b.v AS y FROM a [RANGE 4 SECONDS], b [RANGE 4 SECONDS] WHERE a.k = b.k",
+    "abc": "SELECT a.v AS x, b.v AS y, c.v AS z FROM a [RANGE 6 SECONDS], b [RANGE 2 SECONDS], c [RANGE 6 SECONDS]"
+    " WHERE a.k = b.k AND b.k = c.k AND a.v < 70",
+    "ac": "SELECT a.v AS x, c.v AS y FROM a [ROWS 50], c [RANGE 3 SECONDS] WHERE a.k = c.k AND c.v > 20",
+}
+PLANS = {"ab": "mjoin", "abc": "((a b) c)", "ac": "mjoin"}
+
+
+def run(names: tuple[str, ...], plans: dict[str, str], epochs: int = 5, rows: int = 300) -> tuple[dict[str, list[dict]], dict]:
+    rng = np.random.default_rng(4)
+    with Session() as session:
+        for name in "abc":
+            session.execute(f"CREATE STREAM {name} (k INT, v INT, ts TIMESTAMP) WITH (time = 'ts')")
+        handles = {}
+        for epoch in range(epochs):
+            if epoch in (0, 2):
+                # The last query comes and the first goes while the others run.
+                for name in names[: len(names) - 1] if epoch == 0 and len(names) > 2 else names:
+                    if name not in handles:
+                        handles[name] = session.query(name, QUERIES[name], plan=plans[name], jit="off", replan="off")
+            if epoch == 4 and len(names) > 2:
+                session.drop(names[0])
+            for stream in "abc":
+                times = np.sort(rng.integers(0, 2_000_000, rows)) + epoch * 2_000_000
+                session.push(stream, [(int(rng.integers(0, 40)), int(rng.integers(0, 100)), int(ts)) for ts in times])
+            session.step()
+        session.run(once=True)
+        answers = {name: handle.table().to_pylist() for name, handle in handles.items()}
+        return answers, {**session.stats(), "starts": {n: (h.start, h.stop) for n, h in handles.items()}}
+
+
+def test_a_probe_is_made_once_for_two_groups() -> None:
+    alone = {name: run((name,), PLANS) for name in ("ab", "abc")}
+    both, stats = run(("ab", "abc"), PLANS)
+    for name in ("ab", "abc"):
+        assert [row["_ts"] for row in both[name]] == [row["_ts"] for row in alone[name][0][name]]
+        assert sorted(map(str, both[name])) == sorted(map(str, alone[name][0][name]))
+    # New rows of a and b probe each other in both queries: 3,000 rows for ab, and 1,500 of b and 70 % of those of a for abc.
+    apart = sum(stats["probes"] for _, stats in alone.values())
+    assert 2_400 < apart - stats["probes"] < 2_700
+    assert apart - stats["probes"] == stats["probes_shared"] - 3_000
+    assert all(stats["probes_shared"] == 0 for _, stats in alone.values())
+
+
+@pytest.mark.parametrize("most", [10, 1 << 22])
+def test_three_sets_of_streams_that_come_and_go(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_probes, "_MOST_PAIRS", most)
+    shared, stats = run(("ab", "abc", "ac"), {**PLANS, "abc": "mjoin"})
+    assert (stats["probes_shared"] > 0) == (most > 10)
+    monkeypatch.setattr(shared_probes.SharedProbes, "is_shared", lambda self, ask: False)
+    apart, plain = run(("ab", "abc", "ac"), {**PLANS, "abc": "mjoin"})
+    assert plain["probes_shared"] == 0 and plain["starts"] == stats["starts"]
+    for name, rows in shared.items():
+        assert len(rows) > 100
+        assert [row["_ts"] for row in rows] == [row["_ts"] for row in apart[name]]
+        assert sorted(map(str, rows)) == sorted(map(str, apart[name]))
+
+
+def test_who_has_gone_asks_no_more() -> None:
+    with Session() as session:
+        for name in "abc":
+            session.execute(f"CREATE STREAM {name} (k INT, v INT, ts TIMESTAMP) WITH (time = 'ts')")
+        for name in ("ab", "abc"):
+            session.query(name, QUERIES[name], plan=PLANS[name])
+        probes = session.pipeline.probes
+        assert any(probes.is_shared(ask) for ask in probes._asking)
+        session.drop("ab")
+        session.step()
+        assert not any(probes.is_shared(ask) for ask in probes._asking)
