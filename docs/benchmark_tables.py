@@ -38,6 +38,11 @@ A load near the number of cores means that the machine did other things too: rea
 PICTURES = (
     ("micro/results/linear.png", "W1 made 4 and 16 times as long at the same rates: input rows per second"),
     ("papers/cacq/results/filters.png", "standing filters, grouped and one by one"),
+    (
+        "papers/cacq/results/end_to_end.png",
+        "100 queries over the join of W1, about as many results as the one without filters: CPU seconds",
+    ),
+    ("papers/cacq/results/eddy.png", "the eddy and fixed probe orders while the selective stream changes"),
     ("papers/qualified-plans/results/found.png", "how often the search finds a join tree within the budgets"),
     ("papers/just-in-time/results/figure-10-cpu_s.png", "just-in-time joins off and on, over the window: CPU seconds"),
     ("papers/shared-window-scheduling/results/figure-5.png", "response times of shared windows under three schedulers, virtual clock"),

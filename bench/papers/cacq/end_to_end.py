@@ -25,7 +25,7 @@ from eddyline.language import parse_select
 
 RESULTS = Path(__file__).parent / "results"
 ROWS = 200_000
-JOIN_ROWS = 100_000
+JOIN_ROWS = 500_000
 KEYS = 1000
 QUERIES = 100
 
@@ -88,13 +88,13 @@ def join_queries() -> list[str]:
         low, high = number / QUERIES, (number + 1) / QUERIES
         window = 5 + number % 11
         found.append(
-            f"SELECT a.k, b.v FROM a [RANGE {window} SECONDS], b [RANGE {window} SECONDS]"
+            f"SELECT a.k, a.v AS av, b.v AS bv FROM a [RANGE {window} SECONDS], b [RANGE {window} SECONDS]"
             f" WHERE a.k = b.k AND a.v >= {low:.6f} AND a.v < {high:.6f}"
         )
     return found
 
 
-UNFILTERED = "SELECT a.k, b.v FROM a [RANGE 10 SECONDS], b [RANGE 10 SECONDS] WHERE a.k = b.k"
+UNFILTERED = "SELECT a.k, a.v AS av, b.v AS bv FROM a [RANGE 10 SECONDS], b [RANGE 10 SECONDS] WHERE a.k = b.k"
 
 
 def run_joins(selects: list[str]) -> tuple[float, int]:

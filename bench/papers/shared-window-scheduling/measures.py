@@ -36,6 +36,7 @@ def told(played: Played, queries: list[int] | None = None) -> dict[str, object]:
         "p95": played.p95.tolist(),
         "max": played.worst.tolist(),
         "scheduling_buffer": played.scheduling_buffer,
+        "output_rows": played.output_rows,
         "output_buffer": played.output_buffer,
     }
 
@@ -77,6 +78,26 @@ def bursts() -> dict[str, object]:
     for burst in BURSTS:
         runs = [all_three(job(arrivals(seed, burst=burst), TABLE_1["small-large"])) for seed in SEEDS]
         found[f"{burst:g}"] = runs
+    return found
+
+
+def counted() -> dict[str, object]:
+    """The four distributions with windows of rows instead of seconds: so many rows as would come in the time."""
+    rows = arrivals(1)
+    found: dict[str, object] = {}
+    for name, windows in TABLE_1.items():
+        second = LOAD / (2 * 100.0)
+        costs = Costs(per_row=0.6 * second * KEYS / (100.0 * LARGEST), per_result=0.4 * second * KEYS / (100.0 * LARGEST))
+        sizes = tuple(100.0 * w for w in windows)
+        found[name] = all_three(work(rows.side, rows.ts, rows.key, sizes, first=rows.first, counted=True, buckets=KEYS, costs=costs))
+    return found
+
+
+def buffers() -> dict[str, object]:
+    """How the buffers follow the load: bursts of mean 5 at lower loads, several seeds."""
+    found: dict[str, object] = {}
+    for load in (0.3, 0.5, 0.65):
+        found[f"{load:g}"] = [all_three(job(arrivals(seed, burst=5.0), TABLE_1["small-large"], load=load)) for seed in SEEDS]
     return found
 
 
