@@ -108,6 +108,15 @@ def _two_way(keys: int, title: str) -> Shape:
 SHAPES: dict[str, Shape] = {
     "W1": _two_way(1_000, "two-way join, many results"),
     "W1s": _two_way(100_000, "two-way join, few results"),
+    "W30m": Shape(
+        title="half an hour of two streams",
+        streams={"a": {"k": 100_000}, "b": {"k": 100_000}},
+        rows=4_500_000,
+        rows_per_second=2_500,
+        window_seconds=60,
+        select="a.k, a.v AS av, b.v AS bv",
+        equalities=("a.k = b.k",),
+    ),
     "W2": Shape(
         title="three-way join over two columns",
         streams={"a": {"x": 2_000, "y": 200_000}, "b": {"x": 2_000}, "c": {"y": 200_000}},

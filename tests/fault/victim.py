@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +32,12 @@ def main(path: str) -> None:
 
     running = SparkDriver(spark, layout, out=config["out"], told=told)
     running.add_queries(job.catalog, {name: [CallbackSink(fail_once(file))] for name, file in config.get("fail_once", {}).items()})
+    if "finish" in config:
+        # Follow the sources until the file is there, then read on to the end of what has come.
+        running.start()
+        while not Path(config["finish"]).exists():
+            time.sleep(0.05)
+        running.stop()
     running.run()
     print("done", flush=True)
     spark.stop()

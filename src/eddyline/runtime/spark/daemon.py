@@ -8,6 +8,7 @@ Limits   Nothing here may start a thread or write to standard output: forks woul
 
 from __future__ import annotations
 
+import gc
 import os
 import warnings
 
@@ -23,4 +24,6 @@ import eddyline.runtime.spark.sources  # noqa: E402, F401
 if __name__ == "__main__":
     # Workers do one thing at a time; pools of threads in each would only fight for the cores.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    # What is loaded now stays: the collector of a fork need not write into pages that all share.
+    gc.freeze()
     manager()

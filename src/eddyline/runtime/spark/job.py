@@ -80,5 +80,6 @@ def statistics(driver: SparkDriver) -> dict[str, Any]:
         "shards": driver.layout.shards,
         "stages": stages,
         "shard_seconds": progress.seconds,
+        "worker_bytes": progress.worker_bytes,
         "reopened": progress.came_from,
     }

@@ -27,6 +27,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import BinaryType, Row, StringType, StructField, StructType
 
 from eddyline.errors import CheckpointProblem
+from eddyline.runtime.memory import resident_bytes
 from eddyline.runtime.spark.assembly import Assembled, assemble
 from eddyline.runtime.spark.failure import reported
 from eddyline.runtime.spark.layout import Layout, PackedLayout, batch_id
@@ -92,6 +93,7 @@ class ShardProcessor(StatefulProcessor):
             "changed": {**changed, "gone": [*changed.get("gone", ()), *outcome.gone]},
             "bytes_written": written,
             "spool_failures": spool.failures,
+            "worker_bytes": resident_bytes(),
             "seconds": dict(zip(("open", "assemble", "step", "persist"), (b - a for a, b in pairwise(clock)), strict=True)),
             "statistics": pipeline.statistics(),
             "seen": pipeline.observed(),

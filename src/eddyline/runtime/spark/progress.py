@@ -41,6 +41,8 @@ class Progress:
     came_from: dict[str, int] = field(default_factory=dict)
     #: Longest shard's seconds per stage, summed over batches.
     seconds: dict[str, float] = field(default_factory=dict)
+    #: Per batch, the memory of the largest Python worker at the end of its epoch.
+    worker_bytes: list[int] = field(default_factory=list)
 
     #: Sums over shards and batches: partials_produced, probes, visited, and what just-in-time joins held back and resumed.
     counts: dict[str, int] = field(default_factory=dict)
@@ -86,6 +88,8 @@ class Progress:
                 _add(self.operators.setdefault(name, {}), figures)
             for name, rows in note["bad"].items():
                 self.bad[name] = self.bad.get(name, 0) + rows
+        if delivered.notes:
+            self.worker_bytes.append(max(note["worker_bytes"] for note in delivered.notes.values()))
         for stage, seconds in longest.items():
             self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
         self.notes.update(delivered.notes)

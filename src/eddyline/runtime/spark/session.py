@@ -41,6 +41,9 @@ JOB_SETTINGS: dict[str, str] = {
     # Plans of three operators over a handful of rows: compiling them costs more than interpreting them (350 -> 270 ms).
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Tracebacks are ours to shorten. Spark passes this on in the environment of its workers, and only to some: without it, the
+    # tasks that read and the tasks that step share the same few workers.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     # A heartbeat comes through the control source; batches without input would only cost.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     # Folders are listed when nothing is new: ten times a second will do, the default is a hundred.
