@@ -65,7 +65,7 @@ class _State:
 
 class _Handle:
     def __init__(self, committed: dict[str, dict[Any, Any]]) -> None:
-        self.states = {name: _State(committed.setdefault(name, {})) for name in ("header", "segments")}
+        self.states = {name: _State(committed.setdefault(name, {})) for name in ("header", "bundles")}
 
     def getValueState(self, name: str, schema: object) -> _State:
         return self.states[name]

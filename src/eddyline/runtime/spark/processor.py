@@ -4,9 +4,9 @@ Answer   Each micro-batch of a shard is one epoch: packets in, parcels out. The 
          and believed only if the token in the state header is the one it ended its last epoch with.
 
              token matches ─► step                        about every other time on two cores
-             token differs ─► segments from the spool, else from the state store ─► rebuild ─► step
+             token differs ─► blocks from the spool, else from the state store ─► rebuild ─► step
 
-State    `header`: token, stamps of the live segments, the pipeline's own header. `segments`: name to Arrow IPC blob.
+State    `header`: token, places of the live blocks, the pipeline's own header. `bundles`: name to Arrow IPC blobs in a row.
          Every state call is a round trip, so an epoch writes what is new, removes what is gone, and the header.
 Limits   A failed attempt leaves a pipeline whose token is in no committed header: it is never used again.
 """
@@ -29,17 +29,18 @@ from pyspark.sql.types import BinaryType, Row, StringType, StructField, StructTy
 from eddyline.errors import CheckpointProblem
 from eddyline.runtime.memory import resident_bytes
 from eddyline.runtime.spark.assembly import Assembled, assemble
+from eddyline.runtime.spark.bundles import Bundles
 from eddyline.runtime.spark.failure import reported
 from eddyline.runtime.spark.layout import Layout, PackedLayout, batch_id
-from eddyline.runtime.spark.packet import from_blob, to_blob
+from eddyline.runtime.spark.packet import from_blob
 from eddyline.runtime.spark.parcels import note, parcels
-from eddyline.runtime.spark.spool import Spool, Stamp
+from eddyline.runtime.spark.spool import Spool
 
 if TYPE_CHECKING:
     from eddyline.runtime.spark.shard import Engine
 
 #: Version of the state's form; another one is refused.
-FORMAT = 1
+FORMAT = 2
 
 _NAME = StructType([StructField("name", StringType())])
 _BLOB = StructType([StructField("blob", BinaryType())])
@@ -58,7 +59,7 @@ class ShardProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         # Schemas as objects: as text each would be one more round trip.
         self.header = handle.getValueState("header", _HEADER)
-        self.segments = handle.getMapState("segments", _NAME, _BLOB)
+        self.bundles = handle.getMapState("bundles", _NAME, _BLOB)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         batch = batch_id()
@@ -73,15 +74,15 @@ class ShardProcessor(StatefulProcessor):
     def _epoch(self, layout: Layout, shard: int, batch: int, packets: list[Any]) -> Iterator[Row]:
         clock = [time.perf_counter()]
         spool = Spool(os.path.join(layout.spool, str(shard)))
-        token, stamps, idle, header = self._read_header()
-        pipeline, came_from = self._pipeline(layout, shard, token, stamps, header, spool)
+        token, bundles, idle, header = self._read_header()
+        pipeline, came_from = self._pipeline(layout, shard, token, bundles, header, spool)
         clock.append(time.perf_counter())
         assembled = assemble(layout, packets, pipeline.bounds(), idle)
         clock.append(time.perf_counter())
         changed = pipeline.control(layout, assembled.control)
         outcome = pipeline.step(assembled.epoch)
         clock.append(time.perf_counter())
-        written = self._persist(layout, shard, pipeline, stamps, assembled.epoch.idle, spool)
+        written = self._persist(layout, shard, pipeline, bundles, assembled.epoch.idle, spool)
         clock.append(time.perf_counter())
         told = {
             "came_from": came_from,
@@ -102,75 +103,67 @@ class ShardProcessor(StatefulProcessor):
         yield from parcels(layout, shard, batch, outcome, silent)
         yield note(shard, told)
 
-    def _read_header(self) -> tuple[str, dict[str, Stamp], frozenset[str], dict[str, Any] | None]:
+    def _read_header(self) -> tuple[str, Bundles, frozenset[str], dict[str, Any] | None]:
         found = self.header.get()
         if found is None:
-            return "", {}, frozenset(), None
+            return "", Bundles(), frozenset(), None
         body = json.loads(found[1])
         if body["format"] != FORMAT:
             raise CheckpointProblem(
                 f"the checkpoint has state of form {body['format']}; this version reads form {FORMAT}",
                 hint="run the version that wrote it, or begin with a new checkpoint",
             )
-        stamps = {name: Stamp(*of) for name, of in body["segments"].items()}
-        return found[0], stamps, frozenset(body["idle"]), body["pipeline"]
+        return found[0], Bundles.of_header(body), frozenset(body["idle"]), body["pipeline"]
 
     def _pipeline(
-        self, layout: Layout, shard: int, token: str, stamps: dict[str, Stamp], header: dict[str, Any] | None, spool: Spool
+        self, layout: Layout, shard: int, token: str, bundles: Bundles, header: dict[str, Any] | None, spool: Spool
     ) -> tuple[Engine, str]:
         """This shard's pipeline as of the committed header, and where it came from."""
         kept = _PIPELINES.pop((self.packed.digest, layout.checkpoint, shard), None)
         if header is not None and kept is not None and kept[0] == token:
             return kept[1], "memory"
         del kept
+        opened: dict[str, memoryview] = {}
         from_state = 0
 
         def load(name: str) -> pa.Table:
             nonlocal from_state
-            mapped = spool.load(name, stamps[name])
-            if mapped is not None:
-                return from_blob(mapped)
-            from_state += 1
-            found = self.segments.getValue((name,))
-            if found is None:
-                raise CheckpointProblem(
-                    f"segment {name} of shard {shard} is missing", hint="the checkpoint is damaged; begin with a new one"
-                )
-            blob = bytes(found[0])
-            spool.save(name, stamps[name], blob)
-            return from_blob(blob)
+            bundle, offset, size = bundles.places[name]
+            if bundle not in opened:
+                mapped = spool.load(bundle, bundles.stamps[bundle])
+                if mapped is None:
+                    from_state += 1
+                    mapped = memoryview(self._read_bundle(bundle, shard))
+                    spool.save(bundle, bundles.stamps[bundle], mapped)
+                opened[bundle] = mapped
+            return from_blob(opened[bundle][offset : offset + size])
 
         pipeline = layout.open_engine(header, load)
         return pipeline, "nothing" if header is None else "state" if from_state else "spool"
 
-    def _persist(self, layout: Layout, shard: int, pipeline: Engine, old: dict[str, Stamp], idle: frozenset[str], spool: Spool) -> int:
+    def _read_bundle(self, name: str, shard: int) -> bytes:
+        found = self.bundles.getValue((name,))
+        if found is None:
+            raise CheckpointProblem(f"state {name} of shard {shard} is missing", hint="the checkpoint is damaged; begin with a new one")
+        return bytes(found[0])
+
+    def _persist(self, layout: Layout, shard: int, pipeline: Engine, old: Bundles, idle: frozenset[str], spool: Spool) -> int:
         """Write what is new, remove what is gone, and only then let the pipeline be found again."""
         token = uuid.uuid4().hex
         snapshot = pipeline.snapshot()
-        live = snapshot.blocks
-        stamps = {name: stamp for name, stamp in old.items() if name in live}
-        written = 0
-        for name, table in live.items():
-            if name not in stamps:
-                blob = to_blob(table())
-                stamps[name] = Stamp.of(blob, token)
-                self.segments.updateValue((name,), (blob,))
-                spool.save(name, stamps[name], blob)
-                written += len(blob)
-        for name in old.keys() - live.keys():
-            self.segments.removeKey((name,))
-        spool.keep([*old.items(), *stamps.items()])
-        body = {
-            "format": FORMAT,
-            "segments": {name: [s.token, s.size, s.checksum] for name, s in stamps.items()},
-            "idle": sorted(idle),
-            "pipeline": snapshot.header,
-        }
+        now, contents = old.after(snapshot.blocks, token)
+        for name, content in contents.items():
+            self.bundles.updateValue((name,), (content,))
+            spool.save(name, now.stamps[name], content)
+        for name in old.stamps.keys() - now.stamps.keys():
+            self.bundles.removeKey((name,))
+        spool.keep([*old.stamps.items(), *now.stamps.items()])
+        body = {"format": FORMAT, **now.header(), "idle": sorted(idle), "pipeline": snapshot.header}
         self.header.update((token, json.dumps(body)))
         _PIPELINES[self.packed.digest, layout.checkpoint, shard] = (token, pipeline)
         while len(_PIPELINES) > _MOST_PIPELINES:
             _PIPELINES.popitem(last=False)
-        return written
+        return sum(map(len, contents.values()))
 
 
 def _bad_rows(assembled: Assembled) -> dict[str, int]:

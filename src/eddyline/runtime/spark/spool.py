@@ -1,6 +1,6 @@
-"""Live segments on local disk, so that a worker that did not serve a shard last can reopen it cheaply.
+"""Live state on local disk, so that a worker that did not serve a shard last can reopen it cheaply.
 
-Answer   A segment is a file named after the segment and the token of the epoch that wrote it; `load` maps it into
+Answer   A bundle of segments is a file named after it and the token of the epoch that wrote it; `load` maps it into
          memory and checks its length and checksum. Anything that does not fit is not there: the state store has it.
 State    One folder per checkpoint and shard.
 Limits   Never the truth: a full disk or a lost folder costs time only.
@@ -37,7 +37,7 @@ class Spool:
         #: Segments that could not be written, for the statistics.
         self.failures = 0
 
-    def save(self, name: str, stamp: Stamp, blob: bytes) -> None:
+    def save(self, name: str, stamp: Stamp, blob: bytes | memoryview) -> None:
         path = self._path(name, stamp)
         temporary = f"{path}.{os.getpid()}.part"
         try:
