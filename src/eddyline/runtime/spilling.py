@@ -32,12 +32,15 @@ class Spilling:
         self.pipeline = pipeline
         self._folder: Path | None = None
         self._warned = False
+        #: Pipelines that share the budgets: the shards of a job.
+        self.parts = 1
 
     @property
     def budget(self) -> int | None:
         """Bytes that may be held in memory; None: nobody asks for spilling."""
         settings = [query.query.settings for query in self.pipeline.queries.values()]
-        return min((s.memory_budget for s in settings if s.over_budget == "spill" and s.memory_budget is not None), default=None)
+        least = min((s.memory_budget for s in settings if s.over_budget == "spill" and s.memory_budget is not None), default=None)
+        return None if least is None else least // self.parts
 
     @property
     def held(self) -> int:

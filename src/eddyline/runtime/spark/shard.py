@@ -59,6 +59,7 @@ class RoutedPipeline(Pipeline):
 
     def __init__(self, layout: Layout):
         super().__init__(layout.streams, layout.settings)
+        self.spilling.parts = layout.shards
         if layout.shards > 1:
             self.handout.places = NewestPlaces(layout.streams)
         for table, rows in layout.tables:
