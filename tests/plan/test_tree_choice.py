@@ -109,6 +109,15 @@ def test_over_budget() -> None:
     assert refusal(KNOWN, "SET plan = '((a c) b)'; SET memory_budget = '10 KB';").message.endswith("fits the memory budget")
 
 
+def test_explain_says_that_payload_goes_to_disk() -> None:
+    whole = chosen(KNOWN, "SET plan = 'mjoin';").price.memory
+    job = bind_script(
+        f"{KNOWN} SET plan = 'mjoin'; SET memory_budget = {int(0.9 * whole)}; SET over_budget = 'spill'; CREATE QUERY q AS {QUERY}"
+    )
+    lines = explained(prepare(job.queries[0]), {**job.catalog.streams, **job.catalog.tables}).splitlines()
+    assert any(line.startswith("memory: ") and line.endswith(", payload on disk") for line in lines)
+
+
 def test_explain_shows_costs_budgets_and_the_runner_up() -> None:
     job = bind_script(f"{KNOWN} SET cpu_budget = '0.8 cores'; SET memory_budget = '2 GB'; CREATE QUERY q AS {QUERY}")
     lines = explained(prepare(job.queries[0]), {**job.catalog.streams, **job.catalog.tables}).splitlines()

@@ -134,11 +134,11 @@ def main() -> None:
             continue
         known[seed] = one_query(3 + seed % 3, seed)
         print({name: value for name, value in known[seed].items() if name not in ("trees", "sql")}, flush=True)
-    found = [known[seed] for seed in sorted(known)]
-    summary = summary_of(found)
-    print(summary)
-    harness.write(target, "predicted and measured cost of join trees", {"summary": summary, "found": found})
-    draw(RESULTS / f"{args.out}.png", found)
+        # Written after every query: a run can be taken up where it was stopped.
+        found = [known[each] for each in sorted(known)]
+        harness.write(target, "predicted and measured cost of join trees", {"summary": summary_of(found), "found": found})
+        draw(RESULTS / f"{args.out}.png", found)
+    print(summary_of(list(known.values())))
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def cost_lines(lowered: Lowered, choice: TreeChoice, running: Price | None = Non
     price = running or choice.price
     lines = {
         "cpu": cores_text(price.cpu) + _of(choice.left.cpu, cores_text),
-        "memory": bytes_text(price.memory) + _of(choice.left.memory, bytes_text),
+        "memory": bytes_text(price.memory) + _of(choice.left.memory, bytes_text) + (", payload on disk" if choice.on_disk else ""),
     }
     if choice.bound is not None:
         lines["over budget"] = choice.bound
