@@ -340,14 +340,19 @@ class NodeDemand:
     def _weigh(self, made: Combinations, expected: float, rows: int, moment: Moment) -> bool:
         """Decide which conditions to listen to; whether the store now lacks something."""
         edge, before = self.edge, set(self.used)
-        if edge.sees_little(len(made)):
+        edge.scans(sum(one.store.live for one in self.siblings) if self.node.loop else 0)
+        empty = [number for number, c in enumerate(self.conditions) if not c.opposite.store.live]
+        if edge.sees_little(len(made), expected, bool(empty)):
             return False
         made = made.take(_spread(len(made), 2 * _SAMPLE))
-        refusals = np.stack([~c.sampled(made.ids) for c in self.conditions]) if self.conditions else np.zeros((0, len(made)), np.bool_)
-        waking = [self._waking_cost(c, moment) for c in self.conditions]
-        scanned = sum(one.store.live for one in self.siblings) if self.node.loop else 0
-        empty = [number for number, c in enumerate(self.conditions) if not c.opposite.store.live]
-        look = Look(rows, expected, refusals, waking, [-1] if self._nothing_unlinked() else empty, scanned)
+        refusals = np.zeros((len(self.conditions), len(made)), np.bool_)
+        waking = [(0, 0.0)] * len(self.conditions)
+        for number, condition in enumerate(self.conditions):
+            start, stop = moment.range_of(condition.opposite)
+            if (edge.listens and condition in before) or edge.may_save(expected, stop - start):
+                refusals[number] = ~condition.sampled(made.ids)
+                waking[number] = self._waking_cost(condition, moment)
+        look = Look(rows, expected, refusals, waking, [-1] if self._nothing_unlinked() else empty)
         listened = edge.listens
         chosen = edge.weigh(look, [n for n, c in enumerate(self.conditions) if c in before])
         self.used = [self.conditions[number] for number in chosen]

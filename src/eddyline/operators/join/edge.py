@@ -64,8 +64,6 @@ class Look:
     #: The inputs whom all combinations must meet and who have no rows: nothing is demanded, and to know that costs nothing.
     #: By the number of the condition; -1 where there is none.
     empty: list[int]
-    #: Rows that a consumer scans for each combination.
-    scanned: int
 
     def saved(self, worth: float, chosen: Sequence[int]) -> float:
         """The work that some conditions save, asked in the order given, in nanoseconds."""
@@ -81,9 +79,9 @@ class Look:
         late = self.expected * float(left.mean()) * _RESUME if chosen else 0.0
         return self.expected * float(1.0 - left.mean()) * worth - spent - late
 
-    def best(self, worth: float) -> tuple[float, list[int]]:
-        """Conditions taken one by one, each time the one that saves the most, up to where it was best."""
-        chosen = [number for number in self.empty if number >= 0][:1]
+    def best(self, worth: float, used: Sequence[int]) -> tuple[float, list[int]]:
+        """Those that are used, and further conditions taken one by one, each time the one that saves the most, up to where it was best."""
+        chosen = list(used) or [number for number in self.empty if number >= 0][:1]
         found = (self.saved(worth, chosen), chosen)
         while not self.empty and len(chosen) < len(self.refusals):
             rest = [n for n in range(len(self.refusals)) if n not in chosen]
@@ -137,16 +135,27 @@ class Edge:
         self.next_epoch()
         return self.is_open and self._epoch >= self._next
 
-    def sees_little(self, made: int) -> bool:
-        """Whether so few combinations are made that nothing can be decided: looking again is put off."""
-        if made >= _ENOUGH:
+    def sees_little(self, made: int, expected: float, is_free: bool) -> bool:
+        """Whether so few combinations are made that asking costs more than it can save, or nothing can be told: looking is put off.
+
+        `is_free`: to know that nothing is wanted costs nothing, because somebody opposite is not there at all.
+        """
+        if made >= (1 if is_free else _ENOUGH) and (is_free or self.listens or self.may_save(expected, 0)):
             return False
         self._put_off()
         return True
 
+    def may_save(self, expected: float, new: int) -> bool:
+        """Whether a condition with so many new opposite rows would be worth it if it refused everything."""
+        return expected * (self.worth * (1.0 - _START) - _CHECK) - new * (_NOVEL + _WAKE) > _FIXED
+
     def _put_off(self) -> None:
         self._pause = min(max(2 * self._pause, 1), _LONGEST_PAUSE)
         self._next = self._epoch + self._pause
+
+    def scans(self, rows: int) -> None:
+        """So many rows are scanned for each combination by who is given it."""
+        self.worth = _MAKE + _SCAN * rows
 
     def weigh(self, look: Look, used: Sequence[int]) -> list[int]:
         """Which conditions to listen to: none, or those that save the most.
@@ -154,14 +163,12 @@ class Edge:
         Args:
             used: the conditions that are listened to now.
         """
-        self.worth = _MAKE + _SCAN * look.scanned
         self.per_row = look.expected / max(look.rows, 1)
         total = look.expected * self.worth
-        saved, chosen = look.best(self.worth)
-        if self.listens:
-            now = look.saved(self.worth, used)
-            if now >= max(saved - _BETTER * total, _STOP * total):
-                saved, chosen = now, list(used)
+        # To ask more costs nothing now; to ask less would mean to make all that was held back.
+        saved, chosen = look.best(self.worth, used if self.listens else ())
+        if self.listens and saved < look.saved(self.worth, used) + _BETTER * total:
+            saved, chosen = look.saved(self.worth, used), list(used)
         listens = saved >= (_STOP if self.listens else _START) * total and total > 0.0
         self._decide(listens, listens and self.listens and set(chosen) == set(used))
         return chosen if listens else []
