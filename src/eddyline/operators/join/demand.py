@@ -344,14 +344,17 @@ class NodeDemand:
         empty = [number for number, c in enumerate(self.conditions) if not c.opposite.store.live]
         if edge.sees_little(len(made), expected, bool(empty)):
             return False
-        made = made.take(_spread(len(made), 2 * _SAMPLE))
+        new = [stop - start for start, stop in (moment.range_of(c.opposite) for c in self.conditions)]
+        worthy = [n for n, c in enumerate(self.conditions) if (edge.listens and c in before) or edge.may_save(expected, new[n])]
+        if not worthy and not empty and not edge.listens:
+            edge.put_off()
+            return False
+        made = made.take(_spread(len(made), _SAMPLE))
         refusals = np.zeros((len(self.conditions), len(made)), np.bool_)
         waking = [(0, 0.0)] * len(self.conditions)
-        for number, condition in enumerate(self.conditions):
-            start, stop = moment.range_of(condition.opposite)
-            if (edge.listens and condition in before) or edge.may_save(expected, stop - start):
-                refusals[number] = ~condition.sampled(made.ids)
-                waking[number] = self._waking_cost(condition, moment)
+        for number in worthy:
+            refusals[number] = ~self.conditions[number].sampled(made.ids)
+            waking[number] = self._waking_cost(self.conditions[number], moment)
         look = Look(rows, expected, refusals, waking, [-1] if self._nothing_unlinked() else empty)
         listened = edge.listens
         chosen = edge.weigh(look, [n for n, c in enumerate(self.conditions) if c in before])

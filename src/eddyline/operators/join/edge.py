@@ -142,14 +142,15 @@ class Edge:
         """
         if made >= (1 if is_free else _ENOUGH) and (is_free or self.listens or self.may_save(expected, 0)):
             return False
-        self._put_off()
+        self.put_off()
         return True
 
     def may_save(self, expected: float, new: int) -> bool:
         """Whether a condition with so many new opposite rows would be worth it if it refused everything."""
         return expected * (self.worth * (1.0 - _START) - _CHECK) - new * (_NOVEL + _WAKE) > _FIXED
 
-    def _put_off(self) -> None:
+    def put_off(self) -> None:
+        """Look again later, the later the longer nothing has changed."""
         self._pause = min(max(2 * self._pause, 1), _LONGEST_PAUSE)
         self._next = self._epoch + self._pause
 
@@ -178,7 +179,7 @@ class Edge:
         if not is_same and (listens or self.listens):
             self._pause = 2 if listens else 0
         self.listens = listens
-        self._put_off()
+        self.put_off()
         self._mark()
 
     def gives_up(self, checks: int, conditions: int) -> bool:
