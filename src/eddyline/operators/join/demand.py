@@ -341,7 +341,7 @@ class NodeDemand:
         """Decide which conditions to listen to; whether the store now lacks something."""
         edge, before = self.edge, set(self.used)
         edge.scans(sum(one.store.live for one in self.siblings) if self.node.loop else 0)
-        empty = [number for number, c in enumerate(self.conditions) if not c.opposite.store.live]
+        empty = [-1] if self._nothing_unlinked() else [n for n, c in enumerate(self.conditions) if not c.opposite.store.live]
         if edge.sees_little(len(made), expected, bool(empty)):
             return False
         new = [stop - start for start, stop in (moment.range_of(c.opposite) for c in self.conditions)]
@@ -355,7 +355,7 @@ class NodeDemand:
         for number in worthy:
             refusals[number] = ~self.conditions[number].sampled(made.ids)
             waking[number] = self._waking_cost(self.conditions[number], moment)
-        look = Look(rows, expected, refusals, waking, [-1] if self._nothing_unlinked() else empty)
+        look = Look(rows, expected, refusals, waking, empty)
         listened = edge.listens
         chosen = edge.weigh(look, [n for n, c in enumerate(self.conditions) if c in before])
         self.used = [self.conditions[number] for number in chosen]
