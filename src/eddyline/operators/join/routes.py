@@ -119,10 +119,12 @@ class LotteryRoute(JoinPolicy):
 
     def _kind(self, node: JoinNode, origin: int) -> _Kind:
         here = self._origins.setdefault((node.name, origin), _Origin())
-        if here.now not in here.kinds:
+        operators = [number for number in _operators(node) if number != origin]
+        # After a change of the tree a node of the same references may have other inputs.
+        if here.now not in here.kinds or list(here.kinds[here.now].tickets) != operators:
             members = len(node.bases[node.references[0]].port.members)
             served = int(np.bitwise_count(np.frombuffer(here.now, np.uint64)).sum()) if here.now else members
-            here.kinds[here.now] = _Kind(max(served, 1), {number: Tickets() for number in _operators(node) if number != origin})
+            here.kinds[here.now] = _Kind(max(served, 1), {number: Tickets() for number in operators})
         return here.kinds[here.now]
 
     def tickets(self, node: JoinNode, origin: int) -> dict[int, Tickets]:
