@@ -120,17 +120,7 @@ class Simulated:
         self.folder.append(drop_record(names))
 
     def move_some(self) -> int:
-        """Tell the shards to go to random trees with random probe orders, as if the planner had said so; returns how many groups."""
-        moved = 0
-        for signature, group in self.driver.roster.model.groups.items():
-            if len(group.config.seats) > 1 and self.random.random() < 0.5:
-                seats = list(enumerate(group.config.seats))
-                tree = random_tree(self.random, [p for p, s in seats if not s.is_table], [p for p, s in seats if s.is_table])
-                orders = random_orders(self.random, tree) if self.random.random() < 0.7 else ()
-                record = Migration(tree, orders, "somebody said so", 1.0, 1.0).to_document()
-                write_control(self.checkpoint, {"move": {"group": signature, **record}})
-                moved += 1
-        return moved
+        return move_some(self.driver.roster, self.random)
 
     def listed(self) -> dict[str, tuple[str, int | None, int | None]]:
         return {q["query"]: (q["state"], q["start"], q["stop"]) for q in self.folder.state()["queries"]}
@@ -238,6 +228,20 @@ class Simulated:
         for name in list(processor._PIPELINES):
             if name[1] == os.path.abspath(self.checkpoint):
                 del processor._PIPELINES[name]
+
+
+def move_some(known: roster.Roster, random: Random) -> int:
+    """Tell the shards to go to random trees with random probe orders, as if the planner had said so; returns how many groups."""
+    moved = 0
+    for signature, group in list(known.model.groups.items()):
+        if len(group.config.seats) > 1 and random.random() < 0.5:
+            seats = list(enumerate(group.config.seats))
+            tree = random_tree(random, [p for p, s in seats if not s.is_table], [p for p, s in seats if s.is_table])
+            orders = random_orders(random, tree) if random.random() < 0.7 else ()
+            record = Migration(tree, orders, "somebody said so", 1.0, 1.0).to_document()
+            write_control(known.layout.checkpoint, {"move": {"group": signature, **record}})
+            moved += 1
+    return moved
 
 
 def run_simulated(case: Case, shards: int, random: Random, crashes: float = 0.0, moves: list[int] | None = None) -> Outcome:

@@ -9,7 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
+from eddyline import Session
 from eddyline.cli.__main__ import main
+from eddyline.errors import UserError
 from eddyline.language import bind_script
 from eddyline.runtime.spark.driver import SparkDriver
 from tests.spark.material import write_files
@@ -100,3 +102,29 @@ def test_queries_of_a_running_job(spark, tmp_path: Path, capsys: pytest.CaptureF
     base = results(tmp_path / "out", "by_k")
     assert sorted(zip(base.column("av").to_pylist(), base.column("bv").to_pylist(), strict=True)) == sorted(pairs("k", -1, 398))
     assert results(tmp_path / "out", "counts").num_rows > 100
+
+
+def test_a_session_that_runs(spark, tmp_path: Path) -> None:
+    for name in "ab":
+        write_files(tmp_path / name, ["0.parquet"], 100)
+    declared = "(k BIGINT, v BIGINT, ts TIMESTAMP) WITH (time='ts', format='parquet', path='{}')"
+    heard: list[pa.Table] = []
+    with Session(spark=spark, checkpoint=str(tmp_path / "ck")) as session:
+        session.execute("SET shards = 2;" + "".join(f"CREATE STREAM {name} {declared.format(tmp_path / name)};" for name in "ab"))
+        every = session.query("every", "SELECT v FROM a")
+        session.start()
+        wait(lambda: session.stats()["rows_in"] == {"a": 100, "b": 100})
+        pairs = session.query("pairs", PAIRS.format("v"), jit="off")
+        session.on_results("pairs", heard.append)
+        with pytest.raises(UserError, match="was not added"):
+            session.query("large", PAIRS.format("k"), cpu_budget="0.000000001 cores")
+        wait(lambda: pairs.start == 99_000)
+        session.drop("every")
+        wait(lambda: every.stop == 99_000)
+        for name in "ab":
+            write_files(tmp_path / name, ["1.parquet"], 100, first=100)
+        wait(lambda: session.stats()["results"].get("pairs", 0) == 99)
+        assert "pairs" in session.stats()["plan"]
+    assert pairs.table().column("av").to_pylist() == list(range(100, 199))
+    assert pa.concat_tables(heard).num_rows == 99
+    assert every.table().column("v").to_pylist() == list(range(100))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
+from typing import Protocol
 
+import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
+from eddyline.runtime.control import ControlFolder
 from tests.oracle.relational import answer
 from tests.property.cliques import CONTROLS, MODES, clique_case, under
 from tests.property.compare import _answers, _canonical, differences, plain_rows, report
@@ -29,14 +32,38 @@ def statement(life: Life, settings: str) -> str:
     return f"CREATE QUERY {life.spec.name} WITH (plan = '{life.spec.plan}', probe = '{life.spec.probe}'{settings}) AS {life.spec.select()}"
 
 
-def check_lives(case: Case, lives: Sequence[Life], shards: int, random: Random, crashes: float, settings: str) -> None:
+class RunningJob(Protocol):
+    """What plays a job: Spark, or the simulation."""
+
+    def add(self, sql: str) -> None: ...
+
+    def drop(self, *names: str) -> None: ...
+
+    def settle(self, *, crashes: float = 0.0) -> None: ...
+
+    def move_some(self) -> int: ...
+
+    def run(self, rows: Mapping[str, pa.Table] | None = None, *, closing: bool = False, crashes: float = 0.0) -> None: ...
+
+    def listed(self) -> dict[str, tuple[str, int | None, int | None]]: ...
+
+    def table(self, name: str) -> pa.Table: ...
+
+    def close(self) -> None: ...
+
+
+#: Statements and an empty folder to a job that runs.
+Begin = Callable[[str, Path], RunningJob]
+
+
+def check_lives(case: Case, lives: Sequence[Life], settings: str, begin: Begin, crashes: float = 0.0) -> None:
     """Add and drop queries before their epochs; compare each with its own answer over the instants that the job says."""
     with TemporaryDirectory() as directory:
         for table in case.tables:
             parquet.write_table(case.arrow_rows(table.name, table.rows), f"{directory}/{table.name}.parquet")
         declared = [*(s.statement() for s in case.streams), *(t.statement(directory) for t in case.tables)]
         first = [statement(life, settings) for life in lives if life.added == 0]
-        job = Simulated(";\n".join([*declared, *first]), str(Path(directory, "ck")), shards, random)
+        job = begin(";\n".join([*declared, *first]), Path(directory))
         for number, epoch in enumerate([*case.epochs(), {}]):
             added = [life for life in lives if life.added == number and number]
             dropped = [life for life in lives if life.dropped == number]
@@ -49,7 +76,7 @@ def check_lives(case: Case, lives: Sequence[Life], shards: int, random: Random, 
             job.move_some()
             job.run({stream: case.arrow_rows(stream, rows) for stream, rows in epoch.items() if rows}, crashes=crashes)
         job.run(closing=True)
-        assert not job.folder.state()["refused"], job.folder.state()["refused"]
+        assert not ControlFolder(f"{directory}/ck").state()["refused"]
         listed = job.listed()
         results = {life.spec.name: plain_rows([job.table(life.spec.name)]) for life in lives}
         job.close()
@@ -64,7 +91,11 @@ def check_lives(case: Case, lives: Sequence[Life], shards: int, random: Random, 
         wrong = _answers(life.spec.name, [(r.newest, _canonical([*r.values, r.ts])) for r in right], rows)
         if wrong:
             found += [*wrong, f"  added before epoch {life.added}, dropped before {life.dropped}: {start} to {stop}"]
-    assert not found, f"{shards} shards{settings}\n" + report(case, found)
+    assert not found, report(case, found)
+
+
+def simulated(shards: int, seed: int) -> Begin:
+    return lambda text, folder: Simulated(text, str(folder / "ck"), shards, Random(seed))
 
 
 SETTINGS = (
@@ -85,7 +116,7 @@ def test_each_query_answers_as_if_it_ran_alone(block: int) -> None:
         lives = [life if life.dropped != life.added else replace(life, dropped=None) for life in lives]
         settings, shards, crashes = SETTINGS[seed % len(SETTINGS)], 1 + seed % 5, (0.0, 0.5)[seed % 2]
         try:
-            check_lives(case, lives, shards, Random(seed), crashes, settings)
+            check_lives(case, lives, settings, simulated(shards, seed), crashes)
         except Exception as problem:
             raise AssertionError(f"random_lives(Random({seed})) over {shards} shards{settings}, crashes {crashes}\n{problem}") from problem
 

@@ -12,6 +12,7 @@ import pytest
 
 from eddyline.errors import CheckpointProblem
 from eddyline.runtime.spark import processor
+from eddyline.runtime.spark.control import write_control
 from eddyline.runtime.spark.ledger import Ledger
 from tests.spark.simulated import Simulated
 
@@ -223,3 +224,37 @@ def test_plans_are_the_same_after_a_crash(opened: Open, tmp_path: Path, monkeypa
     trees = flipping(job, 20, crashes=0.3)
     assert all(len(set(shards)) == 1 for shards in trees)
     assert trees[9][0] == "((0, 1), 2)" and trees[-1][0] == "((0, 2), 1)"
+
+
+def test_a_silent_stream_holds_no_query_back(opened: Open) -> None:
+    job = opened(JOB.replace("CREATE STREAM t (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (time='ts'", "CREATE STREAM t (k BIGINT, v BIGINT, "
+                             "ts TIMESTAMP) WITH (time='ts', idle='1 second'"))  # fmt: skip
+    job.run({"s": rows(*((0, i, i) for i in range(5)))})
+    job.add("CREATE QUERY ones AS SELECT v FROM s; " + BY_V)
+    job.settle()
+    job.run({"s": rows(*((0, i, i) for i in range(5, 9)))})
+    assert job.table("ones").num_rows == 0 and job.driver.progress.waiting >= 9
+    write_control(job.checkpoint, {"idle": ["t"]})
+    job.settle()
+    # The heartbeat alone moves the frontier; the row at it waits.
+    assert job.table("ones").column("v").to_pylist() == [5, 6, 7]
+    assert job.driver.progress.frontier == 8_000_000 and job.driver.progress.waiting >= 1
+    job.drop("ones")
+    job.settle()
+    job.run({"s": rows((0, 9, 9), (0, 10, 10))})
+    assert job.listed()["ones"] == ("dropped", 4_000_000, 8_000_000)
+    assert job.table("ones").column("v").to_pylist() == [5, 6, 7, 8]
+    # It speaks again: what lies below the frontier is late, the rest is answered.
+    job.run({"t": rows((0, 9, 9), (0, 10, 10), (0, 12, 12)), "s": rows((0, 12, 12))})
+    job.run(closing=True)
+    assert job.dead["t"][0].num_rows == 1
+    assert sorted(job.table("by_v").column("_ts").cast(pa.int64()).to_pylist()) == [10_000_000, 12_000_000]
+
+
+def test_state_of_another_form_is_refused(opened: Open) -> None:
+    job = opened()
+    both(job, 0, 5)
+    token, body = job.committed[0]["header"]["value"]
+    job.committed[0]["header"]["value"] = (token, body.replace('"format": 1', '"format": 99'))
+    with pytest.raises(CheckpointProblem, match="form 99"):
+        both(job, 5, 9)

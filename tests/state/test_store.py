@@ -113,3 +113,24 @@ def test_segments_cover_the_live_rows_and_grow_slowly(seed: int) -> None:
         values = [v for t in tables for v in t.column("n").to_pylist()]
         assert values == list(range(store.first, store.end))
         assert [v for t in tables for v in open_marks(t)["seq"].tolist()] == values
+
+
+def test_a_segment_that_is_mostly_dead_is_written_again() -> None:
+    store = Store("s", {"n": BIGINT})
+    segments = SegmentList(store)
+    store.append(4000, {"n": pa.array(range(4000))}, {})
+    segments.seal()
+    store.append(10, {"n": pa.array(range(10))}, {})
+    store.forget_before(2999)
+    segments.seal()
+    assert [s.name for s in segments.segments] == ["s-0-4000", "s-4000-4010"]
+    store.forget_before(3000)
+    segments.seal()
+    assert [s.name for s in segments.segments] == ["s-3000-4000", "s-4000-4010"]
+    assert segments.table(segments.segments[0]).column("n").to_pylist() == list(range(3000, 4000))
+    store.forget_before(3900)
+    segments.seal()
+    assert [s.name for s in segments.segments] == ["s-3000-4000", "s-4000-4010"], "a small one is left alone until it is dead"
+    store.forget_before(4000)
+    segments.seal()
+    assert [s.name for s in segments.segments] == ["s-4000-4010"]

@@ -8,7 +8,8 @@ Answer   A segment is a range of row ids of one store. It is named when it is se
                                                             └── sealed as one when s2 is not larger than what came
 
 State    The live segments, oldest first.
-Limits   A segment goes when all its rows are dead; rows that died within one are written along until then.
+Limits   Rows die from the oldest on, so at most the first segment has dead ones: when three quarters of it are dead it is sealed
+         anew without them, and it goes when all of them are. What is written again in all is a third of what was written.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from eddyline.state.store import Store
 
 #: Larger segments are left alone: state stores like values of a few megabytes.
 _ROWS_AT_MOST = 65_536
+#: Smaller ones are not worth writing again.
+_ROWS_WORTH = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,8 @@ class SegmentList:
         """Cover every live row; forget segments whose rows are all dead."""
         store = self.store
         self.segments = [s for s in self.segments if s.end > store.first]
+        if self.segments and self._is_mostly_dead(self.segments[0]):
+            self.segments[0] = Segment(store.name, store.first, self.segments[0].end)
         start = self.segments[-1].end if self.segments else store.first
         start = max(start, store.first)
         if start < store.end:
@@ -55,6 +60,10 @@ class SegmentList:
                 self.segments.append(Segment(store.name, start, start + _ROWS_AT_MOST))
                 start += _ROWS_AT_MOST
             self.segments.append(Segment(store.name, start, store.end))
+
+    def _is_mostly_dead(self, segment: Segment) -> bool:
+        rows = segment.end - segment.first
+        return rows >= _ROWS_WORTH and 4 * (self.store.first - segment.first) >= 3 * rows
 
     def table(self, segment: Segment) -> pa.Table:
         """The rows of a segment that are still here: payload, and the marks that cannot be derived from it."""

@@ -16,12 +16,13 @@ from eddyline.language import Job
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.plan.shares import RoutingTable, declared_rates, route_all
+from eddyline.runtime.report import plan_text
 from eddyline.runtime.spark.driver import SparkDriver
 from eddyline.runtime.spark.layout import Layout
 from eddyline.runtime.spark.ledger import Ledger
 from eddyline.runtime.spark.session import shard_labels
 from eddyline.runtime.spark.settle import ENGINE, settled
-from eddyline.runtime.spark.shard import plan_texts
+from eddyline.runtime.spark.shard import model_pipeline
 from eddyline.settings import Settings
 
 
@@ -55,8 +56,10 @@ def planned_routing(spark: SparkSession, checkpoint: str, job: Job, queries: Seq
 
 def statistics(driver: SparkDriver) -> dict[str, Any]:
     """The figures of a run, in the form that both engines share."""
-    routings = driver.layout.routing.routings
-    plans = {name: f"{plan}\n{routings[name].explain()}" for name, plan in plan_texts(driver.layout).items()}
+    model = model_pipeline(driver.layout) if driver.roster is None else driver.roster.model
+    layout = driver.layout if driver.roster is None else driver.roster.layout
+    routings = layout.routing.routings
+    plans = {name: f"{plan_text(query, model)}\n{routings[name].explain()}" for name, query in model.queries.items()}
     stages = driver.stages()
     seconds = stages["triggerExecution"]
     progress = driver.progress

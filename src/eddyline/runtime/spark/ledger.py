@@ -123,7 +123,8 @@ class Ledger:
         named = {q.name for q in queries}
         for name, entry in self.queries.items():
             if name not in named and entry.origin == JOB and not entry.is_leaving:
-                entry.state, entry.dropped_by = "dropping", JOB
+                # Without its statement (checkpoints of the first release) it cannot say what it owes.
+                entry.state, entry.dropped_by, entry.final = "dropping" if entry.statement else "dropped", JOB, not entry.statement
         return [q.name for q in queries if self.queries[q.name].is_routed]
 
     def _check_streams(self, streams: Sequence[Stream]) -> None:

@@ -25,7 +25,7 @@ from eddyline.runtime.epoch import Epoch, Outcome
 from eddyline.runtime.newest import NewestPlaces
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.planner import running_orders
-from eddyline.runtime.report import demand_counts, operators, plan_text, stored_rows
+from eddyline.runtime.report import demand_counts, operators, stored_rows
 from eddyline.runtime.snapshot import Snapshot, restore, saved_queries, take_snapshot
 from eddyline.runtime.spark.layout import Layout
 
@@ -85,12 +85,6 @@ def model_pipeline(layout: Layout) -> RoutedPipeline:
     for query in layout.queries:
         pipeline.add_query(query)
     return pipeline
-
-
-def plan_texts(layout: Layout) -> dict[str, str]:
-    """query -> how it is answered inside a shard."""
-    pipeline = RoutedPipeline(layout)
-    return {query.name: plan_text(pipeline.add_query(query), pipeline) for query in layout.queries}
 
 
 class ShardPipeline:
