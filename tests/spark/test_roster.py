@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from eddyline.errors import CheckpointProblem
+from eddyline.errors import CheckpointProblem, PlanProblem
 from eddyline.runtime.spark import processor
 from eddyline.runtime.spark.control import write_control
 from eddyline.runtime.spark.ledger import Ledger
@@ -77,6 +77,11 @@ def test_a_bad_record_is_refused_and_the_job_runs_on(opened: Open) -> None:
     assert set(job.listed()) == {"base"}
     assert set(job.driver.delivery.sinks) == {"base"}
     both(job, 5, 9)
+
+
+def test_a_job_over_its_budget_is_refused_before_it_runs(opened: Open) -> None:
+    with pytest.raises(PlanProblem, match="CPU budget"):
+        opened(JOB.replace("CREATE QUERY base", "SET cpu_budget = '0.000000001 cores'; CREATE QUERY base"))
 
 
 def test_a_name_is_free_when_its_query_has_gone(opened: Open) -> None:

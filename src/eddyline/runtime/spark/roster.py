@@ -34,6 +34,7 @@ from eddyline.runtime.spark.ledger import CONTROL, Entry, Ledger
 from eddyline.runtime.spark.replanning import Replanning
 from eddyline.runtime.spark.settle import laid_out
 from eddyline.runtime.spark.shard import model_pipeline
+from eddyline.runtime.spark.shard_report import committed_batch
 from eddyline.runtime.spark.sinks import Delivered, Delivery
 
 _LOOK_SECONDS = 0.2
@@ -50,7 +51,7 @@ class Roster:
         self.delivery = delivery
         self.own = own
         #: All queries without rows: their schemas and plans.
-        self.model = model_pipeline(layout)
+        self.model = model_pipeline(layout, self.ledger.initial if committed_batch(layout.checkpoint) >= 0 else ())
         self.replanning = Replanning(self.model)
         self.job = self._job(catalog)
         self.control.write_catalog(catalog_text(Job(layout.settings, catalog)))

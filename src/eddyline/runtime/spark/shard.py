@@ -11,7 +11,7 @@ Limits   Queries of equal joins but different routes do not share a join: rows t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -62,6 +62,8 @@ class RoutedPipeline(Pipeline):
         self.spilling.parts = layout.shards
         if layout.shards > 1:
             self.handout.places = NewestPlaces(layout.streams)
+        #: Whether a query may be refused because of its budget. The driver has done so before a shard hears of it.
+        self.refuses = False
         for table, rows in layout.tables:
             self.add_table(table, rows)
         self.adopt(layout)
@@ -76,14 +78,23 @@ class RoutedPipeline(Pipeline):
     def _group_for(self, lowered: Lowered) -> JoinGroup:
         bits = [self._bits[lowered.query.name].get(alias) for alias in lowered.aliases]
         seats = tuple(replace(seat, route=bit) for seat, bit in zip(lowered.seats, bits, strict=True))
+        if not self.refuses:
+            settings = replace(lowered.query.settings, over_budget="warn")
+            lowered = replace(lowered, query=replace(lowered.query, settings=settings))
         return super()._group_for(replace(lowered, seats=seats, signature=f"{lowered.signature} routes={bits}"))
 
 
-def model_pipeline(layout: Layout) -> RoutedPipeline:
-    """A pipeline with all queries of a layout and no rows: what the driver knows of schemas and plans."""
+def model_pipeline(layout: Layout, known: Container[str] = ()) -> RoutedPipeline:
+    """A pipeline with all queries of a layout and no rows: what the driver knows of schemas and plans.
+
+    Raises:
+        PlanProblem: a query exceeds its budget that is not among the `known`, which run already.
+    """
     pipeline = RoutedPipeline(layout)
     for query in layout.queries:
+        pipeline.refuses = query.name not in known
         pipeline.add_query(query)
+    pipeline.refuses = True
     return pipeline
 
 
