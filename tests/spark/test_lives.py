@@ -14,7 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
+from eddyline import Session
 from eddyline.runtime.control import ControlFolder
+from tests.oracle.intake import Values
 from tests.oracle.relational import answer
 from tests.property.cliques import CONTROLS, MODES, clique_case, under
 from tests.property.compare import _answers, _canonical, differences, plain_rows, report
@@ -140,3 +142,65 @@ def test_suspended_rows_survive_restarts_and_plan_changes(block: int) -> None:
         changed = under(case, jit=MODES[seed % 3], jit_control=CONTROLS[seed % 4])
         found = differences(case, run_simulated(changed, 1 + seed % 4, Random(seed), (0.0, 0.4)[seed % 2], [] if seed % 3 else None))
         assert not found, f"clique_case(Random({seed})) over {1 + seed % 4} shards, Random({seed})\n{report(changed, found)}"
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_aggregates_come_and_go_as_embedded(block: int) -> None:
+    """Any queries, added and dropped between the same epochs in both runtimes: the same changes."""
+    for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
+        case, rng = random_case(Random(seed)), Random(seed)
+        last = len(case.epochs())
+        added = [rng.randint(0, last) for _ in case.queries]
+        dropped = [rng.randint(first + 1, last + 1) if rng.random() < 0.4 else None for first in added]
+        lives = [Life(spec, *times) for spec, *times in zip(case.queries, added, dropped, strict=True)]
+        with TemporaryDirectory() as directory:
+            for table in case.tables:
+                parquet.write_table(case.arrow_rows(table.name, table.rows), f"{directory}/{table.name}.parquet")
+            # One query per stream stays for ever, so that the frontier does not depend on who else is there.
+            declared = [s.statement() for s in case.streams] + [t.statement(directory) for t in case.tables]
+            declared += [f"CREATE QUERY all_{s.name} AS SELECT {s.time} AS t FROM {s.name}" for s in case.streams]
+            job = Simulated(";\n".join(declared), f"{directory}/ck", 1 + seed % 4, Random(seed))
+            found = _comings_and_goings(case, lives, job, (0.0, 0.3)[seed % 2])
+            right = _embedded_comings_and_goings(case, lives, declared)
+        for life in lives:
+            name = life.spec.name
+            assert found[name] == right[name], f"random_case(Random({seed})), {life}\n{report(case, [name])}"
+
+
+def _comings_and_goings(case: Case, lives: Sequence[Life], job: Simulated, crashes: float) -> dict[str, list[str]]:
+    for number, epoch in enumerate([*case.epochs(), {}]):
+        added = [statement(life, "") for life in lives if life.added == number]
+        dropped = [life.spec.name for life in lives if life.dropped == number]
+        if added:
+            job.add(";\n".join(added))
+        if dropped:
+            job.drop(*dropped)
+        job.settle(crashes=crashes)
+        job.run({stream: case.arrow_rows(stream, rows) for stream, rows in epoch.items() if rows}, crashes=crashes)
+    job.run(closing=True)
+    job.close()
+    return {life.spec.name: _comparable(plain_rows([job.table(life.spec.name)])) for life in lives}
+
+
+def _embedded_comings_and_goings(case: Case, lives: Sequence[Life], declared: Sequence[str]) -> dict[str, list[str]]:
+    handles = {}
+    with Session() as session:
+        for text in declared:
+            session.execute(text)
+        for number, epoch in enumerate([*case.epochs(), {}]):
+            for life in lives:
+                if life.added == number:
+                    handles[life.spec.name] = session.query(life.spec.name, life.spec.select(), plan=life.spec.plan, probe=life.spec.probe)
+                if life.dropped == number:
+                    session.drop(life.spec.name)
+            for stream, rows in epoch.items():
+                session.push(stream, case.arrow_rows(stream, rows))
+            session.step()
+        session.run(once=True)
+        return {name: _comparable(plain_rows(handle.results())) for name, handle in handles.items()}
+
+
+def _comparable(rows: list[Values]) -> list[str]:
+    """Without the order of results of equal time, and without the last digits of sums."""
+    return sorted(repr({k: float(f"{v:.9g}") if isinstance(v, float) else v for k, v in sorted(row.items())}) for row in rows)
