@@ -31,6 +31,7 @@ from eddyline.runtime.spark.packer import Packer
 from eddyline.runtime.spark.progress import Progress
 from eddyline.runtime.spark.settle import settled
 from eddyline.runtime.spark.sinks import Delivered, Delivery
+from tests.oracle.intake import Values
 from tests.property.compare import Outcome, plain_rows
 from tests.property.specs import Case
 from tests.property.test_migration import random_orders, random_tree
@@ -224,6 +225,11 @@ class Simulated:
     def table(self, name: str) -> pa.Table:
         return self.sinks[name].table()
 
+    def letters(self, stream: str) -> list[tuple[str, Values]]:
+        """The dead letters of a stream: reason and values."""
+        rows = plain_rows(self.dead.get(stream, []))
+        return [(str(row["_reason"]), {k: v for k, v in row.items() if k != "_reason"}) for row in rows]
+
     def close(self) -> None:
         for name in list(processor._PIPELINES):
             if name[1] == os.path.abspath(self.checkpoint):
@@ -257,8 +263,6 @@ def run_simulated(case: Case, shards: int, random: Random, crashes: float = 0.0,
         job.run(closing=True, crashes=crashes)
         found = Outcome()
         found.results = {query.name: plain_rows([job.table(query.name)]) for query in case.queries}
-        for stream in case.streams:
-            letters = plain_rows(job.dead.get(stream.name, []))
-            found.dead[stream.name] = [(str(row["_reason"]), {k: v for k, v in row.items() if k != "_reason"}) for row in letters]
+        found.dead = {stream.name: job.letters(stream.name) for stream in case.streams}
         job.close()
         return found

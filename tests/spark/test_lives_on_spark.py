@@ -16,6 +16,8 @@ from eddyline.language import bind_script
 from eddyline.runtime.control import ControlFolder, add_record, drop_record
 from eddyline.runtime.spark.control import ask_to_stop, forget_stop
 from eddyline.runtime.spark.driver import SparkDriver
+from tests.oracle.intake import Values
+from tests.property.compare import plain_rows
 from tests.property.test_isolation import random_lives
 from tests.spark.running import layout_of
 from tests.spark.simulated import move_some
@@ -36,6 +38,7 @@ class OnSpark:
         self.sinks: dict[str, MemorySink] = {}
         self.epoch = 0
         self.expected: dict[str, int] = {}
+        self.drivers: list[SparkDriver] = []
         self.streams = [stream.name for stream in bind_script(self.text).streams]
         for name in self.streams:
             (folder / name).mkdir()
@@ -45,6 +48,8 @@ class OnSpark:
     def _driver(self) -> SparkDriver:
         job = bind_script(self.text)
         driver = SparkDriver(self.spark, layout_of(self.spark, job, self.folder / "ck", self.shards))
+        driver.delivery.kept_dead = {}
+        self.drivers.append(driver)
         driver.add_queries(job.catalog, lambda name, _: [self.sinks.setdefault(name, MemorySink())])
         return driver
 
@@ -91,6 +96,13 @@ class OnSpark:
 
     def table(self, name: str) -> pa.Table:
         return self.sinks[name].table()
+
+    def letters(self, stream: str) -> list[tuple[str, Values]]:
+        return [
+            (str(row["_reason"]), {k: v for k, v in row.items() if k != "_reason"})
+            for driver in self.drivers
+            for row in plain_rows((driver.delivery.kept_dead or {}).get(stream, []))
+        ]
 
     def close(self) -> None:
         return None
