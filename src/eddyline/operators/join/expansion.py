@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 #: From so many queries of one group on, results are made query by query.
 MANY = 8
-_LEAST_ROOM = 1 << 16
+_LEAST_ROOM = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
