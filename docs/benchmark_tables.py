@@ -45,7 +45,6 @@ PICTURES = (
     ("papers/cacq/results/eddy.png", "the eddy and fixed probe orders while the selective stream changes"),
     ("papers/qualified-plans/results/found.png", "how often the search finds a join tree within the budgets"),
     ("papers/qualified-plans/results/model_reality.png", "join trees of random queries: predicted and measured CPU and state"),
-    ("papers/qualified-plans/results/four_situations.png", "three plans under four pairs of budgets: rows done, stored and waiting"),
     ("papers/just-in-time/results/figure-10-cpu_s.png", "just-in-time joins off and on, over the window: CPU seconds"),
     ("papers/shared-window-scheduling/results/figure-5.png", "response times of shared windows under three schedulers, virtual clock"),
 )
