@@ -260,6 +260,6 @@ def test_state_of_another_form_is_refused(opened: Open) -> None:
     job = opened()
     both(job, 0, 5)
     token, body = job.committed[0]["header"]["value"]
-    job.committed[0]["header"]["value"] = (token, body.replace('"format": 1', '"format": 99'))
+    job.committed[0]["header"]["value"] = (token, body.replace(f'"format": {processor.FORMAT}', '"format": 99', 1))
     with pytest.raises(CheckpointProblem, match="form 99"):
         both(job, 5, 9)
