@@ -8,12 +8,16 @@ Limits   Counts are compared here; that the rows are right is the business of th
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from types import FrameType
+
+import psutil
 
 from bench import harness, workloads
 from bench.peers import RUNNERS, Result
@@ -104,7 +108,14 @@ def table(workload: workloads.Workload, comparison: harness.Comparison, found: d
     return lines
 
 
+def _end(number: int, frame: FrameType | None) -> None:
+    """End with everything that was started: also a process whose start the signal interrupts, which nobody else knows of yet."""
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill()
+    sys.exit(128 + number)
+
+
 if __name__ == "__main__":
-    # As an exception, so that the process of a runner is ended with us.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    signal.signal(signal.SIGTERM, _end)
     sys.exit(main())
