@@ -73,6 +73,10 @@ def statistics(driver: SparkDriver) -> dict[str, Any]:
         "bad": {name: progress.bad.get(name, 0) for name in names},
         "results": dict(progress.results),
         **progress.counts,
+        "partials_avoided": {"estimate": progress.counts.get("partials_avoided", 0)},
+        "suspended_peak": progress.peak("suspended_peak"),
+        # Of each shard since it was last opened.
+        "demand": {str(shard): note["statistics"].get("demand", {}) for shard, note in sorted(progress.notes.items())},
         "peak_stored_rows": progress.peak("peak_stored_rows"),
         "stored_rows": progress.peaks("stored_rows"),
         "peak_state_bytes": progress.peak("peak_state_bytes"),

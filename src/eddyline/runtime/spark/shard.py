@@ -25,7 +25,7 @@ from eddyline.runtime.epoch import Epoch, Outcome
 from eddyline.runtime.newest import NewestPlaces
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.planner import running_orders
-from eddyline.runtime.report import demand_counts, operators, stored_rows
+from eddyline.runtime.report import avoided, demand, demand_counts, operators, stored_rows
 from eddyline.runtime.snapshot import Snapshot, restore, saved_queries, take_snapshot
 from eddyline.runtime.spark.layout import Layout
 
@@ -213,8 +213,10 @@ class ShardPipeline:
         return {
             "partials_produced": sum(c.partials for c in counters),
             "probes": sum(c.probes for c in counters),
+            "probes_shared": sum(c.probes_shared for c in counters),
             "visited": sum(c.visited for c in counters),
             **demand_counts(self.pipeline),
+            "partials_avoided": avoided(self.pipeline),
         }
 
     def snapshot(self) -> Snapshot:
@@ -223,6 +225,7 @@ class ShardPipeline:
 
     def statistics(self) -> dict[str, Any]:
         pipeline = self.pipeline
+        told = demand(pipeline)
         return {
             "late": {name: intake.late for name, intake in pipeline.intakes.items() if intake.late},
             "live_rows": sum(stream.store.live for stream in pipeline.streams.values()),
@@ -230,5 +233,6 @@ class ShardPipeline:
             "stored_rows": stored_rows(pipeline),
             "peak_stored_rows": pipeline.peak_rows,
             "peak_state_bytes": pipeline.peak_bytes,
+            **{name: told[name] for name in ("suspended_peak", "demand")},
             **self._added,
         }
