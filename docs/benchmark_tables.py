@@ -73,9 +73,11 @@ def section(result: dict[str, Any]) -> str:
     for measure in result["measures"]:
         median = measure["median"]
         ratio = f"{median / baseline:.2f}" if baseline else ""
+        # On Spark the first micro-batch is not timed, nor are its rows.
+        timed = measure["samples"][-1]["details"].get("details", {}).get("timed_rows", result["rows_in"])
         lines.append(
             f"| {measure['name']} | {len(measure['samples'])} | {median:.2f} | {measure['p10']:.2f} to {measure['p90']:.2f} "
-            f"| {result['rows_in'] / median:,.0f} | {measure['peak_rss'] / 1e6:,.0f} MB | {ratio} |"
+            f"| {timed / median:,.0f} | {measure['peak_rss'] / 1e6:,.0f} MB | {ratio} |"
         )
     return "\n".join(lines) + "\n"
 
