@@ -23,6 +23,7 @@ from statistics import median
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 from settings import RESULTS, Run, random_setting, rows_of
 
 from bench import harness, plots
@@ -116,6 +117,8 @@ def draw(path: Path, found: list[dict[str, object]]) -> None:
             axes.set_title(title)
             low, high = axes.get_xlim()
             axes.plot((low, high), (low, high), color="#707070", linewidth=0.8)
+            # Decades are enough: the labels between them would lie upon each other.
+            axes.xaxis.set_minor_formatter(NullFormatter())
         figure.tight_layout()
         figure.savefig(path)
 
