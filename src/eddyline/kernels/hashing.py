@@ -1,6 +1,6 @@
 """Key columns to 64-bit hashes.
 
-Answer   `mix` scatters one 64-bit word; `combine` folds a further key column into hashes; `hash_strings` hashes the
+Answer   `mix` scatters one 64-bit word; `fold` adds a further word to a hash, `combine` a further key column; `hash_strings` hashes the
          values of an Arrow string array from its buffers.
 Limits   Hashes of strings and of several columns may collide: whoever joins on them verifies the values.
 """
@@ -24,6 +24,12 @@ def mix(word):
     return x ^ (x >> np.uint64(31))
 
 
+@njit(cache=True, inline="always")
+def fold(word, following):
+    """The hash of (what `word` stands for, a further word): order matters."""
+    return mix(np.uint64(word) * _GOLD + mix(following))
+
+
 @njit(cache=True, nogil=True)
 def mix_all(words):
     out = np.empty(len(words), np.int64)
@@ -34,10 +40,10 @@ def mix_all(words):
 
 @njit(cache=True, nogil=True)
 def combine(hashes, words):
-    """Hashes of (what `hashes` stand for, words): order matters."""
+    """`fold` for whole columns."""
     out = np.empty(len(words), np.int64)
     for i in range(len(words)):
-        out[i] = np.int64(mix(np.uint64(hashes[i]) * _GOLD + mix(words[i])))
+        out[i] = np.int64(fold(hashes[i], words[i]))
     return out
 
 

@@ -54,6 +54,21 @@ def _by_bucket(hashes, mask):
     return out
 
 
+@njit(cache=True, inline="always")
+def is_held(word, least, heads, back, keys, dead, base, first):
+    """Whether a chain has a row with this key that is not dead before `least`."""
+    row = heads[mix(word) & np.uint64(len(heads) - 1)]
+    while row >= first:
+        p = row - base
+        if keys[p] == word and dead[p] >= least:
+            return True
+        step = back[p]
+        if step == 0:
+            return False
+        row -= step
+    return False
+
+
 @njit(cache=True, nogil=True)
 def probe_chains(hashes, limit, floor, heads, back, keys, order, dead, base, first, in_time_order):
     """Pairs (o, id) for all probing rows.

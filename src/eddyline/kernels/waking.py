@@ -17,10 +17,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from eddyline.kernels.hashing import mix
-from eddyline.kernels.probe import _by_bucket
+from eddyline.kernels.hashing import fold, mix
+from eddyline.kernels.probe import _by_bucket, is_held
 
-_GOLD = np.uint64(0x9E3779B97F4A7C15)
 _SLOTS = 1024
 
 
@@ -32,7 +31,7 @@ def _word(a, i, b, j, from_a):
         return first
     word = mix(first)
     for k in range(1, len(from_a)):
-        word = mix(word * _GOLD + mix(a[i, k] if from_a[k] else b[j, k]))
+        word = fold(word, a[i, k] if from_a[k] else b[j, k])
     return np.int64(word)
 
 
@@ -42,20 +41,6 @@ def _same(a, i, b, j):
         if a[i, k] != b[j, k]:
             return False
     return True
-
-
-@njit(cache=True, inline="always")
-def _is_held(word, least, heads, back, keys, dead, base, first):
-    row = heads[mix(word) & np.uint64(len(heads) - 1)]
-    while row >= first:
-        p = row - base
-        if keys[p] == word and dead[p] >= least:
-            return True
-        step = back[p]
-        if step == 0:
-            return False
-        row -= step
-    return False
 
 
 @njit(cache=True, nogil=True)
@@ -125,7 +110,7 @@ def _pairs_into(nears, fars, n, at, sequence, asking, near, far, third, low, slo
                         if asks:
                             asked += 1
                             wanted = _word(near_third, i, far_third, j, from_near)
-                            good = _is_held(
+                            good = is_held(
                                 wanted, clock - third_span, third_heads, third_back, third_keys, third_dead, third_base, third_first
                             )
                             refused += not good
