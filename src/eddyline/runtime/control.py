@@ -25,6 +25,7 @@ from eddyline.language.syntax import ColumnDefinition, CreateQuery, CreateSink, 
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Column, Stream
 from eddyline.model.window import span_text
+from eddyline.runtime.whole_file import replace_file
 from eddyline.settings import Settings
 
 CATALOG = "catalog.sql"
@@ -47,7 +48,7 @@ class ControlFolder:
 
     def write_catalog(self, text: str) -> None:
         os.makedirs(self.folder, exist_ok=True)
-        _replace(os.path.join(self.checkpoint, CATALOG), text)
+        replace_file(os.path.join(self.checkpoint, CATALOG), text)
 
     def catalog(self) -> str:
         try:
@@ -94,7 +95,7 @@ class ControlFolder:
 
     def write_state(self, state: Mapping[str, Any]) -> None:
         os.makedirs(self.folder, exist_ok=True)
-        _replace(os.path.join(self.folder, STATE), json.dumps(state))
+        replace_file(os.path.join(self.folder, STATE), json.dumps(state))
 
     def state(self) -> dict[str, Any]:
         """What the job wrote last: `applied` records, `queries` with state, start and stop, `refused` records."""
@@ -242,8 +243,3 @@ def _write(path: str, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _replace(path: str, text: str) -> None:
-    _write(path + ".new", text)
-    os.replace(path + ".new", path)

@@ -19,6 +19,7 @@ from eddyline.errors import CheckpointProblem
 from eddyline.runtime.checkpoint_state import CheckpointState, ShardState
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.snapshot import check_format, restore, take_snapshot
+from eddyline.runtime.whole_file import replace_file
 
 _HEADER = "checkpoint.json"
 
@@ -55,7 +56,7 @@ class Checkpoint:
         for name, make in snapshot.blocks.items():
             if name + ".arrow" not in present:
                 _write(os.path.join(self.blocks, name + ".arrow"), make())
-        _replace(
+        replace_file(
             os.path.join(self.folder, _HEADER),
             json.dumps({"epoch": epoch, "positions": positions, "pipeline": snapshot.header, "control": control}),
         )
@@ -94,14 +95,6 @@ def _write(path: str, table: pa.Table) -> None:
     with open(path + ".new", "wb") as file:
         with pa.ipc.new_file(file, table.schema) as writer:
             writer.write_table(table)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(path + ".new", path)
-
-
-def _replace(path: str, text: str) -> None:
-    with open(path + ".new", "w", encoding="utf-8") as file:
-        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     os.replace(path + ".new", path)

@@ -25,6 +25,7 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.model.window import Rows
 from eddyline.plan.shares import RoutingTable
+from eddyline.runtime.whole_file import replace_file
 from eddyline.settings import Settings
 
 if TYPE_CHECKING:
@@ -143,15 +144,6 @@ class PackedLayout:
 
     def _named(self, name: str) -> str:
         return os.path.join(os.path.dirname(self.path), "book.json" if name == "book" else f"{name}.pickle")
-
-
-def replace_file(path: str, text: str) -> None:
-    """Write a small file whole or not at all."""
-    with open(path + ".part", "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(path + ".part", path)
 
 
 @lru_cache(maxsize=4)

@@ -29,7 +29,7 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.plan.shares import Record, RoutingTable
 from eddyline.runtime.control import query_text
-from eddyline.runtime.spark.layout import replace_file
+from eddyline.runtime.whole_file import replace_file
 
 FORMAT = 1
 
