@@ -36,7 +36,9 @@ class Victim:
         path = self.folder / "config.json"
         path.write_text(json.dumps(self.config))
         self.starts += 1
-        environment = os.environ | {"PYTHONPATH": str(ROOT), "EDDYLINE_SPOOL": str(self.folder / "spool")} | self.environment
+        # The code beside these tests, whatever is installed.
+        ours = {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "EDDYLINE_SPOOL": str(self.folder / "spool")}
+        environment = os.environ | ours | self.environment
         # With its own session, so that all its processes can be found and none of ours is hit.
         with open(self.output, "wb") as out, open(self.folder / "errors", "ab") as errors:
             command = [sys.executable, "-m", "tests.fault.victim", str(path)]
