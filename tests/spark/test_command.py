@@ -1,4 +1,4 @@
-"""`eddyline run --engine spark` as a user has it: Ctrl-C, a second run, figures, and a table that was edited in between."""
+"""`eddyline run --engine spark` as a user has it: Ctrl-C, SIGTERM, further runs, figures, and a table that was edited in between."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.spark
 
 JOB = """
 SET shards = 2;
-CREATE STREAM a (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (format='parquet', path='a', time='ts');
+CREATE STREAM a (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (format='parquet', path='a', time='ts', files_per_batch=1);
 CREATE TABLE names (k BIGINT, name STRING) WITH (format='parquet', path='names.parquet');
 CREATE QUERY named AS SELECT a.v, n.name FROM a [RANGE 1 SECOND], names n WHERE a.k = n.k;
 CREATE QUERY copied AS SELECT v FROM a;
@@ -48,15 +48,19 @@ def rows(folder: Path) -> int:
     return sum(parquet.read_metadata(file).num_rows for file in (folder / "out" / "copied").glob("*.parquet"))
 
 
-def test_ctrl_c_ends_after_the_batch_and_the_next_run_goes_on(tmp_path: Path) -> None:
+def wait_for(running: subprocess.Popen[str], folder: Path, count: int) -> None:
+    limit = time.monotonic() + 120
+    while rows(folder) < count:
+        assert running.poll() is None and time.monotonic() < limit, running.communicate(timeout=5)[0]
+        time.sleep(0.02)
+
+
+def test_signals_end_after_the_batch_and_the_next_run_goes_on(tmp_path: Path) -> None:
     (tmp_path / "job.sql").write_text(JOB)
     names(tmp_path, "then")
-    write_files(tmp_path / "a", ["0.parquet"], 500)
+    write_files(tmp_path / "a", ["00.parquet"], 500)
     running = command(tmp_path, "--stats", "first.json")
-    limit = time.monotonic() + 120
-    while rows(tmp_path) < 499:
-        assert running.poll() is None and time.monotonic() < limit, running.communicate(timeout=5)[0]
-        time.sleep(0.1)
+    wait_for(running, tmp_path, 499)
     # As a terminal does it: to every process of the group.
     os.killpg(running.pid, signal.SIGINT)
     said, _ = running.communicate(timeout=60)
@@ -69,10 +73,18 @@ def test_ctrl_c_ends_after_the_batch_and_the_next_run_goes_on(tmp_path: Path) ->
     assert len(figures["stages"]["addBatch"]) == figures["epochs"] and "share 2" in figures["plan"]["copied"]
     # The table is the one that the checkpoint has, whatever lies in its file now.
     names(tmp_path, "now")
-    write_files(tmp_path / "a", ["1.parquet"], 500, first=500)
+    write_files(tmp_path / "a", [f"{number:02d}.parquet" for number in range(1, 13)], 50, first=500)
+    running = command(tmp_path, "--stats", "second.json")
+    wait_for(running, tmp_path, 549)
+    # As `kill` and service managers do it: to the program, in the middle of a batch.
+    running.terminate()
+    said, _ = running.communicate(timeout=60)
+    assert running.returncode == 0, said
+    figures, left = json.loads((tmp_path / "second.json").read_text()), rows(tmp_path)
+    assert 549 <= left < 1099 and figures["results"]["copied"] == left - 499 and figures["rows_in"] == {"a": left - 499}
     again = command(tmp_path, "--once", "--quiet")
     said, _ = again.communicate(timeout=120)
     assert again.returncode == 0 and "warning" not in said, said
     found = parquet.read_table(tmp_path / "out" / "named")
-    assert found.column("v").to_pylist() == list(range(1000))
+    assert found.column("v").to_pylist() == list(range(1100))
     assert set(found.column("name").to_pylist()) == {"then"}
