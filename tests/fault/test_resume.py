@@ -14,6 +14,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from eddyline import Session
+from eddyline.runtime.spark.ledger import Ledger
 from tests.fault.scenarios import Victim, until_done
 
 SOAK = bool(os.environ.get("EDDYLINE_SOAK"))
@@ -69,10 +70,10 @@ def in_one_order(table: pa.Table) -> pa.Table:
     return table.combine_chunks().sort_by([(name, "ascending") for name in table.column_names]).combine_chunks()
 
 
-def undisturbed(data: Path) -> dict[str, pa.Table]:
+def undisturbed(data: Path, more: str = "") -> dict[str, pa.Table]:
     """The same micro-batches as epochs: one file of each stream. Which rows are late depends on them."""
     with Session() as session:
-        session.execute(re.sub(r"format='parquet', path='[^']*'", "format='memory'", script(data)))
+        session.execute(re.sub(r"format='parquet', path='[^']*'", "format='memory'", script(data)) + more)
         for number in range(FILES):
             for name in "abc":
                 session.push(name, parquet.read_table(data / name / f"{number:03d}.parquet"))
@@ -136,6 +137,27 @@ def test_a_batch_that_fails_once_leaves_one_copy(data: Path, tmp_path: Path) -> 
     until_done(one, "spool", Random(SEED), times=0)
     assert one.starts == 2 and (tmp_path / "failed").exists()
     check(tmp_path, undisturbed(data))
+
+
+@pytest.mark.long
+def test_a_driver_that_dies_between_preparing_and_starting_a_query(data: Path, tmp_path: Path) -> None:
+    """Its sinks, its routes and its place in the ledger are there, the shards have not heard of it: the next driver tells them."""
+    late = "CREATE QUERY late AS SELECT a.v AS av, b.k, a.ts AS at, b.ts AS bt FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.v = b.v;"
+    one = victim(tmp_path, data, add=late, die_before_start=str(tmp_path / "died"))
+    one.start()
+    one.wait(lambda: one.is_done)
+    one.kill_all()
+    assert json.loads((tmp_path / "died").read_text()) == {"start": ["late"]} and not one.is_done
+    assert Ledger.read(str(tmp_path / "checkpoint")).queries["late"].state == "prepared"
+    one.start()
+    one.wait(lambda: one.is_done)
+    assert one.is_done, one.errors()
+    one.kill_all()
+    start = Ledger.read(str(tmp_path / "checkpoint")).queries["late"].start
+    right = undisturbed(data, late)
+    times = {name: right["late"].column(name).cast(pa.int64()).to_numpy() for name in ("at", "bt")}
+    right["late"] = right["late"].filter(pa.array((times["at"] > start) & (times["bt"] > start)))
+    check(tmp_path, right)
 
 
 @pytest.mark.long

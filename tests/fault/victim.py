@@ -6,8 +6,11 @@ It writes one line per micro-batch to standard output, and `done` at the end.
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,9 +18,13 @@ import pyarrow as pa
 
 from eddyline.connectors.sinks import CallbackSink
 from eddyline.language import bind_script
+from eddyline.runtime.control import ControlFolder, add_record
+from eddyline.runtime.spark import roster
 from eddyline.runtime.spark.driver import SparkDriver
 from eddyline.runtime.spark.job import make_layout
+from eddyline.runtime.spark.progress import Progress
 from eddyline.runtime.spark.session import open_session
+from eddyline.runtime.spark.sinks import Delivered
 
 
 def main(path: str) -> None:
@@ -27,8 +34,13 @@ def main(path: str) -> None:
     settings = replace(job.settings, shards=config["shards"])
     layout = make_layout(spark, config["checkpoint"], job.streams, job.queries, job.tables, settings)
 
-    def told(delivered: object, progress: object) -> None:
-        print(f"batch {delivered.batch} {json.dumps(progress.came_from)}", flush=True)  # type: ignore[attr-defined]
+    def told(delivered: Delivered, progress: Progress) -> None:
+        if "add" in config and delivered.batch == 2:
+            ControlFolder(config["checkpoint"]).append(add_record(config["add"]))
+        print(f"batch {delivered.batch} {json.dumps(progress.came_from)}", flush=True)
+
+    if "die_before_start" in config:
+        die_before_start(Path(config["die_before_start"]))
 
     running = SparkDriver(spark, layout, out=config["out"], told=told)
     running.add_queries(job.catalog, {name: [CallbackSink(fail_once(file))] for name, file in config.get("fail_once", {}).items()})
@@ -41,6 +53,19 @@ def main(path: str) -> None:
     running.run()
     print("done", flush=True)
     spark.stop()
+
+
+def die_before_start(mark: Path) -> None:
+    """The first time that the shards are to be told of a new query, which everything has been made ready for, the power goes."""
+    write = roster.write_control
+
+    def written(checkpoint: str, record: Mapping[str, object]) -> int:
+        if "start" in record and not mark.exists():
+            mark.write_text(json.dumps(record))
+            os.kill(os.getpid(), signal.SIGKILL)
+        return write(checkpoint, record)
+
+    roster.write_control = written
 
 
 def fail_once(path: str):

@@ -17,7 +17,7 @@ from tests.oracle.intake import Row, Values
 from tests.oracle.relational import Combination, Query, Tables, Unbounded, live
 
 Table = dict[tuple[object, ...], tuple[Value, ...]]
-_BUCKET = {"second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000}
+_BUCKET = {"microsecond": 1, "millisecond": 1_000, "second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000}
 
 
 def is_aggregate(query: Query) -> bool:

@@ -54,7 +54,7 @@ Expression = Col | Lit | Call | Agg
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 _WIDTH = {"INT": 0, "BIGINT": 1, "DOUBLE": 2}
 _LIMIT = {"INT": 2**31, "BIGINT": 2**63}
-_BUCKET = {"second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000}
+_BUCKET = {"microsecond": 1, "millisecond": 1_000, "second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000}
 
 
 # ---- types

@@ -15,7 +15,7 @@ from eddyline.model.datatypes import BIGINT, BOOLEAN
 from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression
 from eddyline.model.query import BoundQuery, Output, Reference
 from eddyline.model.window import UNBOUNDED
-from eddyline.plan.shares import Axis, Route, choose_shares, load, route, route_all
+from eddyline.plan.shares import Axis, Record, Route, choose_shares, load, route, route_all
 
 
 def column(name: str) -> ColumnRef:
@@ -125,10 +125,10 @@ def test_equal_routes_are_one_and_crowds_fall_back_to_one_shard() -> None:
 def test_a_record_pins_the_shares() -> None:
     chain = query("a b c", equal("a.x", "b.x"), equal("b.y", "c.y"))
     old = route(chain, {"a": 5.0}, 6, first=1)
-    again = route(chain, {"a": 0.01, "c": 50.0}, 6, record=old.record())
+    again = route(chain, {"a": 0.01, "c": 50.0}, 6, record=Record(old.record(), {}))
     assert again.routes == old.routes
     with pytest.raises(PlanProblem):
-        route(chain, {}, 2, record=old.record())
+        route(chain, {}, 2, record=Record(old.record(), {}))
 
 
 def test_recorded_queries_keep_their_bits_and_others_fill_the_gaps() -> None:

@@ -20,12 +20,12 @@ from eddyline.connectors.files import read_table
 from eddyline.connectors.memory import MemorySource
 from eddyline.language import bind_script
 from eddyline.plan.shares import route_all
-from eddyline.runtime.newest import merged
 from eddyline.runtime.spark.assembly import assemble
 from eddyline.runtime.spark.layout import Layout
 from eddyline.runtime.spark.packer import Packer
 from eddyline.runtime.spark.packet import from_blob, to_blob
 from eddyline.runtime.spark.shard import ShardPipeline
+from eddyline.runtime.spark.sinks import whole_results
 from tests.property.compare import Outcome, plain_rows
 from tests.property.specs import Case
 
@@ -109,7 +109,7 @@ def _run(case: Case, shards: int, random: Random, directory: str) -> Outcome:
                 if o.results.get(name) and layout.routing.routings[name].uses(i)
             ]
             if used:
-                results[name].append(merged(used))
+                results[name].append(whole_results(used, workers[0].engine.pipeline.merging(name)))
         for outcome in outcomes:
             for name, tables in outcome.dead.items():
                 dead[name] += tables

@@ -1,7 +1,8 @@
 """Sums that can be taken back: exact while their parts span less than about 150 bits.
 
 Answer   `add_floats` adds values (or takes them away: sign -1) to sums of three doubles, without rounding: each addition leaves its error
-         to the next double. NaN and infinities are counted, not added. `add_whole` keeps sums of integers in 128 bits.
+         to the next double. NaN and infinities are counted, not added. `merge_floats` adds whole sums to sums. `add_whole` keeps sums of
+         integers in 128 bits.
 State    floats: `sums[g]` = (sum, error, error of the error, largest magnitude, 1 where a rest was lost); `tallies[g]` = (values, NaN,
          +infinity, -infinity). whole: `sums[g]` = (low, high) words, `tallies[g]` = values.
 Limits   Where a rest was lost and little of the largest magnitude remains, the sum has to be computed anew from live values: `doubtful`.
@@ -78,6 +79,18 @@ def add_floats(codes, values, valid, sign, sums, squares, tallies):
             sums[g, :] = 0.0
             if with_squares:
                 squares[g, :] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def merge_floats(codes, parts, sums):
+    """Add the sums in the rows of `parts` to those of their groups."""
+    for i in range(len(codes)):
+        g = codes[i]
+        for k in range(3):
+            _accumulate(sums, g, parts[i, k])
+        sums[g, 3] = max(sums[g, 3], parts[i, 3])
+        if parts[i, 4] != 0.0:
+            sums[g, 4] = 1.0
 
 
 @njit(cache=True, nogil=True)

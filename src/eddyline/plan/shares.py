@@ -14,7 +14,9 @@ Answer   The shards are seen as a grid. Every axis of the grid belongs to a clas
 
          One key common to all references is the grid with a single axis, and nothing is sent twice. A reference
          without any key (a filter, a cross product, an inequality) gets an axis of its own, cut by row number.
-         An aggregate is cut only along axes that its groups determine, so that each group lives in one cell.
+         An aggregate is cut along axes that its groups determine, so that each group lives in one cell; or, where that
+         leaves a shard fewer rows and `whole_because` knows no reason against it, like the join below it: every cell
+         then keeps a part of each group, and the parts are merged when its bucket closes.
 Limits   Expected loads, not skew: a key with one very frequent value still lands in one slice. Static tables are on
          every shard and have no axis.
 Reading  Afrati and Ullman, Optimizing joins in a map-reduce environment, EDBT 2010.
@@ -31,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.errors import PlanProblem
-from eddyline.model.expression import Call, Expression, refs_of, rename_refs
+from eddyline.model.expression import Aggregate, Call, Expression, refs_of, rename_refs, walk
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
 
@@ -110,6 +112,7 @@ class Record:
 
     shares: Sequence[int]
     bits: Mapping[str, int]
+    merged: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,6 +126,10 @@ class Routing:
     shards: int
     #: The shard of cell 0; spreads queries with few cells.
     first: int = 0
+    #: Of an aggregate: cells keep parts of groups, which are merged where the results of all shards come together.
+    merged: bool = False
+    #: Why they do not, where they could have fewer rows.
+    whole: str = ""
 
     @property
     def cells(self) -> int:
@@ -159,11 +166,14 @@ class Routing:
         for alias, (stream, rate) in self.references.items():
             name = alias if alias == stream else f"{stream} {alias}"
             lines.append(f"  {name}: replication {self.routes[alias].replication}, {rate:g} rows/s")
+        if self.merged or self.whole:
+            merged = "each shard keeps a part of every group; the parts are merged when its bucket closes"
+            lines.append(f"  groups: {merged if self.merged else f'each lives in one shard, {self.whole}'}")
         lines.append(f"  expected rows per shard: {self.rows_per_shard:g}/s")
         return "\n".join(lines)
 
 
-def route(query: BoundQuery, rates: Mapping[str, float], shards: int, *, first: int = 0, record: Sequence[int] | None = None) -> Routing:
+def route(query: BoundQuery, rates: Mapping[str, float], shards: int, *, first: int = 0, record: Record | None = None) -> Routing:
     """The routing of one query.
 
     Args:
@@ -171,21 +181,56 @@ def route(query: BoundQuery, rates: Mapping[str, float], shards: int, *, first: 
         rates: stream -> rows per second; streams that are missing count as 1.
         shards: The number of shards.
         first: The shard of the first cell.
-        record: `Routing.record()` of a checkpoint; the shares are then taken, not chosen.
+        record: `RoutingTable.record` of a checkpoint; the shares are then taken, not chosen.
     """
     references = {r.alias: (r.source, float(rates.get(r.source, 1.0))) for r in query.streams}
-    axes = _axes_of(query, tuple(references))
-    if record is not None:
-        first, shares = record[0], tuple(record[1:])
-        if len(shares) != len(axes) or math.prod(shares) > shards:
-            raise PlanProblem(
-                f"the routing of query {query.name} does not fit its record",
-                detail=f"{len(axes)} attributes over {shards} shards, recorded shares {list(shares)}",
-                hint="start with the number of shards and the query text of the checkpoint",
-            )
-    else:
-        shares = choose_shares(axes, {alias: rate for alias, (_, rate) in references.items()}, shards)
-    return Routing(query.name, references, tuple(replace(a, share=s) for a, s in zip(axes, shares, strict=True)), shards, first % shards)
+    if record is None:
+        axes, merged, whole = _chosen_axes(query, {alias: rate for alias, (_, rate) in references.items()}, shards)
+        return Routing(query.name, references, axes, shards, first % shards, merged, whole)
+    axes = _axes_of(query, tuple(references), record.merged)
+    first, shares = record.shares[0], tuple(record.shares[1:])
+    if len(shares) != len(axes) or math.prod(shares) > shards:
+        raise PlanProblem(
+            f"the routing of query {query.name} does not fit its record",
+            detail=f"{len(axes)} attributes over {shards} shards, recorded shares {list(shares)}",
+            hint="start with the number of shards and the query text of the checkpoint",
+        )
+    return Routing(query.name, references, _with_shares(axes, shares), shards, first % shards, record.merged)
+
+
+def _chosen_axes(query: BoundQuery, rates: Mapping[str, float], shards: int) -> tuple[tuple[Axis, ...], bool, str]:
+    """The axes with their shares, whether groups are merged, and if not: why not, where that would leave a shard fewer rows."""
+
+    def chosen(merged: bool) -> tuple[Axis, ...]:
+        axes = _axes_of(query, tuple(rates), merged)
+        return _with_shares(axes, choose_shares(axes, rates, shards))
+
+    axes = chosen(merged=False)
+    if not query.is_aggregate:
+        return axes, False, ""
+    cut = chosen(merged=True)
+    # Rows of one moment are in one bucket of time: cutting by it spreads nothing.
+    spread = [axis for axis in axes if not all(_is_bucket(key) for keys in axis.keys.values() for key in keys)]
+    if load(cut, rates) >= load(spread, rates) * (1 - 1e-9):
+        return axes, False, ""
+    whole = whole_because(query)
+    return (axes, False, whole) if whole else (cut, True, "")
+
+
+def whole_because(query: BoundQuery) -> str:
+    """Why the groups of an aggregate cannot be kept in parts; empty: they can."""
+    if query.emit.kind != "close":
+        # Changes are told against what was told before, which somebody would have to remember.
+        return "as only EMIT ON CLOSE merges them"
+    asked = [output.expression for output in query.outputs] + [e for e in (query.having,) if e is not None]
+    for found in (x for e in asked for x in walk(e)):
+        if isinstance(found, Aggregate) and found.distinct and found.function not in ("min", "max"):
+            return f"as {found} needs all its values in one place"
+    return ""
+
+
+def _is_bucket(key: Expression) -> bool:
+    return isinstance(key, Call) and key.function == "date_trunc"
 
 
 @dataclass(frozen=True)
@@ -202,7 +247,7 @@ class RoutingTable:
         return {alias: self.routes[route.stream].index(route) for alias, route in found.items()}
 
     def record(self, query: str) -> Record:
-        return Record(self.routings[query].record(), self.bits(query))
+        return Record(self.routings[query].record(), self.bits(query), self.routings[query].merged)
 
 
 def declared_rates(streams: Iterable[Stream]) -> dict[str, float]:
@@ -228,7 +273,7 @@ def route_all(
     for query in queries:
         if query.name in records:
             record = records[query.name]
-            routings[query.name] = route(query, rates, shards, record=record.shares)
+            routings[query.name] = route(query, rates, shards, record=record)
             for alias, one in routings[query.name].routes.items():
                 taken[one.stream][record.bits[alias]] = one
     for query in queries:
@@ -287,22 +332,26 @@ def _plain(keys: tuple[Expression, ...] | None, alias: str, stream: str) -> tupl
     return None if keys is None else tuple(rename_refs(key, {alias: stream}) for key in keys)
 
 
-def _axes_of(query: BoundQuery, aliases: tuple[str, ...]) -> tuple[Axis, ...]:
+def _with_shares(axes: Sequence[Axis], shares: Sequence[int]) -> tuple[Axis, ...]:
+    return tuple(replace(axis, share=share) for axis, share in zip(axes, shares, strict=True))
+
+
+def _axes_of(query: BoundQuery, aliases: tuple[str, ...], merged: bool) -> tuple[Axis, ...]:
     # In an order that neither aliases nor the order of conditions change: queries that join alike are routed alike.
     streams = {r.alias: r.source for r in query.references}
     classes = sorted(
         (sorted(keys, key=lambda k: _canonical(k, streams)) for keys in _classes(query.where)),
         key=lambda keys: [_canonical(key, streams) for key in keys],
     )
-    axes = _group_axes(query, classes, aliases) if query.is_aggregate else _join_axes(classes, aliases)
+    axes = _group_axes(query, classes, aliases) if query.is_aggregate and not merged else _join_axes(classes, aliases)
     # Keys held equal over the same references make one composite axis; an axis over fewer of the same references than
     # another can only send more rows for the same number of cells.
-    merged: dict[frozenset[str], Axis] = {}
+    composite: dict[frozenset[str], Axis] = {}
     for axis in axes:
         over = frozenset(axis.keys)
-        old = merged.get(over)
-        merged[over] = axis if old is None else Axis({alias: old.keys[alias] + axis.keys[alias] for alias in old.keys})
-    return tuple(axis for over, axis in merged.items() if not any(over < other for other in merged))
+        old = composite.get(over)
+        composite[over] = axis if old is None else Axis({alias: old.keys[alias] + axis.keys[alias] for alias in old.keys})
+    return tuple(axis for over, axis in composite.items() if not any(over < other for other in composite))
 
 
 def _canonical(key: Expression, streams: Mapping[str, str]) -> str:

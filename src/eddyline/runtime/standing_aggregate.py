@@ -51,6 +51,8 @@ class AggregateQuery(StandingQuery):
         self.columns = frozenset().union(*(columns_of(e) for e, _ in (*self.keys, *self.arguments)))
         for alias, name in self.columns:
             self.bases[alias].stream.need_column(name)
+        #: ON CLOSE: others have parts of the same groups, and results are what `merged_parts` makes of all of them.
+        self.parts = False
         self.waiting: list[Batch] = []
         #: EVERY: all instants up to here have been emitted; None: no row has come yet.
         self.told: int | None = None
@@ -80,15 +82,11 @@ class AggregateQuery(StandingQuery):
 
     def _batch(self, rows: Combinations, issues: Issues) -> Batch:
         values = gather(self.columns, rows, self.bases)
-        encode = self.aggregation.words.encode
-        groups = np.zeros((len(rows), len(self.keys) + 1), np.int64)
-        for at, (expression, compiled) in enumerate(self.keys):
-            words, valid = encode(_computed(expression, compiled, values, len(rows), issues), expression.type)
-            groups[:, at] = words
-            if len(valid):
-                groups[:, -1] |= (~valid).astype(np.int64) << at
-        pairs = [encode(_computed(e, c, values, len(rows), issues), e.type) for e, c in self.arguments]
-        return Batch(rows.clock, groups, [words for words, _ in pairs], [valid for _, valid in pairs], self._leaving(rows))
+        words = self.aggregation.words
+        keys = [_computed(e, c, values, len(rows), issues) for e, c in self.keys]
+        groups = words.encode_rows(keys, [e.type for e, _ in self.keys]) if keys else np.zeros((len(rows), 1), np.int64)
+        pairs = [words.encode(_computed(e, c, values, len(rows), issues), e.type) for e, c in self.arguments]
+        return Batch(rows.clock, groups, [found for found, _ in pairs], [valid for _, valid in pairs], self._leaving(rows))
 
     def _leaving(self, rows: Combinations) -> list[Ints]:
         """Per queue: the last instant, or the number of the first row after, at which the combination is live."""
@@ -112,7 +110,7 @@ class AggregateQuery(StandingQuery):
         began = perf_counter()
         last = frontier - 1 if self.stop is None else min(frontier - 1, self.stop)
         if self.query.emit.kind == "close":
-            found = [self.aggregation.close(frontier, self.stop, issues)]
+            found = [self.aggregation.close(frontier, self.stop, issues, parts=self.parts)]
         elif last <= self.start:
             found = []
         elif self.query.emit.kind == "change":

@@ -2,8 +2,9 @@
 
 Answer   `add` and `retract` take the groups' codes and the words of an argument; `read` gives the aggregates of groups as an Arrow array.
          COUNT, SUM, AVG and STDDEV keep sums, MIN and MAX a heap (only the extreme, where nothing leaves), DISTINCT a count per value.
+         `part` gives what groups hold as columns that mean the same elsewhere, `merge` adds such columns to groups.
 State    Arrays by group, named in `by_group` for snapshots; heaps are derived from the live contributions.
-Limits   Where taking values back has cost digits, `renew` sums the live ones anew.
+Limits   Where taking values back has cost digits, `renew` sums the live ones anew. Heaps and distinct values have no parts.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from eddyline.kernels import heaps, sums
 from eddyline.model.datatypes import BIGINT, DOUBLE, DataType
 from eddyline.operators.aggregate.contributions import Contributions
 from eddyline.operators.aggregate.groups import Dictionary
+from eddyline.operators.aggregate.tables import arrays_of, as_table
 from eddyline.operators.aggregate.words import ALL, Words, decimals, floats, grown, is_text
 from eddyline.operators.vectors import Issues, Mask
 from eddyline.state.columns import Array, Ints, pack_bits
@@ -55,6 +57,15 @@ class Accumulator:
     def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
         raise NotImplementedError
 
+    # -- groups in parts, where nothing leaves
+
+    def part(self, codes: Ints) -> pa.Table:
+        return as_table({name: getattr(self, name)[codes] for name in self.by_group})
+
+    def merge(self, codes: Ints, part: pa.Table) -> None:
+        """Add what groups hold elsewhere to what they hold here; a code may come several times."""
+        raise NotImplementedError
+
 
 class Tally(Accumulator):
     """COUNT of values that are not null."""
@@ -69,6 +80,9 @@ class Tally(Accumulator):
 
     def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
         return _plain(BIGINT, self.counts[codes])
+
+    def merge(self, codes: Ints, part: pa.Table) -> None:
+        np.add.at(self.counts, codes, arrays_of(part)["counts"])
 
 
 class FloatSums(Accumulator):
@@ -97,6 +111,13 @@ class FloatSums(Accumulator):
         if function == "stddev":
             return _plain(DOUBLE, sums.read_deviations(codes, self.sums, self.squares, self.tallies), self.tallies[codes, 0] > 1)
         return _plain(DOUBLE, sums.read_sums(codes, self.sums, self.tallies, function == "avg"), self.tallies[codes, 0] > 0)
+
+    def merge(self, codes: Ints, part: pa.Table) -> None:
+        more = arrays_of(part)
+        sums.merge_floats(codes, more["sums"], self.sums)
+        if "squares" in self.by_group:
+            sums.merge_floats(codes, more["squares"], self.squares)
+        np.add.at(self.tallies, codes, more["tallies"])
 
 
 class WholeSums(Accumulator):
@@ -132,6 +153,12 @@ class WholeSums(Accumulator):
             return _plain(self.result, low, known)
         return decimals(low, high, None if known.all() else pack_bits(known), self.result)
 
+    def merge(self, codes: Ints, part: pa.Table) -> None:
+        more = arrays_of(part)
+        # It counts the parts, and nobody asks for that.
+        sums.add_whole(codes, more["sums"][:, 0], more["sums"][:, 1], ALL, 1, self.sums, np.zeros_like(self.tallies))
+        np.add.at(self.tallies, codes, more["tallies"])
+
 
 class LastingExtreme(Accumulator):
     """MIN or MAX where nothing ever leaves: the extreme is enough."""
@@ -149,6 +176,13 @@ class LastingExtreme(Accumulator):
 
     def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
         return self.words.decode(self.extremes[codes], self.known[codes], self.kind)
+
+    def part(self, codes: Ints) -> pa.Table:
+        # Not as words: those of texts mean something only here.
+        return pa.table({"values": self.words.decode(self.extremes[codes], self.known[codes], self.kind)})
+
+    def merge(self, codes: Ints, part: pa.Table) -> None:
+        self.change(codes, *self.words.encode(part.column("values").combine_chunks(), self.kind), 1)
 
 
 class Extreme(Accumulator):

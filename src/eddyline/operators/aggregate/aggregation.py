@@ -1,7 +1,8 @@
 """Grouped aggregates, incremental: the cost of an epoch grows with what comes and what leaves, not with what is there.
 
 Answer   `enter` adds combinations to their groups, `leave` takes out those whose windows have passed, `changes` gives the changelog rows of
-         groups that have another value than last emitted, `close` the groups of EMIT ON CLOSE that are complete.
+         groups that have another value than last emitted, `close` the groups of EMIT ON CLOSE that are complete. Where several
+         aggregations have parts of the same groups, `close` gives what each holds and `merged_parts` the results.
 
              batch ─► codes of groups ─► accumulators ─► values of touched groups ─► HAVING, outputs ─► changelog
                         └► contributions, by when they leave ─► retracted ─┘
@@ -18,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.kernels import group as kernels
-from eddyline.model.datatypes import BIGINT
+from eddyline.model.datatypes import BIGINT, TIMESTAMP
 from eddyline.model.expression import ColumnRef, Expression
 from eddyline.operators.aggregate.accumulators import Accumulator, Distinct, LastingExtreme, accumulator, live_values
 from eddyline.operators.aggregate.buckets import Buckets
@@ -33,6 +34,8 @@ from eddyline.operators.vectors import Mask
 from eddyline.state.columns import Ints
 
 _NONE: Ints = np.empty(0, np.int64)
+#: Later than every bucket.
+_FOREVER = 1 << 62
 Columns = dict[tuple[str, str], pa.Array]
 
 
@@ -133,17 +136,47 @@ class Aggregation:
         self._release(codes[~alive])
         return table
 
-    def close(self, frontier: int, stop: int | None, issues: Issues) -> pa.Table | None:
-        """Groups whose bucket lies below the frontier; `stop` is the last `_ts` that is emitted."""
+    def close(self, frontier: int, stop: int | None, issues: Issues, *, parts: bool = False) -> pa.Table | None:
+        """The results of groups whose bucket lies below the frontier; `stop` is the last `_ts` that is emitted.
+
+        With `parts` what the groups hold here, before HAVING and outputs: for `merged_parts`.
+        """
         assert self.buckets is not None and self.groups is not None
         codes, due = self.buckets.closed(frontier, self.groups.keys)
         if not len(codes):
             return None
         wanted = np.ones(len(codes), np.bool_) if stop is None else due <= stop + 1
-        stays, standing, outputs = self._outputs(codes, wanted, issues)
-        table = self._table(standing, outputs, 0, due[stays] - 1) if len(standing) else None
+        if parts:
+            table = self._parts(codes[wanted], due[wanted] - 1)
+        else:
+            stays, standing, outputs = self._outputs(codes, wanted, issues)
+            table = self._table(standing, outputs, 0, due[stays] - 1) if len(standing) else None
         self._release(codes)
         return table
+
+    # -- groups in parts
+
+    def _parts(self, codes: Ints, stamps: Ints) -> pa.Table:
+        columns = {f"key-{at}": self.key_column(at, codes) for at in range(len(self.config.group_by))}
+        columns["total"] = pa.array(self.totals[codes])
+        for at, kept in enumerate(self.accumulators):
+            part = kept.part(codes)
+            columns |= {f"state-{at}-{name}": part.column(name) for name in part.column_names}
+        return pa.table(columns | {"_ts": pa.array(stamps, TIMESTAMP.arrow)})
+
+    def enter_parts(self, parts: pa.Table) -> None:
+        """Add groups as another aggregation of the same query held them."""
+        assert self.buckets is not None and self.groups is not None
+        parts = parts.combine_chunks()
+        keys = [parts.column(f"key-{at}").combine_chunks() for at in range(len(self.config.group_by))]
+        codes = self.groups.codes(self.words.encode_rows(keys, [e.type for e in self.config.group_by]))
+        self.reserve()
+        np.add.at(self.totals, codes, parts.column("total").to_numpy())
+        for at, kept in enumerate(self.accumulators):
+            prefix = f"state-{at}-"
+            names = [name for name in parts.column_names if name.startswith(prefix)]
+            kept.merge(codes, parts.select(names).rename_columns([name.removeprefix(prefix) for name in names]))
+        self.buckets.enter(codes, self.groups.keys)
 
     def _outputs(self, codes: Ints, alive: Mask, issues: Issues) -> tuple[Mask, Ints, list[pa.Array]]:
         """Which groups stand in the answer (as a mask, as codes), and the computed outputs of those."""
@@ -221,3 +254,12 @@ class Aggregation:
         for at, e in enumerate(self.computed):
             if is_text(e.type):
                 yield self.emitted.words[self.emitted.present & self.emitted.valid[:, at], at]
+
+
+def merged_parts(config: AggregateConfig, parts: Iterable[pa.Table], issues: Issues) -> pa.Table:
+    """The results of groups of EMIT ON CLOSE that several aggregations have parts of, all that there are of each."""
+    whole = Aggregation(config)
+    for table in parts:
+        whole.enter_parts(table)
+    found = whole.close(_FOREVER, None, issues)
+    return config.schema.empty_table() if found is None else found

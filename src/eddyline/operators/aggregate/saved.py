@@ -16,10 +16,9 @@ import pyarrow as pa
 from eddyline.operators.aggregate.accumulators import Accumulator, Distinct, Extreme
 from eddyline.operators.aggregate.aggregation import Aggregation
 from eddyline.operators.aggregate.contributions import Batch, Block, Contributions
+from eddyline.operators.aggregate.tables import Arrays, arrays_of, as_table, plain_of
 from eddyline.operators.aggregate.words import ALL
-from eddyline.state.columns import Array, Ints, string_buffers
-
-Arrays = dict[str, Array]
+from eddyline.state.columns import string_buffers
 
 
 def save(aggregation: Aggregation, waiting: Sequence[Batch]) -> dict[str, pa.Table]:
@@ -29,7 +28,7 @@ def save(aggregation: Aggregation, waiting: Sequence[Batch]) -> dict[str, pa.Tab
     for at, kept in enumerate(aggregation.accumulators):
         if isinstance(kept, Distinct) and kept.lasting:
             entries = kept.values.live()
-            tables[f"distinct-{at}"] = _table({"code": entries, "key": kept.values.keys[entries], "count": kept.counts[entries]})
+            tables[f"distinct-{at}"] = as_table({"code": entries, "key": kept.values.keys[entries], "count": kept.counts[entries]})
     tables["waiting"] = _waiting(waiting, aggregation)
     return tables
 
@@ -38,15 +37,15 @@ def load_state(aggregation: Aggregation, read: Callable[[str], pa.Table]) -> lis
     """The reverse; returns the combinations that wait."""
     strings = read("bytes")
     offsets, data = string_buffers(strings.column("bytes").combine_chunks())
-    aggregation.words.restore(_plain(strings, "id"), offsets - offsets[0], data[int(offsets[0]) : int(offsets[-1])])
-    _load_groups(aggregation, _arrays(read("groups")))
+    aggregation.words.restore(plain_of(strings, "id"), offsets - offsets[0], data[int(offsets[0]) : int(offsets[-1])])
+    _load_groups(aggregation, arrays_of(read("groups")))
     for at, kept in enumerate(aggregation.accumulators):
         if isinstance(kept, Distinct) and kept.lasting:
-            values = _arrays(read(f"distinct-{at}"))
+            values = arrays_of(read(f"distinct-{at}"))
             kept.values.restore(values["code"], values["key"])
             kept.counts = np.zeros(kept.values.capacity, np.int64)
             kept.counts[values["code"]] = values["count"]
-    return _load_waiting(_arrays(read("waiting")), aggregation)
+    return _load_waiting(arrays_of(read("waiting")), aggregation)
 
 
 def _groups(aggregation: Aggregation) -> pa.Table:
@@ -64,7 +63,7 @@ def _groups(aggregation: Aggregation) -> pa.Table:
     for at, kept in enumerate(aggregation.accumulators):
         inner = _inner(kept)
         arrays |= {f"state-{at}-{name}": getattr(inner, name)[codes] for name in inner.by_group}
-    return _table(arrays)
+    return as_table(arrays)
 
 
 def _load_groups(aggregation: Aggregation, arrays: Arrays) -> None:
@@ -97,14 +96,14 @@ def block_table(held: Contributions, block: Block) -> pa.Table:
         arrays[f"words-{at}"] = words[slots]
         if len(valid):
             arrays[f"valid-{at}"] = valid[slots]
-    return _table(arrays)
+    return as_table(arrays)
 
 
 def load_block(aggregation: Aggregation, block: Block, table: pa.Table, limits: Sequence[int]) -> None:
     """Take in what is still live of a block: every key has reached the limit of its queue."""
     held = aggregation.contributions
     assert held is not None
-    arrays = _arrays(table)
+    arrays = arrays_of(table)
     leaving = [arrays[f"leaving-{at}"] for at in range(len(held.queues))]
     live = np.logical_and.reduce([keys >= limit for keys, limit in zip(leaving, limits, strict=True)])
     codes = arrays["code"][live]
@@ -129,7 +128,7 @@ def _waiting(waiting: Sequence[Batch], aggregation: Aggregation) -> pa.Table:
             arrays[f"valid-{at}"] = np.concatenate([b.valid[at] if len(b.valid[at]) else np.ones(len(b), np.bool_) for b in waiting])
         for at in range(len(batch.leaving)):
             arrays[f"leaving-{at}"] = np.concatenate([b.leaving[at] for b in waiting])
-    return _table(arrays)
+    return as_table(arrays)
 
 
 def _load_waiting(arrays: Arrays, aggregation: Aggregation) -> list[Batch]:
@@ -149,30 +148,3 @@ def _load_waiting(arrays: Arrays, aggregation: Aggregation) -> list[Batch]:
 
 def _inner(kept: Accumulator) -> Accumulator:
     return kept.inner if isinstance(kept, Distinct) else kept
-
-
-def _table(arrays: Arrays) -> pa.Table:
-    """One column per array; two-dimensional ones as `name#0`, `name#1`, …"""
-    columns: dict[str, pa.Array] = {}
-    for name, values in arrays.items():
-        if values.ndim == 1:
-            columns[name] = pa.array(values)
-        else:
-            columns |= {f"{name}#{at}": pa.array(np.ascontiguousarray(values[:, at])) for at in range(values.shape[1])}
-    return pa.table(columns)
-
-
-def _arrays(table: pa.Table) -> Arrays:
-    arrays: Arrays = {}
-    wide: dict[str, list[Array]] = {}
-    for name in table.column_names:
-        values = _plain(table, name)
-        if "#" in name:
-            wide.setdefault(name.rsplit("#", 1)[0], []).append(values)
-        else:
-            arrays[name] = values
-    return arrays | {name: np.ascontiguousarray(np.stack(columns, axis=1)) for name, columns in wide.items()}
-
-
-def _plain(table: pa.Table, name: str) -> Ints:
-    return np.array(table.column(name).to_numpy())

@@ -9,7 +9,7 @@ Limits   -0.0 is 0.0 and every NaN the same: as groups and comparisons in SQL wa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -79,6 +79,15 @@ class Words:
         if there is not None:
             words = np.where(there, words, 0)
         return words, valid
+
+    def encode_rows(self, columns: Sequence[pa.Array], kinds: Sequence[DataType]) -> Ints:
+        """Rows of words, one column each and a last one with bits that say which of them are null."""
+        rows = np.zeros((len(columns[0]), len(columns) + 1), np.int64)
+        for at, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
+            rows[:, at], valid = self.encode(column, kind)
+            if len(valid):
+                rows[:, -1] |= (~valid).astype(np.int64) << at
+        return rows
 
     def _intern(self, offsets: Ints, data: npt.NDArray[np.uint8], valid: Mask) -> Ints:
         words = hashing.hash_strings(offsets, data)

@@ -47,6 +47,8 @@ class Entry:
     sinks: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     shares: list[int] = field(default_factory=list)
     bits: dict[str, int] = field(default_factory=dict)
+    #: Whether shards keep parts of its groups.
+    merged: bool = False
     state: str = "running"
     #: Who brought it, and who dropped it: the job's file or a control record.
     origin: str = JOB
@@ -171,12 +173,13 @@ class Ledger:
 
     def records(self) -> dict[str, Record]:
         """The routing of those that have one."""
-        return {name: Record(entry.shares, entry.bits) for name, entry in self.routed.items() if entry.shares}
+        return {name: Record(entry.shares, entry.bits, entry.merged) for name, entry in self.routed.items() if entry.shares}
 
     def route(self, names: Iterable[str], routing: RoutingTable) -> None:
         for name in names:
             record = routing.record(name)
-            self.queries[name].shares, self.queries[name].bits = list(record.shares), dict(record.bits)
+            entry = self.queries[name]
+            entry.shares, entry.bits, entry.merged = list(record.shares), dict(record.bits), record.merged
 
     def write(self) -> None:
         body = {

@@ -87,7 +87,7 @@ class Roster:
         declared = [s for s in self.job.sinks if s.query is None]
         declared += [DeclaredSink(sink, name, options) for sink, options in self.ledger.queries[name].sinks]
         schema = self.model.queries[name].schema
-        self.delivery.add_query(name, schema, declared, self.own(name, schema))
+        self.delivery.add_query(name, schema, declared, self.own(name, schema), self.model.merging(name))
 
     # -- a run
 

@@ -17,6 +17,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from eddyline.model.query import BoundQuery
+from eddyline.operators.aggregate.config import AggregateConfig
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.plan.lower import Lowered
@@ -28,6 +30,8 @@ from eddyline.runtime.planner import running_orders
 from eddyline.runtime.report import avoided, demand, demand_counts, operators, stored_rows
 from eddyline.runtime.snapshot import Snapshot, restore, saved_queries, take_snapshot
 from eddyline.runtime.spark.layout import Layout
+from eddyline.runtime.standing import AnyQuery
+from eddyline.runtime.standing_aggregate import AggregateQuery
 
 Load = Callable[[str], pa.Table]
 
@@ -71,6 +75,18 @@ class RoutedPipeline(Pipeline):
     def adopt(self, layout: Layout) -> None:
         """Another layout of the same job holds: queries that stay keep their routes."""
         self._bits: dict[str, Mapping[str, int]] = {query.name: layout.routing.bits(query.name) for query in layout.queries}
+        self._merged = {name for name, routing in layout.routing.routings.items() if routing.merged}
+
+    def add_query(self, query: BoundQuery, start: int = LONG_AGO, slot: int | None = None) -> AnyQuery:
+        standing = super().add_query(query, start, slot)
+        if isinstance(standing, AggregateQuery):
+            standing.parts = query.name in self._merged
+        return standing
+
+    def merging(self, name: str) -> AggregateConfig | None:
+        """What merges the parts that shards have of a query's groups; None: each shard gives whole results."""
+        standing = self.queries[name]
+        return standing.aggregation.config if isinstance(standing, AggregateQuery) and standing.parts else None
 
     def _route_of(self, lowered: Lowered) -> int | None:
         return self._bits[lowered.query.name].get(lowered.aliases[0])

@@ -1,8 +1,9 @@
 """Parcels of a micro-batch to results: one action, one order, once per batch id.
 
 Answer   Collects the batch's parcels in a single Spark action, merges the shards' pieces of each query in the total order of
-         newest rows and hands them to the query's sinks under the batch id. A batch that runs again after a failure
-         leaves one copy: before its first batch a run takes back what the sinks have of that batch and later ones.
+         newest rows, or parts of groups to whole ones, and hands them to the query's sinks under the batch id. A batch that runs
+         again after a failure leaves one copy: before its first batch a run takes back what the sinks have of that batch and
+         later ones.
 State    The open sinks. Staged files are removed when their batch is written.
 Limits   Sinks that cannot take back (console, callbacks)
          may see a batch twice.
@@ -14,7 +15,7 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +27,9 @@ from eddyline.connectors.dead_letter import DeadLetters
 from eddyline.connectors.sinks import AllSink, ParquetSink, open_sink
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.schema import Stream
+from eddyline.operators.aggregate.aggregation import merged_parts
+from eddyline.operators.aggregate.config import AggregateConfig
+from eddyline.operators.evaluate import Issues
 from eddyline.runtime.newest import merged
 from eddyline.runtime.spark.parcels import opened, staged_folder
 
@@ -62,6 +66,8 @@ class Delivery:
         self.told = told
         self._opened_sink = opened_sink
         self.sinks: dict[str, list[Sink]] = {}
+        #: Queries whose shards send parts of groups.
+        self.merging: dict[str, AggregateConfig] = {}
         self.shared: dict[str, AllSink] = {}
         #: Sinks of CREATE SINK, by name; of one FOR ALL the sink behind it.
         self.declared: dict[str, Sink] = {}
@@ -73,8 +79,15 @@ class Delivery:
         self._began = False
         self._thread: int | None = None
 
-    def add_query(self, name: str, schema: pa.Schema, declared: Iterable[DeclaredSink] = (), own: Iterable[Sink] = ()) -> None:
-        """A query's results go to `--out`, to its declared sinks, and to further ones."""
+    def add_query(
+        self,
+        name: str,
+        schema: pa.Schema,
+        declared: Iterable[DeclaredSink] = (),
+        own: Iterable[Sink] = (),
+        merging: AggregateConfig | None = None,
+    ) -> None:
+        """A query's results go to `--out`, to its declared sinks, and to further ones; `merging` makes them of parts of groups."""
         sinks: list[Sink] = [*own]
         if self.out is not None:
             sinks.append(ParquetSink(os.path.join(self.out, name)))
@@ -90,6 +103,8 @@ class Delivery:
         for one in sinks:
             one.open(schema)
         self.sinks[name] = sinks
+        if merging is not None:
+            self.merging[name] = merging
 
     def add_sink(self, name: str, schema: pa.Schema, sink: Sink) -> None:
         """One more sink for a query that is here already."""
@@ -98,6 +113,7 @@ class Delivery:
 
     def drop_query(self, name: str) -> None:
         """A query has gone: its own sinks are closed. One that it shares with others stays."""
+        self.merging.pop(name, None)
         for sink in self.sinks.pop(name, ()):
             sink.close()
 
@@ -139,9 +155,10 @@ class Delivery:
     def _write(self, batch: int, pieces: Mapping[tuple[str, str], list[tuple[int, pa.Table]]], delivered: Delivered) -> None:
         for (kind, name), found in pieces.items():
             if kind == "result":
-                whole = merged([table for _, table in sorted(found, key=lambda piece: piece[0])])
+                whole = whole_results([table for _, table in sorted(found, key=lambda piece: piece[0])], self.merging.get(name))
                 delivered.results[name] = whole.num_rows
-                for sink in self.sinks[name]:
+                # Of groups in parts, HAVING may leave none.
+                for sink in self.sinks[name] if whole.num_rows else ():
                     sink.write(batch, whole)
             else:
                 delivered.dead[name] = sum(table.num_rows for _, table in found)
@@ -171,3 +188,9 @@ class Delivery:
                 sink.flush(batch)
         if self.dead is not None:
             self.dead.flush(batch)
+
+
+def whole_results(pieces: Sequence[pa.Table], merging: AggregateConfig | None) -> pa.Table:
+    """The results of a query and batch from what its shards sent."""
+    # What cannot be computed becomes null; the shards count it, here it is not counted.
+    return merged(pieces) if merging is None else merged_parts(merging, pieces, Issues())
