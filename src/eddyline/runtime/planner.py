@@ -81,6 +81,8 @@ class Planner:
         self.watches: dict[str, Watch] = {}
         #: Whether this process decides for itself; shards are told.
         self.autonomous = True
+        #: Whether a query may be refused because of its budget; not where somebody else has let it in.
+        self.refuses = True
         #: Every move so far, as `--stats` shows it.
         self.migrations: list[dict[str, object]] = []
 
@@ -97,8 +99,10 @@ class Planner:
         Raises:
             PlanProblem: no tree fits what the other groups leave, and the query does not say `over_budget = 'warn'`.
         """
-        choice = qualified(lowered, choose(lowered, self.sources, left=self._left(lowered)))
-        if choice.bound is not None:
+        choice = choose(lowered, self.sources, left=self._left(lowered))
+        if self.refuses:
+            choice = qualified(lowered, choice)
+        if choice.bound is not None and self.autonomous:
             log.warning("query %s starts over its %s budget with %s", lowered.query.name, choice.bound, choice.tree)
         return choice
 

@@ -3,19 +3,22 @@
 Answer   `after_epoch` compares what is held with the smallest memory budget of the queries that spill, and moves payload columns to disk,
          the largest stores first, until it fits. Marks (order, time, keys, lineage) and intermediate stores, which are row numbers
          only, stay in memory: probing touches no disk, gathering results does.
-State    A temporary folder, made when first needed and removed with this object. Nothing in it is needed after a restart: a
-         checkpoint holds all live rows.
-Limits   Within an epoch more may be held: its own rows come first. When marks alone are too large, a warning says so, once.
+State    A temporary folder, made when first needed and removed with this object; those of processes that were killed are removed
+         then. Nothing in it is needed after a restart: a checkpoint holds all live rows.
+Limits   Within an epoch more may be held: its own rows come first. When marks alone are too large, a warning says so, and again each
+         time that the excess has doubled.
 Reading  docs/design/0003-replanning.md#spilling
 """
 
 from __future__ import annotations
 
+import fcntl
 import logging
+import os
 import shutil
 import weakref
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import gettempdir, mkdtemp
 from typing import TYPE_CHECKING
 
 from eddyline.plan.budget import bytes_text
@@ -26,12 +29,17 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("eddyline.spilling")
 
+_PREFIX = "eddyline-spill-"
+_LOCK = "lock"
+
 
 class Spilling:
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
         self._folder: Path | None = None
-        self._warned = False
+        self._remove: weakref.finalize[..., Spilling] | None = None
+        #: The excess that was last warned of.
+        self._told = 0
         #: Pipelines that share the budgets: the shards of a job.
         self.parts = 1
 
@@ -66,15 +74,15 @@ class Spilling:
             if over <= 0:
                 return
             over -= store.spill(self._path())
-        if over > 0 and not self._warned:
-            self._warned = True
+        if over > 2 * self._told:
+            self._told = over
             log.warning("what cannot be spilled takes %s more than the memory budget of %s", bytes_text(over), bytes_text(budget))
 
     def close(self) -> None:
         """Remove the folder; a process that ends does so too."""
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
+        if self._remove is not None:
+            self._remove()
+            self._folder = self._remove = None
 
     def stores(self) -> dict[str, Store]:
         """What may be spilled: the stores of streams and static tables."""
@@ -85,6 +93,27 @@ class Spilling:
 
     def _path(self) -> Path:
         if self._folder is None:
-            self._folder = Path(mkdtemp(prefix="eddyline-spill-"))
-            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+            _remove_forsaken()
+            self._folder = Path(mkdtemp(prefix=_PREFIX))
+            # Held until the folder goes, or the process ends.
+            lock = os.open(self._folder / _LOCK, os.O_CREAT | os.O_WRONLY, 0o600)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._remove = weakref.finalize(self, _removed, self._folder, lock)
         return self._folder
+
+
+def _removed(folder: Path, lock: int) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    os.close(lock)
+
+
+def _remove_forsaken() -> None:
+    """Folders whose processes have ended without removing them: killed, or forked by Spark, which ends its workers abruptly."""
+    for folder in Path(gettempdir()).glob(f"{_PREFIX}*"):
+        try:
+            with open(folder / _LOCK) as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            # Somebody's who lives, or who is making it just now.
+            continue

@@ -80,6 +80,8 @@ def statistics(driver: SparkDriver) -> dict[str, Any]:
         "peak_stored_rows": progress.peak("peak_stored_rows"),
         "stored_rows": progress.peaks("stored_rows"),
         "peak_state_bytes": progress.peak("peak_state_bytes"),
+        "state_bytes": progress.peak("state_bytes"),
+        "spilled_bytes": progress.peaks("spilled_bytes"),
         "frontier": progress.frontier,
         "migrations": [] if driver.roster is None else driver.roster.replanning.migrations,
         "plan": plans,

@@ -66,8 +66,8 @@ class RoutedPipeline(Pipeline):
         self.spilling.parts = layout.shards
         if layout.shards > 1:
             self.handout.places = NewestPlaces(layout.streams)
-        #: Whether a query may be refused because of its budget. The driver has done so before a shard hears of it.
-        self.refuses = False
+        # The driver has done so before a shard hears of a query.
+        self.planner.refuses = False
         for table, rows in layout.tables:
             self.add_table(table, rows)
         self.adopt(layout)
@@ -94,9 +94,6 @@ class RoutedPipeline(Pipeline):
     def _group_for(self, lowered: Lowered) -> JoinGroup:
         bits = [self._bits[lowered.query.name].get(alias) for alias in lowered.aliases]
         seats = tuple(replace(seat, route=bit) for seat, bit in zip(lowered.seats, bits, strict=True))
-        if not self.refuses:
-            settings = replace(lowered.query.settings, over_budget="warn")
-            lowered = replace(lowered, query=replace(lowered.query, settings=settings))
         return super()._group_for(replace(lowered, seats=seats, signature=f"{lowered.signature} routes={bits}"))
 
 
@@ -108,9 +105,9 @@ def model_pipeline(layout: Layout, known: Container[str] = ()) -> RoutedPipeline
     """
     pipeline = RoutedPipeline(layout)
     for query in layout.queries:
-        pipeline.refuses = query.name not in known
+        pipeline.planner.refuses = query.name not in known
         pipeline.add_query(query)
-    pipeline.refuses = True
+    pipeline.planner.refuses = True
     return pipeline
 
 
@@ -249,6 +246,8 @@ class ShardPipeline:
             "stored_rows": stored_rows(pipeline),
             "peak_stored_rows": pipeline.peak_rows,
             "peak_state_bytes": pipeline.peak_bytes,
+            "state_bytes": pipeline.spilling.held,
+            "spilled_bytes": pipeline.spilling.spilled(),
             **{name: told[name] for name in ("suspended_peak", "demand")},
             **self._added,
         }
