@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from eddyline.errors import SettingProblem
+from eddyline.operators.join.schedule_costs import WindowCosts
 from eddyline.operators.join.schedule_model import Costs, Played, Work, play, work
-from eddyline.operators.join.schedule_queues import SchedulingQueues
+from eddyline.operators.join.schedule_queues import SchedulingQueues, Unit
 from eddyline.operators.join.schedulers import scheduler
 from eddyline.operators.join.throughput import max_throughput
 
@@ -35,6 +36,44 @@ def test_a_new_query_changes_the_matrix() -> None:
 )
 def test_the_order_of_work_of_figures_2_to_4(name: str, units: list[tuple[int, int]]) -> None:
     assert list(SchedulingQueues(scheduler(name, [2, 3, 6], [1, 1, 1]), 2).drain()) == units
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("need", [0.0, 25.0, 1e9])
+def test_units_are_the_same_work_in_larger_pieces(name: str, need: float) -> None:
+    chosen = scheduler(name, [1, 5, 15, 300, 510, 570, 600], [1] * 7)
+    bounds = np.arange(0, 90, 10)
+    order = list(SchedulingQueues(chosen, 8).drain())
+    at = 0
+    for unit in SchedulingQueues(chosen, 8).units(bounds, np.full((7, 8), need)):
+        here = order[at : at + (unit.stop - unit.first) * (unit.high - unit.low)]
+        assert here == [(batch, level) for batch in range(unit.first, unit.stop) for level in range(unit.low, unit.high)]
+        assert unit.stop == unit.first + 1 or need > 10 * (unit.stop - unit.first - 1), "no more batches than are needed"
+        at += len(here)
+    assert at == len(order)
+
+
+def test_a_dear_stretch_is_served_after_the_cheap_ones_once_it_has_been_measured() -> None:
+    """By size the third window would be served with the second; handing out its results costs so much that it waits."""
+    costs = WindowCosts([10.0, 20.0, 21.0])
+    assert list(SchedulingQueues(scheduler("mqt", costs.windows, [1, 1, 1]), 1).units(np.array([0, 9]), costs.need(9))) == [
+        Unit(0, 1, 0, 3)
+    ]
+    for low, seconds in enumerate([0.1, 0.1, 5.0]):
+        costs.note(low, 100, 0.0, [1], [seconds])
+    costs.settle(100)
+    units = list(SchedulingQueues(scheduler("mqt", costs.windows, [1, 1, 1]), 2).units(np.array([0, 50, 100]), costs.need(100)))
+    assert units == [Unit(0, 2, 0, 2), Unit(0, 1, 2, 3), Unit(1, 2, 2, 3)]
+
+
+def test_older_measurements_count_half() -> None:
+    costs = WindowCosts([1.0, 2.0])
+    for seconds in (4.0, 2.0):
+        costs.note(0, 10, seconds, [1, 1], [0.0, 0.0])
+        costs.settle(10)
+    assert costs.per_row is not None
+    assert costs.per_row.tolist() == pytest.approx([0.15, 0.15])
+    assert costs.price == pytest.approx(1.0)
 
 
 def test_an_unknown_scheduler_is_refused() -> None:
@@ -162,3 +201,52 @@ def test_small_windows_do_not_wait_for_large_ones_under_mqt() -> None:
     assert mqt.overall([1, 1, 1]) < 0.6 * lwo.overall([1, 1, 1])
     assert lwo.output_buffer == 0
     assert mqt.scheduling_buffer == 40
+
+
+def entries_plainly(job: Work, played: Played, early: bool) -> int:
+    """The most rows with results that somebody still waits for, counted one by one after every unit."""
+    rows, windows = job.cost.shape
+    matches = np.diff(job.starts).reshape(rows, windows)
+    reached = [0] * rows
+    most = 0
+    for t, level in played.units.tolist():
+        reached[t] = level + 1
+        oldest = next((r for r in range(rows) if reached[r] < windows), rows)
+        # Results of the oldest row that has not finished go out as they are made.
+        waiting = [r for r in range(oldest + early, rows) if 0 < reached[r] < windows and matches[r, : reached[r]].any()]
+        most = max(most, len(waiting))
+    return most
+
+
+@pytest.mark.parametrize("name", ["swf", "mqt"])
+@pytest.mark.parametrize("seed", range(4))
+def test_an_output_entry_is_a_row_with_results_that_somebody_waits_for(name: str, seed: int) -> None:
+    job, _ = random_job(seed, False, 3)
+    played = play(job, name)
+    assert played.output_rows == entries_plainly(job, played, name == "mqt")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("room", [0, 3, 20])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_small_output_buffer_costs_work_and_no_results(name: str, room: int, seed: int) -> None:
+    job, _ = random_job(seed, False, 3)
+    free, bounded = play(job, name), play(job, name, room=room)
+    assert bounded.output_buffer <= room
+    assert bounded.results.tolist() == free.results.tolist()
+    assert bounded.ended >= free.ended
+    assert name != "lwo" or bounded.mean.tolist() == free.mean.tolist()
+
+
+def test_a_row_whose_results_do_not_fit_looks_again() -> None:
+    """Two rows at once, windows of one and three rows that all join, a second each, and no room: the second row's first strip is
+    looked at when it is answered for the small window, and again for the large one."""
+    job = at_once(2, [1, 3], 1.0)
+    free, bounded = play(job, "mqt"), play(job, "mqt", room=0)
+    assert free.units.tolist() == bounded.units.tolist() == [[0, 0], [1, 0], [0, 1], [1, 1]]
+    # Small window: made after one and two seconds. Large one: the first row's after 1, 3 and 4, the second row's as that
+    # one has finished, after 4, and after 5 and 6; looking again they come after 5, 6 and 7.
+    assert free.mean.tolist() == pytest.approx([1.5, (1 + 3 + 4 + 4 + 5 + 6) / 6])
+    assert bounded.mean.tolist() == pytest.approx([1.5, (1 + 3 + 4 + 5 + 6 + 7) / 6])
+    assert (free.ended, bounded.ended) == pytest.approx((6.0, 7.0))
+    assert (free.output_buffer, bounded.output_buffer) == (1, 0)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eddyline import Session
-from eddyline.operators.join import release
+from eddyline.operators.join import release, strips
 from eddyline.runtime.response import VirtualClock
 
 STREAMS = """
@@ -29,6 +31,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def _make_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(release, "LEAST_ROWS", 1)
     monkeypatch.setattr(release, "_LEAST_BATCH", 2)
+    # An output buffer that has to grow while rows are under way.
+    monkeypatch.setattr(strips, "_LEAST_ROOM", 1)
 
 
 def drawn(seed: int, rows: int, keys: int) -> list[tuple[str, dict[str, int]]]:
@@ -172,3 +176,56 @@ def test_a_query_that_comes_or_goes_changes_the_levels(small: None) -> None:
         assert levels() == 5
         session.drop("w60")
         assert levels() == 4
+
+
+def test_results_that_everybody_has_had_are_not_kept_until_the_epoch_ends(small: None, tmp_path: Path) -> None:
+    """Callbacks have them at once; what a file takes too is there when the epoch ends, and once."""
+    heard: dict[str, list[pa.Table]] = {"w1": [], "w60": []}
+    with Session(keep_results=False) as session:
+        session.execute(STREAMS)
+        for name in heard:
+            session.query(name, FOUR[name])
+            session.on_results(name, heard[name].append)
+        session.execute(f"CREATE SINK file FOR w60 WITH (format = 'parquet', path = '{tmp_path / 'w60'}')")
+        for stream in "ab":
+            session.push(stream, [row for of, row in drawn(4, 300, 3) if of == stream])
+        assert session.driver is not None
+        outcome = session.driver.step()
+        kept = {name: sum(len(table) for table in tables) for name, tables in outcome.results.items()}
+        session.run(once=True)
+        totals = session.stats()["results"]
+    assert kept["w1"] == 0 and kept["w60"] > 0
+    assert {name: sum(len(table) for table in tables) for name, tables in heard.items()} == totals
+    assert pa.parquet.read_table(tmp_path / "w60").num_rows == totals["w60"]
+
+
+def test_lineage_and_plain_windows_take_turns(small: None) -> None:
+    """A query that has just come does not know old rows: until they are gone pairs carry lineage, and then no longer."""
+    rows = drawn(5, 240, 3)
+
+    def run(scheduler: str) -> tuple[dict[str, list[dict[str, object]]], list[bool]]:
+        plain: list[bool] = []
+        with Session() as session, pytest.MonkeyPatch.context() as patch:
+            decide = release.SharedSchedule._is_plain
+            patch.setattr(release.SharedSchedule, "_is_plain", lambda self, rows: plain.append(decide(self, rows)) or plain[-1])
+            if scheduler == "none":
+                patch.setattr(release, "LEAST_ROWS", 1 << 40)
+            else:
+                session.set("scheduler", scheduler)
+            session.execute(STREAMS)
+            for name in ("w1", "w5"):
+                session.query(name, FOUR[name])
+            for begin in range(0, len(rows), 30):
+                if begin == 60:
+                    session.query("w15", FOUR["w15"])
+                for stream in "ab":
+                    session.push(stream, [row for of, row in rows[begin : begin + 30] if of == stream])
+                session.step()
+            session.run(once=True)
+            return {name: session.queries[name].table().to_pylist() for name in ("w1", "w5", "w15")}, plain
+
+    expected, _ = run("none")
+    for scheduler in ("lwo", "swf", "mqt"):
+        found, plain = run(scheduler)
+        assert found == expected
+        assert plain[:2] == [True, True] and not plain[2] and plain[-1]

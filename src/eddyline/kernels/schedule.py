@@ -1,8 +1,7 @@
-"""Schedules of a shared window join: whose turn it is, a strip of a window probed, and the whole join under a virtual clock.
+"""Schedules of a shared window join: whose turn it is, and the whole join under a virtual clock.
 
-Answer   `next_level` picks the queue to serve. `probe_strip` goes on along hash chains where the last strip ended.
-         `unit_work` finds what every (row, strip) costs and yields; `simulate` plays a schedule over it and tells when each
-         result would have been released.
+Answer   `next_level` picks the queue to serve. `unit_work` finds what every (row, strip) costs and yields; `simulate` plays a
+         schedule over it and tells when each result would have been released.
 State    Rows finish each window in total order, so the queues are ranges between N + 1 numbers: `done[i]` rows have
          finished window i, and those between `done[i + 1]` and `done[i]` wait in queue i.
 
@@ -16,8 +15,6 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-
-from eddyline.kernels.hashing import mix
 
 #: Response times from a tenth of a microsecond up, in steps of a thousandth.
 LEAST = 1e-7
@@ -42,86 +39,37 @@ def next_level(done, priority):
 
 
 @njit(cache=True, nogil=True)
-def first_rows(hashes, heads):
-    """Where the chain of each probing row begins."""
-    mask = np.uint64(len(heads) - 1)
-    out = np.empty(len(hashes), np.int64)
-    for o in range(len(hashes)):
-        out[o] = heads[mix(hashes[o]) & mask]
-    return out
+def next_unit(done, priority, bounds, need):
+    """The next stretch of work: the batch that is next goes on as long as it is its turn anyway, and those behind it that would go
+    the same way come along until there are `need[low, high]` rows. Moves `done`.
 
-
-@njit(cache=True, nogil=True)
-def probe_strip(hashes, limit, floor, cursor, back, keys, order, age, base, first):
-    """Pairs (o, id) of one strip: from where `cursor` stands down to `age[c] >= floor[o]`. Moves the cursors.
+    Args:
+        bounds: where the rows of each batch begin, and the end.
 
     Returns:
-        probing positions (rising), stored ids, rows visited.
+        the batches first … stop-1 and the windows low … high-1; low is -1 when there is nothing left.
     """
-    begin = np.zeros(len(hashes) + 1, np.int64)
-    visited = 0
-    # Two walks, as in probe_chains: the first counts, the second writes and leaves the cursor behind.
-    for o in range(len(hashes)):
-        key, bound, least = hashes[o], limit[o], floor[o]
-        n = 0
-        row = cursor[o]
-        while row >= first:
-            p = row - base
-            if age[p] < least:
-                break
-            visited += 1
-            if keys[p] == key and order[p] < bound:
-                n += 1
-            step = back[p]
-            row = row - step if step else -1
-        begin[o + 1] = begin[o] + n
-    left = np.empty(begin[-1], np.int64)
-    right = np.empty(begin[-1], np.int64)
-    for o in range(len(hashes)):
-        key, bound, least = hashes[o], limit[o], floor[o]
-        at = begin[o]
-        row = cursor[o]
-        while row >= first:
-            p = row - base
-            if age[p] < least:
-                break
-            if keys[p] == key and order[p] < bound:
-                left[at] = o
-                right[at] = row
-                at += 1
-            step = back[p]
-            row = row - step if step else -1
-        cursor[o] = row
-    return left, right, visited
-
-
-@njit(cache=True, nogil=True)
-def scan_strip(hashes, limit, floor, cursor, keyed, keys, order, age, base, first):
-    """The same answer by looking at every stored row of the strip; with `keyed` false every row matches."""
-    begin = np.zeros(len(limit) + 1, np.int64)
-    visited = 0
-    for o in range(len(limit)):
-        n = 0
-        row = cursor[o]
-        while row >= first and age[row - base] >= floor[o]:
-            visited += 1
-            if (not keyed or keys[row - base] == hashes[o]) and order[row - base] < limit[o]:
-                n += 1
-            row -= 1
-        begin[o + 1] = begin[o] + n
-    left = np.empty(begin[-1], np.int64)
-    right = np.empty(begin[-1], np.int64)
-    for o in range(len(limit)):
-        at = begin[o]
-        row = cursor[o]
-        while row >= first and age[row - base] >= floor[o]:
-            if (not keyed or keys[row - base] == hashes[o]) and order[row - base] < limit[o]:
-                left[at] = o
-                right[at] = row
-                at += 1
-            row -= 1
-        cursor[o] = row
-    return left, right, visited
+    windows = len(done) - 1
+    low = next_level(done, priority)
+    if low < 0:
+        return 0, 0, -1, -1
+    first = done[low + 1]
+    high = low
+    while high < windows and done[high + 1] == first and next_level(done, priority) == high:
+        done[high + 1] += 1
+        high += 1
+    stop = first + 1
+    while bounds[stop] - bounds[first] < need[low, high]:
+        level = low
+        while level < windows and done[level + 1] == stop and next_level(done, priority) == level:
+            done[level + 1] += 1
+            level += 1
+        if level != high:
+            for back in range(low, level):
+                done[back + 1] -= 1
+            break
+        stop += 1
+    return first, stop, low, high
 
 
 @njit(cache=True, nogil=True)
@@ -180,16 +128,17 @@ def _bin(seconds):
 
 
 @njit(cache=True, nogil=True)
-def simulate(arrival, cost, starts, ready, priority, early):
+def simulate(arrival, cost, starts, ready, priority, early, room):
     """Play a schedule: one server, rows in total order, a decision after every unit.
 
     Args:
         early: results of the oldest row that has not finished a window go out as they are made; otherwise when it has.
+        room: the most results that the output buffer holds. A row whose results do not fit keeps none: it looks at its
+            earlier strips again when its next one comes.
 
     Returns:
         per window: results, their summed and largest response, their histogram; the units in the order of work; the most
-        rows in the queues, the most rows with results held back (begun and not finished), the most results held back, and
-        when the last unit ended.
+        rows in the queues; after any unit the most rows with results held back, and the most results; when the last unit ended.
     """
     rows, windows = cost.shape
     done = np.zeros(windows + 1, np.int64)
@@ -198,10 +147,17 @@ def simulate(arrival, cost, starts, ready, priority, early):
     worst = np.zeros(windows)
     spread = np.zeros((windows, BINS), np.int64)
     units = np.empty((rows * windows, 2), np.int32)
+    # Results of a row in the buffer; whether some did not fit; per strip, the windows below have had its results.
+    kept = np.zeros(rows, np.int64)
+    lost = np.zeros(rows, np.bool_)
+    had = np.empty((rows, windows), np.int8)
+    for s in range(windows):
+        had[:, s] = s
     held = 0
+    entries = 0
     most_held = 0
     most_rows = 0
-    most_begun = 0
+    most_entries = 0
     now = 0.0
     at = 0
     while done[windows] < rows:
@@ -216,36 +172,47 @@ def simulate(arrival, cost, starts, ready, priority, early):
         units[at, 0] = t
         units[at, 1] = level
         at += 1
-        a, b = starts[t * windows + level], starts[t * windows + level + 1]
-        if early:
-            reach = level
-            while reach < windows and done[reach + 1] == t:
-                reach += 1
-            for k in range(a, b):
-                response = now + ready[k] - arrival[t]
-                place = _bin(response)
-                for q in range(level, reach):
-                    counts[q] += 1
-                    sums[q] += response
-                    worst[q] = max(worst[q], response)
-                    spread[q, place] += 1
-            if reach < windows:
-                held += b - a
-        else:
-            held += b - a
-        most_held = max(most_held, held)
-        now += cost[t, level]
+        reach = level + 1
+        while reach < windows and done[reach + 1] == t:
+            reach += 1
+        strip = 0 if lost[t] else level
+        made = starts[t * windows + level + 1] - starts[t * windows + strip]
+        while strip <= level:
+            if early:
+                for k in range(starts[t * windows + strip], starts[t * windows + strip + 1]):
+                    response = now + ready[k] - arrival[t]
+                    place = _bin(response)
+                    for q in range(max(level, had[t, strip]), reach):
+                        counts[q] += 1
+                        sums[q] += response
+                        worst[q] = max(worst[q], response)
+                        spread[q, place] += 1
+                had[t, strip] = max(had[t, strip], reach)
+            now += cost[t, strip]
+            strip += 1
         done[level + 1] = t + 1
-        most_begun = max(most_begun, done[1] - done[windows])
+        lost[t] = False
+        # Who waits for the results of this row: those of larger windows, unless they have had them as they were made.
+        if made and (reach < windows if early else level + 1 < windows):
+            if held + made <= room:
+                entries += kept[t] == 0
+                kept[t] += made
+                held += made
+            else:
+                entries -= kept[t] > 0
+                held -= kept[t]
+                kept[t] = 0
+                lost[t] = True
         freed = 0
         owner = t
         if early:
             # The next row is now the oldest for this window: what it has made so far need not wait any longer.
             owner = t + 1
-            if owner < done[0]:
+            if owner < done[0] and not lost[owner]:
                 for s in range(level + 1):
                     if done[s + 1] > owner:
                         freed += starts[owner * windows + s + 1] - starts[owner * windows + s]
+                        had[owner, s] = level + 1
         else:
             freed = starts[t * windows + level + 1] - starts[t * windows]
         if freed:
@@ -254,6 +221,10 @@ def simulate(arrival, cost, starts, ready, priority, early):
             sums[level] += freed * response
             worst[level] = max(worst[level], response)
             spread[level, _bin(response)] += freed
-            if level == windows - 1:
-                held -= freed
-    return counts, sums, worst, spread, units[:at], most_rows, most_begun, most_held, now
+        if level == windows - 1 and owner < rows and kept[owner]:
+            held -= kept[owner]
+            entries -= 1
+            kept[owner] = 0
+        most_held = max(most_held, held)
+        most_entries = max(most_entries, entries)
+    return counts, sums, worst, spread, units[:at], most_rows, most_entries, most_held, now

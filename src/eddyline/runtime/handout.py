@@ -2,7 +2,7 @@
 
 Answer   `deliver` runs a group over a slice's new rows and hands each member its results: those of a group with several windows
          as the scheduler releases them where somebody takes them early, all others when the slice is done. `on_release` is
-         called with each table at once; the epoch's outcome holds them too.
+         called with each table at once; the epoch's outcome holds those that somebody takes at its end.
 State    How each group is worked off, until a query of it comes or goes; the response times, where they are measured.
 Limits   Without anybody to take results before the epoch ends, groups are worked off as a whole: there is nothing to gain.
 """
@@ -10,6 +10,7 @@ Limits   Without anybody to take results before the epoch ends, groups are worke
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from time import perf_counter
 
@@ -37,10 +38,11 @@ Members = Mapping[str, StandingQuery]
 class HandOut:
     def __init__(self, issues: Issues) -> None:
         self.issues = issues
-        #: Called with a query's name and each table of its results as soon as it is released.
-        self.on_release: Callable[[str, pa.Table], None] | None = None
+        #: Called with a query's name and each table of its results as soon as it is released; says whether the outcome of the epoch
+        #: has to hold it too.
+        self.on_release: Callable[[str, pa.Table], bool] | None = None
         #: The same for results of many queries in one table; None: every query's results come apart.
-        self.on_bundle: Callable[[Bundle], None] | None = None
+        self.on_bundle: Callable[[Bundle], bool] | None = None
         #: Whether anybody takes results of these queries before their epoch ends.
         self.listens: Callable[[Iterable[str]], bool] | None = None
         self.responses: Responses | None = None
@@ -135,8 +137,8 @@ class HandOut:
     ) -> int:
         by_slot = {query.slot: query for query in members.values()}
         made = 0
-        for portion in schedule.run(fresh, rows_seen):
-            self._worked(schedule.group)
+        now = perf_counter if self.responses is None else self.responses.clock.now
+        for portion in schedule.run(fresh, rows_seen, now, partial(self._worked, schedule.group)):
             queries = tuple(by_slot[slot] for slot in portion.slots)
             # Decided by the whole group, so that all results of a query go one way.
             if len(members) < MANY:
@@ -148,7 +150,6 @@ class HandOut:
                 self._hand_shares(seating, ranks, outcome)
             if portion.last:
                 made += len(portion.rows)
-        self._worked(schedule.group)
         return made
 
     def _worked(self, group: JoinGroup) -> None:
@@ -196,17 +197,15 @@ class HandOut:
         bundle = Bundle(table, np.arange(len(queries)), edges, pa.array(names, pa.string()))
         if self.responses is not None:
             self.responses.heard_all(names, edges, rows)
-        outcome.bundles.append(bundle)
-        self.on_bundle(bundle)
+        if self.on_bundle(bundle):
+            outcome.bundles.append(bundle)
 
     def _hand(self, query: StandingQuery, rows: Combinations, outcome: Outcome) -> None:
         query.heard = None if self.responses is None else self.responses.heard
         query.places = self.places
-        tables = query.accept(rows, self.issues)
-        outcome.results[query.name].extend(tables)
-        if self.on_release is not None:
-            for table in tables:
-                self.on_release(query.name, table)
+        for table in query.accept(rows, self.issues):
+            if self.on_release is None or self.on_release(query.name, table):
+                outcome.results[query.name].append(table)
 
 
 class _Seating:

@@ -1,52 +1,51 @@
 """A shared window join worked off strip by strip, each window's results released as soon as they are complete.
 
-Answer   `run` gives the same combinations as the node alone, in portions: those of one batch of new rows for one level of
-         windows, as soon as the batch has been through all strips up to that window. Per level the portions come in
+Answer   `run` gives the same combinations as the node alone, in portions: those of some batches of new rows for one level of
+         windows, as soon as the batches have been through all strips up to that window. Per level the portions come in
          total order.
 
              batch 1   strip 1 ─► level 1      strip 2 ─► level 2          the scheduler says which (batch, strip) is next
              batch 2            strip 1 ─► level 1      strip 2 ─► level 2
 
-State    Within one step only: where each new row stands in its hash chain, and what its strips have given so far (the
-         output buffer). Between steps there is nothing.
+State    Within one step: where each new row stands, and what it has found so far (the output buffer). Between steps only what serving a
+         window has cost, for the scheduler.
 Limits   One binary node over two streams, whose members' windows form a chain: who reaches further back in one stream does
          not reach less far in the other, and each stream is measured by time or by rows throughout. Windows are put
-         together into at most `MOST_LEVELS` levels. A batch is released as a whole: its rows would lose their order otherwise.
+         together into at most `MOST_LEVELS` levels. Batches are released as a whole: their rows would lose their order otherwise.
+         Where every member wants every pair of its window, results are laid out straight from the output buffer; otherwise
+         (filters, a member that has just come, conditions to verify) as combinations with lineage.
 Reading  docs/operators/scheduling.md
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from time import perf_counter
 
 import numpy as np
 
-from eddyline.kernels import schedule as kernels
+from eddyline.kernels import strips as kernels
 from eddyline.model.window import FOREVER, Range, Rows, Window
 from eddyline.operators.join.combination import POSITION_BITS, Combinations, in_order
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.inputs import StreamInput
-from eddyline.operators.join.node import JoinNode, RowsSeen, Step
-from eddyline.operators.join.schedule_queues import SchedulingQueues
-from eddyline.operators.join.schedulers import Scheduler, scheduler
-from eddyline.operators.keys import combined
+from eddyline.operators.join.node import JoinNode, RowsSeen
+from eddyline.operators.join.schedule_costs import WindowCosts
+from eddyline.operators.join.schedule_queues import SchedulingQueues, Unit
+from eddyline.operators.join.schedulers import scheduler
+from eddyline.operators.join.strips import Origin, OutputBuffer
 from eddyline.state.columns import Ints
 
 MOST_LEVELS = 8
 #: A step of fewer new rows is over before a schedule would help.
 LEAST_ROWS = 256
-#: New rows are cut into at most so many batches, of at least so many rows and so much work (stored rows visited, eight for
-#: each result): a strip of less costs more to begin than to probe.
-_BATCHES = 8
+#: New rows are cut into at most so many batches, of at least so many rows; batches that are too little work go together.
+_MOST_BATCHES = 32
 _LEAST_BATCH = 128
-_WORK_PER_BATCH = 1 << 20
-#: What handing out the results of a window costs, over looking at its rows: by hash and by nested loop, where few rows looked
-#: at are results, and each costs less.
-_HANDING_OUT, _HANDING_OUT_LOOP = 0.5, 0.02
-_LOOKS = 8
+#: Where combinations carry lineage, batches stay apart, and are fewer.
+_MOST_APART = 8
 
 
 @dataclass(frozen=True)
@@ -55,11 +54,13 @@ class Level:
 
     slots: tuple[int, ...]
     sizes: tuple[int, int]
+    #: All its members have the same windows.
+    is_one_window: bool = True
 
 
 @dataclass(frozen=True)
 class Portion:
-    """Complete results of one batch for the members of one level, in total order."""
+    """Complete results of some batches for the members of one level, in total order."""
 
     slots: tuple[int, ...]
     rows: Combinations
@@ -68,18 +69,13 @@ class Portion:
 
 
 @dataclass(slots=True)
-class _Origin:
-    """New rows of one input on their way through the strips of the other."""
+class _Rows:
+    """The new rows of both inputs in total order: which of the inputs each belongs to, and where each batch begins."""
 
-    number: int
-    rows: Combinations
-    step: Step
-    hashes: Ints
-    limits: Ints
-    cursor: Ints
-    measure: Ints
-    age: str
-    #: Where each batch begins, and the end.
+    origins: tuple[Origin, Origin]
+    of: Ints
+    stamps: Ints
+    clocks: Ints
     bounds: Ints
 
 
@@ -92,101 +88,151 @@ class SharedSchedule:
         self.node = group.root
         self.inputs = [one for one in self.node.inputs if isinstance(one, StreamInput)]
         self.levels = levels
-        self.scheduler: Scheduler = scheduler(name, self._costs(levels), [len(level.slots) for level in levels])
-        #: Rows so far, stored rows that they visited (of a nested loop's looks one in eight), their results for all windows together.
-        self._rows = self._visited = self._results = 0
+        self.name = name
+        self.costs = WindowCosts(_lengths(levels))
+        self.buffer = OutputBuffer()
+        self.queries = [len(level.slots) for level in levels]
         self.counted = [bool(one.port.most_rows) for one in self.inputs]
 
-    def _costs(self, levels: tuple[Level, ...]) -> list[float]:
-        """What it costs to serve the windows one after the other: each adds a strip to look at, and all its results to hand out."""
-        lengths = np.array(_lengths(levels))
-        out = _HANDING_OUT_LOOP if self.node.loop else _HANDING_OUT
-        costs: list[float] = np.cumsum(np.diff(lengths, prepend=0.0) + out * lengths).tolist()
-        return costs
-
-    def run(self, fresh: Mapping[str, tuple[int, int]], rows_seen: RowsSeen) -> Iterator[Portion]:
+    def run(
+        self,
+        fresh: Mapping[str, tuple[int, int]],
+        rows_seen: RowsSeen,
+        now: Callable[[], float] = perf_counter,
+        worked: Callable[[], None] = lambda: None,
+    ) -> Iterator[Portion]:
+        """`now` is the clock by which costs are measured; `worked` is told after every piece of looking."""
         began = perf_counter()
-        origins = [o for number in (0, 1) if (o := self._origin(number, fresh, rows_seen)) is not None]
-        stamps = np.sort(np.concatenate([o.rows.stamp for o in origins])) if origins else np.empty(0, np.int64)
-        if not len(stamps):
+        rows = self._rows(fresh, rows_seen)
+        if not len(rows.stamps):
             return
-        starts = np.arange(0, len(stamps), self._batch(len(stamps)))
-        for origin in origins:
-            origin.bounds = np.append(np.searchsorted(origin.rows.stamp, stamps[starts]), len(origin.rows))
-        ranks = np.append(stamps[starts] >> POSITION_BITS, (stamps[-1] >> POSITION_BITS) + 1)
-        held: list[list[list[Combinations]]] = [[[] for _ in origins] for _ in starts]
-        for batch, level in (queues := SchedulingQueues(self.scheduler, len(starts))).drain():
-            for place, origin in enumerate(origins):
-                made = self._strip(origin, batch, level, rows_seen)
-                if made is not None:
-                    held[batch][place].append(made)
-            pieces = [piece for pieces in held[batch] for piece in pieces]
-            last = level + 1 == len(self.levels)
-            if last:
-                held[batch] = []
-            self.node.counters.seconds += perf_counter() - began
-            if pieces:
-                lowest = int(ranks[batch])
-                yield Portion(self.levels[level].slots, in_order(pieces, lowest, int(ranks[batch + 1]) - lowest + 1), last)
-                self._results += sum(len(piece) for piece in pieces)
-            began = perf_counter()
-        self._rows += len(stamps)
+        plain = self._is_plain(rows)
+        rows.bounds = self._batches(len(rows.stamps), plain)
+        for origin in rows.origins:
+            origin.bounds = np.append(np.searchsorted(origin.rows.stamp, rows.stamps[rows.bounds[:-1]]), len(origin.rows))
+        queues = SchedulingQueues(scheduler(self.name, self.costs.windows, self.queries), len(rows.bounds) - 1)
+        held: dict[tuple[int, int], list[Combinations]] = {}
+        self.buffer.used = 0
+        need = self.costs.need(len(rows.stamps)) if plain else np.zeros((len(self.levels), len(self.levels) + 1))
+        for unit in queues.units(rows.bounds, need):
+            since = now()
+            before = self.buffer.used
+            visited = self._look(rows, unit) if plain else self._look_closely(rows, unit, held, rows_seen)
+            worked()
+            ticks = [since, now()]
+            for portion in self._portions(rows, unit, None if plain else held):
+                if portion is not None:
+                    self.node.counters.seconds += perf_counter() - began
+                    yield portion
+                    began = perf_counter()
+                ticks.append(now())
+            looking, *handing = np.diff(ticks).tolist()
+            if unit.high == len(self.levels):
+                # Nobody waits for anything of these rows any more.
+                self.buffer.used = before
+            taken = int(rows.bounds[unit.stop] - rows.bounds[unit.first])
+            self.costs.note(unit.low, taken, looking, visited, handing)
+        self.costs.settle(len(rows.stamps))
+        self.node.counters.seconds += perf_counter() - began
         assert not queues.done[0] - queues.done[-1], "every batch has been through every window"
 
-    def _batch(self, rows: int) -> int:
-        """How many rows go together, by how much work a row has been so far; the first ones in two batches."""
-        per_row = (self._visited + 8 * self._results) / self._rows if self._rows else 2 * _WORK_PER_BATCH / rows
-        batches = max(1, min(_BATCHES, int(rows * per_row / _WORK_PER_BATCH)))
-        return max(_LEAST_BATCH, -(-rows // batches))
+    def _rows(self, fresh: Mapping[str, tuple[int, int]], rows_seen: RowsSeen) -> _Rows:
+        node, origins = self.node, []
+        for number, mine in enumerate(self.inputs):
+            rows = mine.fresh(*fresh.get(mine.port.source, (0, 0)))
+            node.counters.rows_in += len(rows)
+            rows = node.policy.admit(node, number, rows)
+            node.counters.probes += len(rows)
+            sizes = np.array([level.sizes[1 - number] for level in self.levels], np.int64)
+            origins.append(Origin.of(node, number, rows, sizes, self.counted[1 - number], rows_seen))
+        a, b = origins
+        of, stamps, clocks = kernels.merged(a.rows.stamp, b.rows.stamp, a.rows.clock, b.rows.clock)
+        return _Rows((a, b), of, stamps, clocks, stamps[:0])
 
-    def _origin(self, number: int, fresh: Mapping[str, tuple[int, int]], rows_seen: RowsSeen) -> _Origin | None:
-        mine, other = self.inputs[number], self.inputs[1 - number]
-        if mine.port.source not in fresh:
-            return None
+    def _is_plain(self, rows: _Rows) -> bool:
+        """Whether every member wants every pair of its window."""
+        if not all(level.is_one_window for level in self.levels):
+            return False
+        for origin in rows.origins:
+            port, step, words = self.inputs[origin.number].port, origin.step, origin.rows.words
+            store = self.inputs[origin.number].store
+            everybody = port.full()
+            if step.verify or step.conditions or (words is not None and not kernels.are_all(words, everybody)):
+                return False
+            if port.stores_words and not kernels.are_all(store.mark(port.words_mark).reshape(-1, port.width), everybody):
+                return False
+        return True
+
+    def _batches(self, rows: int, plain: bool) -> Ints:
+        """Where batches begin, and the end: many that may go together, or as many as are worth their price."""
+        most = min(_MOST_BATCHES if plain else _MOST_APART, rows // _LEAST_BATCH)
+        if not plain:
+            most = min(most, int(rows / max(self.costs.need(rows)[0, -1], 1.0)))
+        size = -(-rows // max(most, 1))
+        return np.append(np.arange(0, rows, size), rows)
+
+    # -- looking
+
+    def _look(self, rows: _Rows, unit: Unit) -> Ints:
+        visited = np.zeros(unit.high - unit.low, np.int64)
+        for origin in rows.origins:
+            part = origin.part(unit.first, unit.stop)
+            if part.start == part.stop:
+                continue
+            seen = origin.advance(part, unit.low, unit.high, self.buffer)
+            made = int(origin.ends[part, unit.high - 1].sum()) - (int(origin.ends[part, unit.low - 1].sum()) if unit.low else 0)
+            self._count(origin, part, int(seen.sum()), made)
+            visited += seen
+        self.buffer.peak = max(self.buffer.peak, self.buffer.used)
+        return visited
+
+    def _look_closely(self, rows: _Rows, unit: Unit, held: dict[tuple[int, int], list[Combinations]], rows_seen: RowsSeen) -> Ints:
+        """The same where pairs carry lineage or have to be verified: the node says what is left of them."""
+        visited = np.zeros(unit.high - unit.low, np.int64)
+        for origin in rows.origins:
+            part = origin.part(unit.first, unit.stop)
+            if part.start == part.stop:
+                continue
+            left, right, seen = origin.fresh_pairs(part, unit.low, unit.high, self.buffer)
+            made = self.node._join(origin.rows, left + part.start, right, origin.step, rows_seen, False)
+            self._count(origin, part, int(seen.sum()), len(made))
+            if len(made):
+                held.setdefault((unit.first, origin.number), []).append(made)
+            visited += seen
+        return visited
+
+    def _count(self, origin: Origin, part: slice, visited: int, made: int) -> None:
         node = self.node
-        rows = mine.fresh(*fresh[mine.port.source])
-        node.counters.rows_in += len(rows)
-        rows = node.policy.admit(node, number, rows)
-        node.counters.probes += len(rows)
-        step = node.steps(number, node.policy.route(node, number))[0]
-        limits = other.limits(rows.stamp)
-        hashes = combined([node.bases[r].store.at(key, rows.ids[r]) for r, key in step.probe_keys]) if step.probe_keys else limits
-        if step.index is None or node.loop:
-            cursor = other.store.first + np.searchsorted(other.store.mark(other.order), limits) - 1
-        else:
-            cursor = kernels.first_rows(hashes, other.store.indexes[step.index].heads)
-        counted = self.counted[1 - number]
-        measure = rows_seen(other.port.position, rows.rank) if counted else rows.clock
-        return _Origin(number, rows, step, hashes, limits, cursor, measure, "num" if counted else "ts", limits[:0])
+        node.counters.visited += visited
+        node.counters.rows_out += made
+        node.policy.observed(node, origin.number, origin.step.input, part.stop - part.start, made)
 
-    def _strip(self, origin: _Origin, batch: int, level: int, rows_seen: RowsSeen) -> Combinations | None:
-        begin, stop = int(origin.bounds[batch]), int(origin.bounds[batch + 1])
-        if begin == stop:
-            return None
-        node, step, part = self.node, origin.step, slice(begin, stop)
-        other = self.inputs[1 - origin.number]
-        store = other.store
-        floors = origin.measure[part] - self.levels[level].sizes[1 - origin.number]
-        hashes, limits, cursor = origin.hashes[part], origin.limits[part], origin.cursor[part]
-        order, age = store.marks[other.order], store.marks[origin.age]
-        if step.index is None or node.loop:
-            keys = store.marks[step.index] if step.index is not None else order
-            left, right, visited = kernels.scan_strip(
-                hashes, limits, floors, cursor, step.index is not None, keys, order, age, store.base, store.first
-            )
-        else:
-            index = store.indexes[step.index]
-            left, right, visited = kernels.probe_strip(
-                hashes, limits, floors, cursor, index.back, index.keys, order, age, store.base, store.first
-            )
-        node.counters.visited += int(visited)
-        self._visited += int(visited) // (_LOOKS if node.loop else 1)
-        if not len(left):
-            return None
-        made = node._join(origin.rows, left + begin, right, step, rows_seen, False)
-        node.policy.observed(node, origin.number, step.input, stop - begin, len(made))
-        node.counters.rows_out += len(made)
-        return made if len(made) else None
+    # -- handing out
+
+    def _portions(self, rows: _Rows, unit: Unit, held: dict[tuple[int, int], list[Combinations]] | None) -> Iterator[Portion | None]:
+        """One per level of the unit; None: there is nothing for it."""
+        begin, stop = int(rows.bounds[unit.first]), int(rows.bounds[unit.stop])
+        together: Combinations | None = None
+        if held is not None:
+            pieces = [piece for number in (0, 1) for piece in held.get((unit.first, number), [])]
+            lowest = int(rows.stamps[begin]) >> POSITION_BITS
+            if pieces:
+                together = in_order(pieces, lowest, (int(rows.stamps[stop - 1]) >> POSITION_BITS) - lowest + 1)
+            if unit.high == len(self.levels):
+                held.pop((unit.first, 0), None), held.pop((unit.first, 1), None)
+        for level in range(unit.low, unit.high):
+            made = together if held is not None else self._laid_out(rows, unit, level, slice(begin, stop))
+            yield Portion(self.levels[level].slots, made, level + 1 == len(self.levels)) if made is not None and len(made) else None
+
+    def _laid_out(self, rows: _Rows, unit: Unit, level: int, part: slice) -> Combinations:
+        a, b = rows.origins
+        mine, other = a.part(unit.first, unit.stop), b.part(unit.first, unit.stop)
+        first, second, stamp, clock = kernels.lay_out(
+            rows.of[part], level, a.own[mine], a.start[mine], a.ends[mine], b.own[other], b.start[other], b.ends[other],
+            rows.stamps[part], rows.clocks[part], self.buffer.room,
+        )  # fmt: skip
+        here, there = (one.port.position for one in self.inputs)
+        return Combinations({here: first, there: second}, stamp, clock, None, None)
 
 
 def shared_schedule(group: JoinGroup, name: str) -> SharedSchedule | None:
@@ -212,7 +258,7 @@ def shared_schedule(group: JoinGroup, name: str) -> SharedSchedule | None:
     for together in groups:
         windows = {chain[i] for i in together}
         slots = tuple(slot for slot in sides[0] if (sides[0][slot], sides[1][slot]) in windows)
-        levels.append(Level(slots, chain[together[-1]]))
+        levels.append(Level(slots, chain[together[-1]], len(together) == 1))
     return SharedSchedule(group, tuple(levels), name)
 
 

@@ -58,7 +58,8 @@ class Played:
     p95: Floats
     worst: Floats
     scheduling_buffer: int
-    #: Rows with an entry in the output buffer: begun and not finished. With the entry are its results so far.
+    #: Rows with an entry in the output buffer: those that have results which not everybody has had yet. With the entry are its
+    #: results so far.
     output_rows: int
     output_buffer: int
     #: (row, strip) in the order of work.
@@ -103,16 +104,23 @@ def work(
     return Work(np.ascontiguousarray(ts[first:]), cost, starts, ready, tuple(windows))
 
 
-def play(job: Work, name: str, queries: Sequence[int] | None = None, *, early: bool | None = None) -> Played:
-    """The work under a scheduler; `queries` are the queries per window (default: one each), `early` changes its release rule."""
+def play(job: Work, name: str, queries: Sequence[int] | None = None, *, early: bool | None = None, room: int | None = None) -> Played:
+    """The work under a scheduler.
+
+    Args:
+        queries: the queries per window; default: one each.
+        early: changes the scheduler's release rule.
+        room: the most results that the output buffer holds; a row whose results do not fit looks at its earlier strips again.
+    """
     chosen = scheduler(name, job.windows, queries or [1] * len(job.windows))
     release = chosen.early if early is None else early
-    counts, sums, worst, spread, units, rows, begun, held, ended = kernels.simulate(
-        job.arrival, job.cost, job.starts, job.ready, chosen.priority, release
+    most = np.iinfo(np.int64).max if room is None else room
+    counts, sums, worst, spread, units, rows, entries, held, ended = kernels.simulate(
+        job.arrival, job.cost, job.starts, job.ready, chosen.priority, release, most
     )
     mean = sums / np.maximum(counts, 1)
     p95 = np.array([_quantile(line, count, 0.95) for line, count in zip(spread, counts, strict=True)])
-    return Played(counts, mean, np.minimum(p95, worst), worst, int(rows), int(begun), int(held), units, float(ended))
+    return Played(counts, mean, np.minimum(p95, worst), worst, int(rows), int(entries), int(held), units, float(ended))
 
 
 def _quantile(spread: Ints, count: int, share: float) -> float:

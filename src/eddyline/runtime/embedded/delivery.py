@@ -76,21 +76,38 @@ class Delivery:
         for sink in self.sinks.pop(name, []):
             sink.close()
 
-    def release(self, name: str, table: pa.Table) -> None:
-        """Results that are complete before their epoch ends: who takes them in this process has them at once, files wait for the end."""
+    def release(self, name: str, table: pa.Table) -> bool:
+        """Results that are complete before their epoch ends: who takes them in this process has them at once, files wait for the end.
+
+        Returns:
+            whether anybody still waits for them; otherwise they need not be kept.
+        """
+        waits = self._hand_over(name, table) or bool(self.shared)
+        if waits and name in self.listening:
+            self._handed_out.add(id(table))
+        return waits
+
+    def release_bundle(self, bundle: Bundle) -> bool:
+        """The same for results of many queries in one table."""
+        waits = bool(self.shared)
+        if self.listening:
+            for name, table in bundle.pieces():
+                waits |= self._hand_over(name, table)
+        else:
+            waits |= bool(self.sinks)
+        if waits and self.listening:
+            self._handed_out.add(id(bundle))
+        return waits
+
+    def _hand_over(self, name: str, table: pa.Table) -> bool:
+        """To the callbacks of a query; returns whether it has other sinks too."""
+        others = False
         for sink in self.sinks.get(name, ()):
             if isinstance(sink, CallbackSink):
                 sink.write(0, table)
-                self._handed_out.add(id(table))
-
-    def release_bundle(self, bundle: Bundle) -> None:
-        """The same for results of many queries in one table."""
-        if self.listening:
-            for name, table in bundle.pieces():
-                for sink in self.sinks.get(name, ()):
-                    if isinstance(sink, CallbackSink):
-                        sink.write(0, table)
-            self._handed_out.add(id(bundle))
+            else:
+                others = True
+        return others
 
     def write(self, epoch: int, outcome: Outcome, streams: Mapping[str, Stream]) -> None:
         for name, tables in outcome.results.items():

@@ -1,0 +1,218 @@
+"""Strips of shared windows: probe on from where the last strip ended, and lay results out for one window.
+
+Answer   `merged` puts the probing rows of both inputs into total order. `probe_strips` and `scan_strips` take probing rows through the next
+         windows, by hash chain and by looking at every row: what a row has found so far is its *run*, newest first, and `ends`
+         says how much of it lies in each window. `lay_out` gives the combinations of one window in total order.
+
+             room   |· run of row 0 ·|· run of row 2 ·|·· run of row 1 ··|  free      a run is copied when its row goes on
+                     start, ends[0] < ends[1] < …                        at
+
+State    Per probing row its cursor (the next stored row to look at), and where its run lies. A walk that runs out of room stops
+         before the row that did not fit; the caller makes room and goes on.
+Limits   Stored rows lie in the order of age along the store and along every chain.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from eddyline.kernels.hashing import mix
+
+#: Rows that a scan compares without asking in between: the comparison is done several at a time.
+_BLOCK = 64
+
+
+@njit(cache=True, nogil=True)
+def are_all(words, line):
+    """Whether every line of the words is this one."""
+    for i in range(len(words)):
+        for j in range(len(line)):
+            if words[i, j] != line[j]:
+                return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def merged(stamp, other_stamp, clock, other_clock):
+    """Two ascending lists of rows as one, by stamp: which of the two each is from, stamps, clocks."""
+    rows = len(stamp) + len(other_stamp)
+    of = np.empty(rows, np.int8)
+    stamps = np.empty(rows, np.int64)
+    clocks = np.empty(rows, np.int64)
+    i = 0
+    j = 0
+    for r in range(rows):
+        theirs = i == len(stamp) or (j < len(other_stamp) and other_stamp[j] < stamp[i])
+        of[r] = theirs
+        if theirs:
+            stamps[r], clocks[r] = other_stamp[j], other_clock[j]
+            j += 1
+        else:
+            stamps[r], clocks[r] = stamp[i], clock[i]
+            i += 1
+    return of, stamps, clocks
+
+
+@njit(cache=True, nogil=True)
+def probe_strips(
+    sequence, turn, hashes, measure, sizes, cursor, begins, start, ends, before, visited, room, at, heads, back, keys, order, age, base,
+    first,
+):  # fmt: skip
+    """The probing rows `sequence[turn:]` through windows of these sizes, along their chains.
+
+    Args:
+        sequence: rows of one chain together, the newest first.
+        begins: this is the first strip, and `cursor` says below which order rows are older.
+        ends: per row and window, how much of the run lies in it: written from column `before` on, where column
+            `before - 1` says how long the run is now.
+        visited: per window, stored rows looked at; added to.
+
+    Returns:
+        where the room is free, the next turn.
+    """
+    seen = np.zeros(len(sizes), np.int64)
+    mask = np.uint64(len(heads) - 1)
+    chain, newest, top = np.uint64(len(heads)), np.int64(0), np.int64(0)
+    while turn < len(sequence):
+        o = sequence[turn]
+        held = ends[o, before - 1] if before else 0
+        if at + held > len(room):
+            break
+        begin = at
+        for k in range(held):
+            room[at] = room[start[o] + k]
+            at += 1
+        key, row = hashes[o], cursor[o]
+        if begins:
+            # What is too new for a row is too new for those before it: it is passed once per chain.
+            bucket, limit = mix(key) & mask, row
+            row = heads[bucket] if bucket != chain or limit > newest else top
+            while row >= first and order[row - base] >= limit:
+                step = back[row - base]
+                row = row - step if step else -1
+            chain, newest, top = bucket, limit, row
+        fits = True
+        for w in range(len(sizes)):
+            seen[w] = 0
+            least = measure[o] - sizes[w]
+            while row >= first:
+                p = row - base
+                if age[p] < least:
+                    break
+                if keys[p] == key:
+                    if at == len(room):
+                        fits = False
+                        break
+                    room[at] = row
+                    at += 1
+                seen[w] += 1
+                step = back[p]
+                row = row - step if step else -1
+            ends[o, before + w] = at - begin
+        if not fits:
+            at = begin
+            break
+        visited += seen
+        cursor[o] = row
+        start[o] = begin
+        turn += 1
+    return at, turn
+
+
+@njit(cache=True, nogil=True)
+def scan_strips(turn, hashes, measure, sizes, cursor, start, ends, before, visited, room, at, keyed, keys, age, base, first):
+    """The same by looking at every stored row, for the probing rows from `turn` on; with `keyed` false every row matches."""
+    seen = np.zeros(len(sizes), np.int64)
+    while turn < len(measure):
+        o = turn
+        held = ends[o, before - 1] if before else 0
+        if at + held > len(room):
+            break
+        begin = at
+        for k in range(held):
+            room[at] = room[start[o] + k]
+            at += 1
+        row = cursor[o]
+        fits = True
+        for w in range(len(sizes)):
+            seen[w] = 0
+            # The strip is a range of the store: where it ends is searched, not looked for.
+            low, high = max(first, base), row + 1
+            least = measure[o] - sizes[w]
+            while low < high:
+                middle = (low + high) // 2
+                if age[middle - base] < least:
+                    low = middle + 1
+                else:
+                    high = middle
+            while row >= low and fits:
+                stop = max(low, row - _BLOCK + 1)
+                if at + _BLOCK > len(room):
+                    fits = False
+                    break
+                here = row - stop + 1
+                if keyed:
+                    here = 0
+                    for p in range(stop - base, row + 1 - base):
+                        here += keys[p] == hashes[o]
+                if here:
+                    for p in range(row - base, stop - 1 - base, -1):
+                        if not keyed or keys[p] == hashes[o]:
+                            room[at] = p + base
+                            at += 1
+                seen[w] += row - stop + 1
+                row = stop - 1
+            ends[o, before + w] = at - begin
+        if not fits:
+            at = begin
+            break
+        visited += seen
+        cursor[o] = row
+        start[o] = begin
+        turn += 1
+    return at, turn
+
+
+@njit(cache=True, nogil=True)
+def lay_out(of, level, own, start, ends, own_other, start_other, ends_other, stamps, clocks, room):
+    """The results of rows in total order for one window: row ids of both inputs, stamps, clocks.
+
+    Args:
+        of: per row, which of the inputs it belongs to; `own`, `start` and `ends` are those of input 0, the others of input 1.
+    """
+    made = 0
+    i = 0
+    j = 0
+    for r in range(len(of)):
+        if of[r]:
+            made += ends_other[j, level]
+            j += 1
+        else:
+            made += ends[i, level]
+            i += 1
+    first = np.empty(made, np.int64)
+    second = np.empty(made, np.int64)
+    stamp = np.empty(made, np.int64)
+    clock = np.empty(made, np.int64)
+    at = 0
+    i = 0
+    j = 0
+    for r in range(len(of)):
+        if of[r]:
+            begin, size = start_other[j], ends_other[j, level]
+            if size:
+                second[at : at + size] = own_other[j]
+                first[at : at + size] = room[begin : begin + size]
+            j += 1
+        else:
+            begin, size = start[i], ends[i, level]
+            if size:
+                first[at : at + size] = own[i]
+                second[at : at + size] = room[begin : begin + size]
+            i += 1
+        if size:
+            stamp[at : at + size] = stamps[r]
+            clock[at : at + size] = clocks[r]
+            at += size
+    return first, second, stamp, clock

@@ -1,0 +1,136 @@
+"""New rows of one input on their way through the strips of the other input's windows.
+
+Answer   `advance` takes some of the rows through the next windows and says what of it is new; the runs of what each row has
+         found so far lie in the output buffer.
+State    Within one step: per row where it stands in its chain or scan, and where its run lies. The output buffer's room is kept
+         from step to step: fresh memory would cost more to touch than to fill.
+Limits   Finds pairs by key and age; lineage, verification and residual conditions are looked at by the node.
+Reading  docs/operators/scheduling.md
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from eddyline.kernels import sharing, strips
+from eddyline.operators.join.combination import Combinations
+from eddyline.operators.join.inputs import StreamInput
+from eddyline.operators.join.node import JoinNode, RowsSeen, Step
+from eddyline.operators.keys import combined
+from eddyline.state.columns import Ints
+
+_LEAST_ROOM = 1 << 12
+
+
+class OutputBuffer:
+    """Room for the runs of all rows under way."""
+
+    def __init__(self) -> None:
+        self.room: Ints = np.empty(_LEAST_ROOM, np.int64)
+        self.used = 0
+        #: The most results that were held at once.
+        self.peak = 0
+
+    def grow(self) -> None:
+        wide = np.empty(2 * len(self.room), np.int64)
+        wide[: self.used] = self.room[: self.used]
+        self.room = wide
+
+
+@dataclass(slots=True)
+class Origin:
+    """New rows of input `number`, by rank."""
+
+    number: int
+    rows: Combinations
+    own: Ints
+    step: Step
+    partner: StreamInput
+    scans: bool
+    hashes: Ints
+    measure: Ints
+    age: str
+    #: Per window the sizes that the partner's rows are measured by.
+    sizes: Ints
+    #: The next stored row to look at; by hash, before the first strip, the limit below which rows are older.
+    cursor: Ints
+    start: Ints
+    ends: npt.NDArray[np.int32]
+    #: Where each batch begins, and the end.
+    bounds: Ints
+
+    @staticmethod
+    def of(node: JoinNode, number: int, rows: Combinations, sizes: Ints, counted: bool, rows_seen: RowsSeen) -> Origin:
+        mine, partner = node.inputs[number], node.inputs[1 - number]
+        assert isinstance(mine, StreamInput) and isinstance(partner, StreamInput)
+        step = node.steps(number, node.policy.route(node, number))[0]
+        store = partner.store
+        limits = partner.limits(rows.stamp)
+        hashes = combined([node.bases[r].store.at(key, rows.ids[r]) for r, key in step.probe_keys]) if step.probe_keys else limits
+        scans = step.index is None or node.loop
+        if scans:
+            cursor = store.first + np.searchsorted(store.mark(partner.order), limits) - 1
+        else:
+            # Found with the first strip: where its chain begins, and what of it is older.
+            cursor = limits.copy()
+        measure = rows_seen(partner.port.position, rows.rank) if counted else rows.clock
+        own = rows.ids[mine.port.position]
+        start, ends = np.zeros(len(rows), np.int64), np.zeros((len(rows), len(sizes)), np.int32)
+        return Origin(
+            number, rows, own, step, partner, scans, hashes, measure, "num" if counted else "ts", sizes, cursor, start, ends, limits[:0]
+        )
+
+    def part(self, first: int, stop: int) -> slice:
+        """The rows of the batches first … stop-1."""
+        return slice(int(self.bounds[first]), int(self.bounds[stop]))
+
+    def advance(self, part: slice, low: int, high: int, buffer: OutputBuffer) -> Ints:
+        """Take rows through the windows low … high-1; returns, per window, how many stored rows were looked at."""
+        return self._walk(part, self.sizes[low:high], self.start[part], self.ends[part], low, low == 0, buffer)
+
+    def fresh_pairs(self, part: slice, low: int, high: int, buffer: OutputBuffer) -> tuple[Ints, Ints, Ints]:
+        """The same, but what is found is taken out at once: (probing positions, stored ids, rows looked at per window)."""
+        rows, before = part.stop - part.start, buffer.used
+        ends = np.zeros((rows, high - low), np.int32)
+        start = np.zeros(rows, np.int64)
+        visited = self._walk(part, self.sizes[low:high], start, ends, 0, low == 0, buffer)
+        left = np.repeat(np.arange(rows), ends[:, -1])
+        found = buffer.room[before : buffer.used].copy()
+        if not self.scans:
+            # Runs lie in the order in which chains were walked.
+            found = found[np.repeat(start - before - (np.cumsum(ends[:, -1]) - ends[:, -1]), ends[:, -1]) + np.arange(len(left))]
+        buffer.used = before
+        return left, found, visited
+
+    def _walk(
+        self, part: slice, sizes: Ints, start: Ints, ends: npt.NDArray[np.int32], before: int, begins: bool, buffer: OutputBuffer
+    ) -> Ints:
+        store, step = self.partner.store, self.step
+        visited = np.zeros(len(sizes), np.int64)
+        hashes, measure, cursor = self.hashes[part], self.measure[part], self.cursor[part]
+        age = store.marks[self.age]
+        turn = 0
+        if self.scans:
+            keys = store.marks[step.index] if step.index is not None else age
+            while True:
+                buffer.used, turn = strips.scan_strips(
+                    turn, hashes, measure, sizes, cursor, start, ends, before, visited, buffer.room, buffer.used,
+                    step.index is not None, keys, age, store.base, store.first,
+                )  # fmt: skip
+                if turn == len(measure):
+                    return visited
+                buffer.grow()
+        assert step.index is not None
+        index = store.indexes[step.index]
+        sequence = sharing.by_bucket(hashes, index.heads)
+        while True:
+            buffer.used, turn = strips.probe_strips(
+                sequence, turn, hashes, measure, sizes, cursor, begins, start, ends, before, visited, buffer.room, buffer.used,
+                index.heads, index.back, index.keys, store.marks[self.partner.order], age, store.base, store.first,
+            )  # fmt: skip
+            if turn == len(sequence):
+                return visited
+            buffer.grow()
