@@ -48,12 +48,6 @@ class _State:
         self.committed = committed
         self.now = dict(committed)
 
-    def get(self) -> Any:
-        return self.now.get("value")
-
-    def update(self, value: Any) -> None:
-        self.now["value"] = value
-
     def getValue(self, key: Any) -> Any:
         return self.now.get(key)
 
@@ -66,10 +60,7 @@ class _State:
 
 class _Handle:
     def __init__(self, committed: dict[str, dict[Any, Any]]) -> None:
-        self.states = {name: _State(committed.setdefault(name, {})) for name in ("header", "bundles")}
-
-    def getValueState(self, name: str, schema: object) -> _State:
-        return self.states[name]
+        self.states = {"values": _State(committed.setdefault("values", {}))}
 
     def getMapState(self, name: str, key: object, value: object) -> _State:
         return self.states[name]

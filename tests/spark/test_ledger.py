@@ -11,7 +11,7 @@ import pytest
 from eddyline.errors import CheckpointProblem
 from eddyline.model.schema import Table
 from eddyline.plan.shares import route_all
-from eddyline.runtime.spark.ledger import CONTROL, Entry, Ledger
+from eddyline.runtime.spark.ledger import CONTROL, FORMAT, Entry, Ledger
 from tests.spark.material import SCHEMA, equality, query, stream
 
 STREAMS = [stream("a", 0), stream("b", 1)]
@@ -78,7 +78,7 @@ def test_files_may_move(tmp_path: Path) -> None:
 def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
     written(tmp_path)
     path = tmp_path / "eddyline" / "ledger.json"
-    path.write_text(path.read_text().replace('"format": 1', '"format": 99'))
+    path.write_text(path.read_text().replace(f'"format": {FORMAT}', '"format": 99'))
     with pytest.raises(CheckpointProblem, match="format 99"):
         Ledger.read(str(tmp_path))
 

@@ -259,7 +259,8 @@ def test_a_silent_stream_holds_no_query_back(opened: Open) -> None:
 def test_state_of_another_form_is_refused(opened: Open) -> None:
     job = opened()
     both(job, 0, 5)
-    token, body = job.committed[0]["header"]["value"]
-    job.committed[0]["header"]["value"] = (token, body.replace(f'"format": {processor.FORMAT}', '"format": 99', 1))
+    values = job.committed[0]["values"]
+    (body,) = values["header",]
+    values["header",] = (body.replace(b'"format": %d' % processor.FORMAT, b'"format": 99', 1),)
     with pytest.raises(CheckpointProblem, match="form 99"):
         both(job, 5, 9)

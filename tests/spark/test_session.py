@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -58,3 +59,14 @@ def test_labels_fall_into_different_partitions(spark: SparkSession) -> None:
         frame = spark.createDataFrame([(label,) for label in session.shard_labels(shards)], "label int")
         parts = [row[0] for row in frame.selectExpr(f"pmod(hash(label), {shards})").collect()]
         assert parts == list(range(shards))
+
+
+def test_permissions_of_local_files_are_set_without_a_process(spark: SparkSession, tmp_path: Path) -> None:
+    jvm = spark.sparkContext._jvm
+    shared = jvm.org.apache.hadoop.fs.FileSystem.getLocal(spark._jsparkSession.sessionState().newHadoopConf())
+    assert shared.getRaw().getClass().getName() == "eddyline.PlainLocalFiles"
+    file = jvm.org.apache.hadoop.fs.Path(str(tmp_path / "file"))
+    shared.create(file).close()
+    for mode in (0o640, 0o644, 0o1755):
+        shared.setPermission(file, jvm.org.apache.hadoop.fs.permission.FsPermission(f"{mode:o}"))
+        assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == mode

@@ -31,7 +31,8 @@ from eddyline.plan.shares import Record, RoutingTable
 from eddyline.runtime.control import query_text
 from eddyline.runtime.whole_file import replace_file
 
-FORMAT = 1
+#: Also counts the forms of the shards' state: Spark would take state under other names for none.
+FORMAT = 2
 
 JOB, CONTROL = "job", "control"
 

@@ -6,8 +6,9 @@ Answer   Each micro-batch of a shard is one epoch: packets in, parcels out. The 
              token matches ─► step                        about every other time on two cores
              token differs ─► blocks from the spool, else from the state store ─► rebuild ─► step
 
-State    `header`: token, places of the live blocks, the pipeline's own header. `bundles`: name to Arrow IPC blobs in a row.
-         Every state call is a round trip, so an epoch writes what is new, removes what is gone, and the header.
+State    One map, `values`, from names to bytes: `header` (token, places of the live blocks, the pipeline's own header) and the bundles
+         (Arrow IPC blobs in a row). Every state call is a round trip, and every state variable costs each task about ten
+         milliseconds to open, so there is one, and an epoch writes what is new, removes what is gone, and the header.
 Limits   A failed attempt leaves a pipeline whose token is in no committed header: it is never used again.
 """
 
@@ -40,11 +41,11 @@ if TYPE_CHECKING:
     from eddyline.runtime.spark.shard import Engine
 
 #: Version of the state's form; another one is refused.
-FORMAT = 2
+FORMAT = 3
 
 _NAME = StructType([StructField("name", StringType())])
 _BLOB = StructType([StructField("blob", BinaryType())])
-_HEADER = StructType([StructField("token", StringType()), StructField("body", StringType())])
+_HEADER = ("header",)
 
 #: (first layout of the run, checkpoint, shard) -> (token, pipeline), most recently used last.
 _PIPELINES: OrderedDict[tuple[str, str, int], tuple[str, Engine]] = OrderedDict()
@@ -58,8 +59,7 @@ class ShardProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         # Schemas as objects: as text each would be one more round trip.
-        self.header = handle.getValueState("header", _HEADER)
-        self.bundles = handle.getMapState("bundles", _NAME, _BLOB)
+        self.values = handle.getMapState("values", _NAME, _BLOB)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         batch = batch_id()
@@ -104,16 +104,16 @@ class ShardProcessor(StatefulProcessor):
         yield note(shard, told)
 
     def _read_header(self) -> tuple[str, Bundles, frozenset[str], dict[str, Any] | None]:
-        found = self.header.get()
+        found = self.values.getValue(_HEADER)
         if found is None:
             return "", Bundles(), frozenset(), None
-        body = json.loads(found[1])
+        body = json.loads(bytes(found[0]))
         if body["format"] != FORMAT:
             raise CheckpointProblem(
                 f"the checkpoint has state of form {body['format']}; this version reads form {FORMAT}",
                 hint="run the version that wrote it, or begin with a new checkpoint",
             )
-        return found[0], Bundles.of_header(body), frozenset(body["idle"]), body["pipeline"]
+        return body["token"], Bundles.of_header(body), frozenset(body["idle"]), body["pipeline"]
 
     def _pipeline(
         self, layout: Layout, shard: int, token: str, bundles: Bundles, header: dict[str, Any] | None, spool: Spool
@@ -142,7 +142,7 @@ class ShardProcessor(StatefulProcessor):
         return pipeline, "nothing" if header is None else "state" if from_state else "spool"
 
     def _read_bundle(self, name: str, shard: int) -> bytes:
-        found = self.bundles.getValue((name,))
+        found = self.values.getValue((name,))
         if found is None:
             raise CheckpointProblem(f"state {name} of shard {shard} is missing", hint="the checkpoint is damaged; begin with a new one")
         return bytes(found[0])
@@ -153,13 +153,13 @@ class ShardProcessor(StatefulProcessor):
         snapshot = pipeline.snapshot()
         now, contents = old.after(snapshot.blocks, token)
         for name, content in contents.items():
-            self.bundles.updateValue((name,), (content,))
+            self.values.updateValue((name,), (content,))
             spool.save(name, now.stamps[name], content)
         for name in old.stamps.keys() - now.stamps.keys():
-            self.bundles.removeKey((name,))
+            self.values.removeKey((name,))
         spool.keep([*old.stamps.items(), *now.stamps.items()])
-        body = {"format": FORMAT, **now.header(), "idle": sorted(idle), "pipeline": snapshot.header}
-        self.header.update((token, json.dumps(body)))
+        body = {"format": FORMAT, "token": token, **now.header(), "idle": sorted(idle), "pipeline": snapshot.header}
+        self.values.updateValue(_HEADER, (json.dumps(body).encode(),))
         _PIPELINES[self.packed.digest, layout.checkpoint, shard] = (token, pipeline)
         while len(_PIPELINES) > _MOST_PIPELINES:
             _PIPELINES.popitem(last=False)

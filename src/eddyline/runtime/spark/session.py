@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 
 from eddyline.errors import SettingProblem, SourceProblem
+from eddyline.runtime.spark.local_files import keep_in_process
 
 #: Lowest Java that Spark 4 runs on.
 LOWEST_JAVA = 17
@@ -36,6 +37,8 @@ JOB_SETTINGS: dict[str, str] = {
     "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
     # Write what changed, not the whole database, after every batch.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Counting rows would look each key up before it is written.
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
     # A micro-batch is one shuffle of few large rows: there is nothing to adapt, and planning it again costs time.
     "spark.sql.adaptive.enabled": "false",
     # Plans of three operators over a handful of rows: compiling them costs more than interpreting them (350 -> 270 ms).
@@ -62,8 +65,9 @@ _LOCAL_SETTINGS: dict[str, str] = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.streaming.checkpointFileManagerClass": _LOCAL_FILE_MANAGER,
     # The JVM plans small batches and hands blobs on. The optimising compiler and the threads of the parallel collector cost
-    # it two fifths of its time on two cores and never pay back.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    # it two fifths of its time on two cores and never pay back. Spark loads so many classes that the default threshold for
+    # them asks for four full collections before the first batch.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=256m",
 }
 
 
@@ -96,6 +100,8 @@ def open_session(
         warnings.simplefilter("ignore")
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel(os.environ.get("EDDYLINE_SPARK_LOG", "ERROR"))
+    if master.startswith("local"):
+        keep_in_process(session)
     return session
 
 

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 #: Without `files_per_batch`, a batch takes files of a stream up to so many bytes together, at least one.
 BATCH_BYTES = 64 << 20
+#: A task costs tens of milliseconds before it reads: a second one must have something to read.
+_TASK_BYTES = 1 << 20
 #: Pieces of one file are numbered below this.
 PIECES_PER_FILE = 1 << 24
 
@@ -169,7 +171,8 @@ class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start == end:
             return []
         with reported("planning a batch"):
-            work = [Work([], [], [], False) for _ in range(max(self.tasks, 1))]
+            taken = sum(size for name, log in self.logs.items() for size in log.sizes[start["files"][name] : end["files"][name]])
+            work = [Work([], [], [], False) for _ in range(min(max(self.tasks, 1), 1 + taken // _TASK_BYTES))]
             load = [0] * len(work)
             ends: list[tuple[str, int]] = []
             for name, log in self.logs.items():
