@@ -61,6 +61,8 @@ _LOCAL_SETTINGS: dict[str, str] = {
     "spark.driver.bindAddress": "127.0.0.1",
     # Workers are forked with the engine loaded.
     "spark.python.daemon.module": "eddyline.runtime.spark.daemon",
+    # Every broadcast of a batch (there are three, of some kilobytes) begins by making room for one block; the default is 4 MB.
+    "spark.broadcast.blockSize": "256k",
     # Between the JVM and its Python workers: no TCP.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.streaming.checkpointFileManagerClass": _LOCAL_FILE_MANAGER,
