@@ -76,28 +76,38 @@ class Victim:
     def processes(self, *words: str) -> list[int]:
         """The processes of its session whose command line has all of the words."""
         assert self.process is not None
-        found = []
-        for entry in os.listdir("/proc"):
-            if entry.isdigit():
-                try:
-                    # State, parent, group, session follow the name, which ends with the last parenthesis.
-                    session = int(Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[3])
-                    command = Path(f"/proc/{entry}/cmdline").read_bytes().decode(errors="replace")
-                except (OSError, ValueError, IndexError):
-                    continue
-                if session == self.process.pid and all(word in command for word in words):
-                    found.append(int(entry))
-        return found
+        return session_processes(self.process.pid, *words)
 
     def kill_all(self) -> None:
         """Everything at once, as when the machine's power goes."""
         assert self.process is not None
-        while pids := self.processes():
-            for pid in pids:
-                _kill(pid)
-            self.process.poll()
-            time.sleep(0.02)
-        self.process.wait()
+        end_session(self.process)
+
+
+def session_processes(session: int, *words: str) -> list[int]:
+    """The processes of a session whose command line has all of the words."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                # State, parent, group, session follow the name, which ends with the last parenthesis.
+                of = int(Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[3])
+                command = Path(f"/proc/{entry}/cmdline").read_bytes().decode(errors="replace")
+            except (OSError, ValueError, IndexError):
+                continue
+            if of == session and all(word in command for word in words):
+                found.append(int(entry))
+    return found
+
+
+def end_session(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process that was started with a session of its own, and everything that it started."""
+    while pids := session_processes(process.pid):
+        for pid in pids:
+            _kill(pid)
+        process.poll()
+        time.sleep(0.02)
+    process.wait()
 
 
 def _kill(pid: int) -> None:

@@ -42,15 +42,20 @@ def main(path: str) -> None:
     if "die_before_start" in config:
         die_before_start(Path(config["die_before_start"]))
 
-    running = SparkDriver(spark, layout, out=config["out"], told=told)
-    running.add_queries(job.catalog, {name: [CallbackSink(fail_once(file))] for name, file in config.get("fail_once", {}).items()})
+    def driver() -> SparkDriver:
+        """Of one run: its sinks are closed at the end."""
+        made = SparkDriver(spark, layout, out=config["out"], told=told)
+        made.add_queries(job.catalog, {name: [CallbackSink(fail_once(file))] for name, file in config.get("fail_once", {}).items()})
+        return made
+
     if "finish" in config:
         # Follow the sources until the file is there, then read on to the end of what has come.
-        running.start()
+        following = driver()
+        following.start()
         while not Path(config["finish"]).exists():
             time.sleep(0.05)
-        running.stop()
-    running.run()
+        following.stop()
+    driver().run()
     print("done", flush=True)
     spark.stop()
 

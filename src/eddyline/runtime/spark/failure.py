@@ -44,7 +44,9 @@ def readable(problem: BaseException) -> errors.EddylineError:
         kind, message, detail, hint = json.loads(base64.b64decode(found[1]))
         error = getattr(errors, kind, errors.Fault)
         return error(message, detail=detail, hint=hint)
-    causes = re.findall(r"(?:Caused by|Exception|Error): ([^\n]+)", text) or text.strip().splitlines() or [type(problem).__name__]
+    # Below the message of a streaming query lie its identifier, its offsets and its plan.
+    said = text.split("=== Streaming Query ===")[0]
+    causes = re.findall(r"(?:Caused by|Exception|Error): ([^\n]+)", text) or said.strip().splitlines() or [type(problem).__name__]
     return errors.Fault("Spark stopped the job", detail=causes[-1][:500], hint=f"Spark's own words are in {log_path()}")
 
 
