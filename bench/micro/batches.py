@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import json
 import statistics
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from bench import harness
-from bench.peers.processes import environment
+from bench.peers.eddyline_engine import ran
 from bench.workloads import SHAPES, Workload, make
 
 RESULTS = Path(__file__).parent / "results"
@@ -67,13 +65,7 @@ def long_run(part: float) -> dict[str, object]:
 
 def _run(workload: Workload) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="eddyline-bench-") as name:
-        folder = Path(name)
-        (folder / "job.sql").write_text(workload.job(files_per_batch=1))
-        command = [sys.executable, "-m", "eddyline.cli", "run", "job.sql", "--engine", "spark", "--master", "local[2]", "--once", "--quiet"]
-        command += ["--checkpoint", "checkpoint", "--out", "results", "--stats", "stats.json"]
-        subprocess.run(command, cwd=folder, env=environment(), check=True, stdout=subprocess.DEVNULL)
-        said: dict[str, Any] = json.loads((folder / "stats.json").read_text())
-        return said
+        return ran(workload, Path(name), engine="spark", write=True)[0]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Our own engine, as a user runs it: `eddyline run job.sql --once --stats FILE`.
 
-Answer   The seconds of the statistics file. Embedded: all epochs. On Spark: all micro-batches after the first.
+Answer   The seconds of the statistics file. Embedded: all epochs. On Spark: all micro-batches after the first. `ran` has the whole file.
 Limits   Results are produced and dropped, or written to parquet with `write=True`.
 """
 
@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -32,25 +33,31 @@ def run(
     **_: object,
 ) -> Result:
     with tempfile.TemporaryDirectory(prefix="eddyline-bench-") as name:
-        folder = Path(name)
-        job, stats, out = folder / "job.sql", folder / "stats.json", folder / "results"
         on_spark = engine == "spark"
-        job.write_text(workload.job(*settings, files_per_batch=1 if on_spark else None))
-        command = [str(Path(sys.executable).with_name("eddyline")), "run", str(job), "--engine", engine, "--once", "--stats", str(stats)]
-        if on_spark:
-            command += ["--master", f"local[{cores}]", "--checkpoint", str(folder / "checkpoint")]
-        if write:
-            command += ["--out", str(out)]
-        watched = processes.watch(command, limit, folder)
+        said, watched = ran(workload, Path(name), engine=engine, write=write, settings=settings, cores=cores, limit=limit)
         if watched.stopped:
             return Result(limit, workload.rows_in, 0, watched.peak_rss, {"stopped": True, "engine": engine})
-        said = json.loads(stats.read_text())
         results = said["results"]["q"]
         if write:
-            written = sum(pq.read_metadata(file).num_rows for file in sorted(out.glob("q/*.parquet")))
+            written = sum(pq.read_metadata(file).num_rows for file in sorted(Path(name).glob("results/q/*.parquet")))
             if written != results:
                 raise RuntimeError(f"the statistics say {results} results, the files hold {written}")
         seconds = sum(said["epoch_seconds"][1:]) if on_spark else said["elapsed_s"]
         timed = workload.rows_in * (workload.files - 1) // workload.files if on_spark else workload.rows_in
         details = {"engine": engine, "written": write, "timed_rows": timed, **{key: said[key] for key in KEPT if key in said}}
         return Result(seconds, workload.rows_in, results, watched.peak_rss, details)
+
+
+def ran(
+    workload: Workload, folder: Path, *, engine: str, write: bool, settings: Sequence[str] = (), cores: int = 2, limit: float = 3600.0
+) -> tuple[dict[str, Any], processes.Watched]:
+    """The whole statistics of a run in a folder, empty when it was stopped, and how it went; results are in `results`, if written."""
+    on_spark = engine == "spark"
+    (folder / "job.sql").write_text(workload.job(*settings, files_per_batch=1 if on_spark else None))
+    command = [str(Path(sys.executable).with_name("eddyline")), "run", "job.sql", "--engine", engine, "--once", "--stats", "stats.json"]
+    if on_spark:
+        command += ["--master", f"local[{cores}]", "--checkpoint", "checkpoint"]
+    if write:
+        command += ["--out", "results"]
+    watched = processes.watch(command, limit, folder)
+    return {} if watched.stopped else json.loads((folder / "stats.json").read_text()), watched

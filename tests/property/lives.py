@@ -1,6 +1,7 @@
 """Random sets of queries that come and go: streams, and families of queries that share what they can.
 
-Answer   `random_lives` gives a case and the epochs before which each of its queries is added and dropped.
+Answer   `random_lives` gives a case and the epochs before which each of its queries is added and dropped; `lived` plays it in the
+         embedded engine.
 Limits   One query per stream stays for ever, so that the frontier does not depend on who else is there.
 """
 
@@ -9,14 +10,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
+from tempfile import TemporaryDirectory
 
+import pyarrow.parquet as parquet
+
+from eddyline import Session
+from tests.oracle.intake import Values
 from tests.oracle.relational import Reference
+from tests.property.compare import plain_rows
 from tests.property.conditions import Place, filter_on, random_domain, some_output
 from tests.property.specs import Case, QuerySpec
 from tests.property.strategies import SECOND, Source, _flow, _query, _split, _stream, _table, _window
 
 #: How many queries there are, beside those that stay.
 COUNTS = (1, 3, 8, 20, 60)
+
+Instants = tuple[int | None, int | None]
 
 
 @dataclass(frozen=True)
@@ -69,3 +78,28 @@ def is_aggregate_spec(spec: QuerySpec) -> bool:
 def _places(spec: QuerySpec, sources: Sequence[Source]) -> list[Place]:
     by_name = {s.spec.name: s for s in sources}
     return [by_name[r.source].place(r.alias) for r in spec.references]
+
+
+def lived(
+    case: Case, lives: Sequence[Life], staying: Sequence[str] = (), **options: str
+) -> tuple[dict[str, list[Values]], dict[str, Instants]]:
+    """Results of all queries that come and go, and their starts and stops; `staying` are statements of queries that only stay."""
+    handles = {}
+    with TemporaryDirectory() as directory, Session() as session:
+        for table in case.tables:
+            parquet.write_table(case.arrow_rows(table.name, table.rows), f"{directory}/{table.name}.parquet")
+        for statement in [*(s.statement() for s in case.streams), *(t.statement(directory) for t in case.tables), *staying]:
+            session.execute(statement)
+        for number, epoch in enumerate([*case.epochs(), {}]):
+            for life in lives:
+                if life.added == number:
+                    wishes = {"plan": life.spec.plan, "probe": life.spec.probe, **options}
+                    handles[life.spec.name] = session.query(life.spec.name, life.spec.select(), **wishes)
+                if life.dropped == number:
+                    session.drop(life.spec.name)
+            for stream, rows in epoch.items():
+                session.push(stream, case.arrow_rows(stream, rows))
+            session.step()
+        session.run(once=True)
+        results = {name: plain_rows(handle.results()) for name, handle in handles.items()}
+        return results, {name: (handle.start, handle.stop) for name, handle in handles.items()}

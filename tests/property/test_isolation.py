@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from random import Random
-from tempfile import TemporaryDirectory
 
-import pyarrow.parquet as parquet
 import pytest
 
 from eddyline import Session
@@ -15,39 +13,14 @@ from eddyline.operators.join import group, release
 from eddyline.runtime import handout
 from tests.oracle.intake import Values
 from tests.oracle.relational import answer
-from tests.property.compare import _answers, _canonical, plain_rows, report
-from tests.property.lives import COUNTS, Life, is_aggregate_spec, random_lives
+from tests.property.compare import _answers, _canonical, report
+from tests.property.lives import COUNTS, Life, is_aggregate_spec, lived, random_lives
 from tests.property.specs import Case
 
 #: Cases per block; a failure names its seed.
 BLOCK = 6
 BLOCKS = int(os.environ.get("EDDYLINE_ISOLATION_BLOCKS", "4"))
 FIRST = int(os.environ.get("EDDYLINE_FIRST_SEED", "0"))
-
-Instants = tuple[int | None, int | None]
-
-
-def lived(case: Case, lives: Sequence[Life], **options: str) -> tuple[dict[str, list[Values]], dict[str, Instants]]:
-    """Results of all queries, and their starts and stops."""
-    handles = {}
-    with TemporaryDirectory() as directory, Session() as session:
-        for table in case.tables:
-            parquet.write_table(case.arrow_rows(table.name, table.rows), f"{directory}/{table.name}.parquet")
-        for statement in [*(s.statement() for s in case.streams), *(t.statement(directory) for t in case.tables)]:
-            session.execute(statement)
-        for number, epoch in enumerate([*case.epochs(), {}]):
-            for life in lives:
-                if life.added == number:
-                    wishes = {"plan": life.spec.plan, "probe": life.spec.probe, **options}
-                    handles[life.spec.name] = session.query(life.spec.name, life.spec.select(), **wishes)
-                if life.dropped == number:
-                    session.drop(life.spec.name)
-            for stream, rows in epoch.items():
-                session.push(stream, case.arrow_rows(stream, rows))
-            session.step()
-        session.run(once=True)
-        results = {name: plain_rows(handle.results()) for name, handle in handles.items()}
-        return results, {name: (handle.start, handle.stop) for name, handle in handles.items()}
 
 
 def check_lives(case: Case, lives: Sequence[Life], alone: Mapping[str, list[Values]], **options: str) -> None:

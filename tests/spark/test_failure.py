@@ -36,7 +36,7 @@ def test_what_spark_says_itself_is_one_line() -> None:
 
 
 def test_a_plan_is_no_cause() -> None:
-    plan = "=== Streaming Query ===\nIdentifier: [id = 1]\nCurrent State: ACTIVE\nThread State: RUNNABLE\n\nLogical Plan:\n+- LocalRelation <empty>"
+    plan = "=== Streaming Query ===\nIdentifier: [id = 1]\nThread State: RUNNABLE\n\nLogical Plan:\n+- LocalRelation <empty>"
     found = readable(RuntimeError(f"[STREAM_FAILED] Query terminated with exception: Python worker failed to connect back.\n{plan}"))
     assert found.detail.endswith("Python worker failed to connect back.")
 

@@ -14,15 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from eddyline import Session
 from eddyline.runtime.control import ControlFolder
 from tests.oracle.intake import Values
 from tests.oracle.relational import answer
 from tests.property.cliques import CONTROLS, MODES, clique_case, under
 from tests.property.compare import Outcome, _answers, _canonical, _dead_letters, differences, plain_rows, report
+from tests.property.lives import Life, lived, random_lives
 from tests.property.specs import Case, Expected
 from tests.property.strategies import random_case
-from tests.property.test_isolation import Life, random_lives
 from tests.spark.simulated import Simulated, run_simulated
 
 BLOCK = 8
@@ -162,14 +161,14 @@ def test_aggregates_come_and_go_as_embedded(block: int) -> None:
             for table in case.tables:
                 parquet.write_table(case.arrow_rows(table.name, table.rows), f"{directory}/{table.name}.parquet")
             # One query per stream stays for ever, so that the frontier does not depend on who else is there.
-            declared = [s.statement() for s in case.streams] + [t.statement(directory) for t in case.tables]
-            declared += [f"CREATE QUERY all_{s.name} AS SELECT {s.time} AS t FROM {s.name}" for s in case.streams]
+            staying = [f"CREATE QUERY all_{s.name} AS SELECT {s.time} AS t FROM {s.name}" for s in case.streams]
+            declared = [*(s.statement() for s in case.streams), *(t.statement(directory) for t in case.tables), *staying]
             job = Simulated(";\n".join(declared), f"{directory}/ck", 1 + seed % 4, Random(seed))
             found = _comings_and_goings(case, lives, job, (0.0, 0.3)[seed % 2])
-            right = _embedded_comings_and_goings(case, lives, declared)
+        right, _ = lived(case, lives, staying)
         for life in lives:
             name = life.spec.name
-            assert found[name] == right[name], f"random_case(Random({seed})), {life}\n{report(case, [name])}"
+            assert found[name] == _comparable(right[name]), f"random_case(Random({seed})), {life}\n{report(case, [name])}"
 
 
 def _comings_and_goings(case: Case, lives: Sequence[Life], job: Simulated, crashes: float) -> dict[str, list[str]]:
@@ -185,24 +184,6 @@ def _comings_and_goings(case: Case, lives: Sequence[Life], job: Simulated, crash
     job.run(closing=True)
     job.close()
     return {life.spec.name: _comparable(plain_rows([job.table(life.spec.name)])) for life in lives}
-
-
-def _embedded_comings_and_goings(case: Case, lives: Sequence[Life], declared: Sequence[str]) -> dict[str, list[str]]:
-    handles = {}
-    with Session() as session:
-        for text in declared:
-            session.execute(text)
-        for number, epoch in enumerate([*case.epochs(), {}]):
-            for life in lives:
-                if life.added == number:
-                    handles[life.spec.name] = session.query(life.spec.name, life.spec.select(), plan=life.spec.plan, probe=life.spec.probe)
-                if life.dropped == number:
-                    session.drop(life.spec.name)
-            for stream, rows in epoch.items():
-                session.push(stream, case.arrow_rows(stream, rows))
-            session.step()
-        session.run(once=True)
-        return {name: _comparable(plain_rows(handle.results())) for name, handle in handles.items()}
 
 
 def _comparable(rows: list[Values]) -> list[str]:

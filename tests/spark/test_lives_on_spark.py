@@ -18,7 +18,7 @@ from eddyline.runtime.spark.control import ask_to_stop, forget_stop
 from eddyline.runtime.spark.driver import SparkDriver
 from tests.oracle.intake import Values
 from tests.property.compare import plain_rows
-from tests.property.test_isolation import random_lives
+from tests.property.lives import random_lives
 from tests.spark.running import layout_of
 from tests.spark.simulated import move_some
 from tests.spark.test_following import wait

@@ -16,6 +16,8 @@ import os
 import threading
 from collections.abc import Mapping
 
+from eddyline.runtime.whole_file import replace_file
+
 _WRITING = threading.Lock()
 
 
@@ -43,12 +45,7 @@ def write_control(checkpoint: str, record: Mapping[str, object]) -> int:
     # Batches end in one thread, silence and new queries are noticed in others.
     with _WRITING:
         number = len(control_records(checkpoint))
-        temporary = os.path.join(folder, f".{number:012d}.part")
-        with open(temporary, "w") as text:
-            json.dump(record, text)
-            text.flush()
-            os.fsync(text.fileno())
-        os.rename(temporary, os.path.join(folder, f"{number:012d}.json"))
+        replace_file(os.path.join(folder, f"{number:012d}.json"), json.dumps(record))
     return number
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from eddyline.errors import CheckpointProblem
 from eddyline.runtime.checkpoint_state import CheckpointState, ShardState
+from eddyline.runtime.whole_file import replace_file
 
 #: A batch is committed before the next but one begins; two more, for readers that are slow.
 _KEPT = 4
@@ -36,9 +37,7 @@ def write_standing(checkpoint: str, batch: int, notes: Mapping[int, Mapping[str,
         }
         for shard, note in sorted(notes.items())
     }
-    with open(path + ".part", "w", encoding="utf-8") as text:
-        json.dump({"batch": batch, "shards": shards}, text)
-    os.replace(path + ".part", path)
+    replace_file(path, json.dumps({"batch": batch, "shards": shards}))
     with contextlib.suppress(FileNotFoundError):
         os.remove(_path(checkpoint, batch - _KEPT))
 
