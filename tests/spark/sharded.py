@@ -19,6 +19,7 @@ import pyarrow.parquet as parquet
 from eddyline.connectors.files import read_table
 from eddyline.connectors.memory import MemorySource
 from eddyline.language import bind_script
+from eddyline.operators.evaluate import Issues
 from eddyline.plan.shares import route_all
 from eddyline.runtime.spark.assembly import assemble
 from eddyline.runtime.spark.layout import Layout
@@ -109,7 +110,7 @@ def _run(case: Case, shards: int, random: Random, directory: str) -> Outcome:
                 if o.results.get(name) and layout.routing.routings[name].uses(i)
             ]
             if used:
-                results[name].append(whole_results(used, workers[0].engine.pipeline.merging(name)))
+                results[name].append(whole_results(used, workers[0].engine.pipeline.merging(name), Issues()))
         for outcome in outcomes:
             for name, tables in outcome.dead.items():
                 dead[name] += tables

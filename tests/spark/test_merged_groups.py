@@ -209,6 +209,27 @@ def test_a_query_with_merged_groups_comes_and_goes(tmp_path: Path) -> None:
     job.close()
 
 
+def test_what_cannot_be_computed_is_counted(tmp_path: Path) -> None:
+    """In arguments by the shards, in outputs where the parts are merged."""
+    text = JOB.format(format="")
+    query = """CREATE QUERY q AS SELECT date_trunc('second', ts) AS sec, SUM(k + 9223372036854775800) AS huge, SUM(1 // (k % 2)) AS odd
+               FROM s GROUP BY date_trunc('second', ts) EMIT ON CLOSE;"""
+    job = Simulated(text[: text.index("CREATE QUERY whole")] + query, str(tmp_path / "ck"), 3, Random(2))
+    with Session() as session:
+        session.execute((text[: text.index("CREATE QUERY whole")]).replace("time='ts'", "time='ts', format='memory'") + query)
+        for batch in batches():
+            job.run(batch)
+            for name, rows in batch.items():
+                session.push(name, rows)
+            session.step()
+        session.run(once=True)
+        job.run(closing=True)
+        right = session.stats()["null_results"]
+        assert exactly(job.table("q").to_pylist()) == exactly(session.queries["q"].table().to_pylist())
+    assert len(right) >= 1 and job.driver.progress.null_results == right
+    job.close()
+
+
 def routed(text: str, shards: int = 4, records: dict[str, Record] | None = None):
     job = bind_script("CREATE STREAM s (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (time='ts', format='memory');" + text)
     return route_all(job.queries, ["s"], {}, shards, records).routings["q"]

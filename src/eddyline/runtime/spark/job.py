@@ -82,6 +82,7 @@ def statistics(driver: SparkDriver) -> dict[str, Any]:
         "peak_state_bytes": progress.peak("peak_state_bytes"),
         "state_bytes": progress.peak("state_bytes"),
         "spilled_bytes": progress.peaks("spilled_bytes"),
+        "null_results": dict(progress.null_results),
         "frontier": progress.frontier,
         "migrations": [] if driver.roster is None else driver.roster.replanning.migrations,
         "plan": plans,

@@ -46,6 +46,8 @@ class Progress:
 
     #: Sums over shards and batches: partials_produced, probes, visited, and what just-in-time joins held back and resumed.
     counts: dict[str, int] = field(default_factory=dict)
+    #: What could not be computed and became null, by function, on all shards.
+    null_results: dict[str, int] = field(default_factory=dict)
     #: operator -> rows in, rows out, seconds, summed over shards and batches.
     operators: dict[str, dict[str, float]] = field(default_factory=dict)
 
@@ -77,6 +79,7 @@ class Progress:
         for total, fresh in ((self.results, delivered.results), (self.dead, delivered.dead)):
             for name, rows in fresh.items():
                 total[name] = total.get(name, 0) + rows
+        _add(self.null_results, delivered.issues.counts)
         longest: dict[str, float] = {}
         for note in delivered.notes.values():
             self.came_from[note["came_from"]] = self.came_from.get(note["came_from"], 0) + 1
@@ -84,6 +87,7 @@ class Progress:
             for stage, seconds in note["seconds"].items():
                 longest[stage] = max(longest.get(stage, 0.0), seconds)
             _add(self.counts, note["statistics"].get("counts", {}))
+            _add(self.null_results, note["statistics"].get("null_results", {}))
             for name, figures in note["statistics"].get("operators", {}).items():
                 _add(self.operators.setdefault(name, {}), figures)
             for name, rows in note["bad"].items():

@@ -208,7 +208,7 @@ class ShardPipeline:
         for name in epoch.arrivals:
             # A stream that ended with an earlier bounded run speaks again.
             self.pipeline.intakes[name].closed = False
-        before = self._counts(), operators(self.pipeline)
+        before = self._counts(), operators(self.pipeline), dict(self.pipeline.issues.counts)
         outcome = self.pipeline.step(epoch)
         if outcome.gone:
             self._forget_moves()
@@ -218,6 +218,7 @@ class ShardPipeline:
                 name: {key: value - before[1].get(name, {}).get(key, 0) for key, value in figures.items()}
                 for name, figures in operators(self.pipeline).items()
             },
+            "null_results": {kind: count - before[2].get(kind, 0) for kind, count in self.pipeline.issues.counts.items()},
         }
         return outcome
 

@@ -47,6 +47,8 @@ class Delivered:
     dead: dict[str, int] = field(default_factory=dict)
     #: shard -> its note.
     notes: dict[int, dict[str, Any]] = field(default_factory=dict)
+    #: What could not be computed here, when groups were merged.
+    issues: Issues = field(default_factory=Issues)
 
 
 class Delivery:
@@ -155,7 +157,8 @@ class Delivery:
     def _write(self, batch: int, pieces: Mapping[tuple[str, str], list[tuple[int, pa.Table]]], delivered: Delivered) -> None:
         for (kind, name), found in pieces.items():
             if kind == "result":
-                whole = whole_results([table for _, table in sorted(found, key=lambda piece: piece[0])], self.merging.get(name))
+                tables = [table for _, table in sorted(found, key=lambda piece: piece[0])]
+                whole = whole_results(tables, self.merging.get(name), delivered.issues)
                 delivered.results[name] = whole.num_rows
                 # Of groups in parts, HAVING may leave none.
                 for sink in self.sinks[name] if whole.num_rows else ():
@@ -190,7 +193,6 @@ class Delivery:
             self.dead.flush(batch)
 
 
-def whole_results(pieces: Sequence[pa.Table], merging: AggregateConfig | None) -> pa.Table:
+def whole_results(pieces: Sequence[pa.Table], merging: AggregateConfig | None, issues: Issues) -> pa.Table:
     """The results of a query and batch from what its shards sent."""
-    # What cannot be computed becomes null; the shards count it, here it is not counted.
-    return merged(pieces) if merging is None else merged_parts(merging, pieces, Issues())
+    return merged(pieces) if merging is None else merged_parts(merging, pieces, issues)
