@@ -93,7 +93,7 @@ def test_shards_that_keep_parts_give_what_one_pipeline_gives() -> None:
             wrong = differences(case, found)
             assert not wrong, report(case, wrong)
             known += 1
-    assert merged > CASES // 3 and closed > 3 * CASES and known > 3, "the cases say little"
+    assert merged > CASES // 3 and closed > CASES and known > 3, "the cases say little"
 
 
 JOB = """
