@@ -73,7 +73,7 @@ def test_older_measurements_count_half() -> None:
         costs.settle(10)
     assert costs.per_row is not None
     assert costs.per_row.tolist() == pytest.approx([0.15, 0.15])
-    assert costs.price == pytest.approx(1.0)
+    assert costs.price.tolist() == pytest.approx([1.0, 1.0])
 
 
 def test_an_unknown_scheduler_is_refused() -> None:

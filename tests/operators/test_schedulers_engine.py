@@ -229,3 +229,18 @@ def test_lineage_and_plain_windows_take_turns(small: None) -> None:
         found, plain = run(scheduler)
         assert found == expected
         assert plain[:2] == [True, True] and not plain[2] and plain[-1]
+
+
+def test_many_queries_with_the_same_windows_share_what_is_handed_out(small: None) -> None:
+    """Queries of one window with one SELECT list get the same table; a dropped one stops where it should."""
+    queries = {f"q{size}_{copy}": FOUR[f"w{size}"] for size in (1, 5, 15) for copy in range(4)}
+    rows = drawn(6, 300, 3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(release, "LEAST_ROWS", 1 << 40)
+        plain, _ = answered(queries, rows, 100, "mqt")
+    for scheduler in ("lwo", "swf", "mqt"):
+        found, session = answered(queries, rows, 100, scheduler)
+        assert found == plain
+        assert session.stats()["results"] == {name: len(results) for name, results in plain.items()}
+        response = session.stats()["response"]
+        assert response["q1_0"] == response["q1_3"]

@@ -23,23 +23,27 @@ BINS = 30_000
 
 
 @njit(cache=True, nogil=True)
-def next_level(done, priority):
-    """The queue with the highest priority, given the next fuller one above it; the larger window wins a tie. -1: all are empty."""
+def next_level(done, priority, slack):
+    """The queue with the highest priority, given the next fuller one above it; the larger window wins a tie. -1: all are empty.
+
+    Args:
+        slack: 1, or a little more: the smaller window wins unless the larger one is better by this factor.
+    """
     windows = len(done) - 1
     above = windows
     best = -1
     value = -np.inf
     for level in range(windows - 1, -1, -1):
         if done[level + 1] < done[level]:
-            if priority[level, above] > value:
-                value = priority[level, above]
+            if best < 0 or slack * priority[level, above] > value:
+                value = max(value, priority[level, above])
                 best = level
             above = level
     return best
 
 
 @njit(cache=True, nogil=True)
-def next_unit(done, priority, bounds, need):
+def next_unit(done, priority, slack, bounds, need):
     """The next stretch of work: the batch that is next goes on as long as it is its turn anyway, and those behind it that would go
     the same way come along until there are `need[low, high]` rows. Moves `done`.
 
@@ -50,18 +54,18 @@ def next_unit(done, priority, bounds, need):
         the batches first … stop-1 and the windows low … high-1; low is -1 when there is nothing left.
     """
     windows = len(done) - 1
-    low = next_level(done, priority)
+    low = next_level(done, priority, slack)
     if low < 0:
         return 0, 0, -1, -1
     first = done[low + 1]
     high = low
-    while high < windows and done[high + 1] == first and next_level(done, priority) == high:
+    while high < windows and done[high + 1] == first and next_level(done, priority, slack) == high:
         done[high + 1] += 1
         high += 1
     stop = first + 1
     while bounds[stop] - bounds[first] < need[low, high]:
         level = low
-        while level < windows and done[level + 1] == stop and next_level(done, priority) == level:
+        while level < windows and done[level + 1] == stop and next_level(done, priority, slack) == level:
             done[level + 1] += 1
             level += 1
         if level != high:
@@ -164,7 +168,7 @@ def simulate(arrival, cost, starts, ready, priority, early, room):
         while done[0] < rows and arrival[done[0]] <= now:
             done[0] += 1
         most_rows = max(most_rows, done[0] - done[windows])
-        level = next_level(done, priority)
+        level = next_level(done, priority, 1.0)
         if level < 0:
             now = arrival[done[0]]
             continue

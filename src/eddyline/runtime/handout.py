@@ -146,8 +146,11 @@ class HandOut:
                     self._hand(query, portion.rows, outcome)
             else:
                 seating = self._seated(schedule.group, queries)
-                seating.into.add(portion.rows)
-                self._hand_shares(seating, ranks, outcome)
+                if portion.rows.words is None and all(query.stop is None for query in queries):
+                    self._hand_all(seating, portion.rows, outcome)
+                else:
+                    seating.into.add(portion.rows)
+                    self._hand_shares(seating, ranks, outcome)
             if portion.last:
                 made += len(portion.rows)
         return made
@@ -179,6 +182,27 @@ class HandOut:
         for place in range(seating.apart, len(seating.queries)):
             self._hand(seating.queries[place], shares.part(place, place + 1), outcome)
         return made
+
+    def _hand_all(self, seating: _Seating, rows: Combinations, outcome: Outcome) -> None:
+        """Rows that all of these queries want: projected once for those with one SELECT list, who get the same table."""
+        for first, stop in seating.lists:
+            began = perf_counter()
+            query = seating.queries[first]
+            assert self.on_bundle is not None and isinstance(query, SelectQuery)
+            table = query.projection.table(rows, self.issues)
+            edges = np.array([0, len(rows)])
+            seconds = (perf_counter() - began) / (stop - first)
+            if self.responses is not None:
+                self.responses.heard_by([query.name for query in seating.queries[first:stop]], rows)
+            for query in seating.queries[first:stop]:
+                query.rows_in += len(rows)
+                query.results += len(rows)
+                query.seconds += seconds
+                bundle = Bundle(table, np.zeros(1, np.int64), edges, pa.array([query.name], pa.string()))
+                if self.on_bundle(bundle):
+                    outcome.bundles.append(bundle)
+        for query in seating.queries[seating.apart :]:
+            self._hand(query, rows, outcome)
 
     def _hand_bundle(self, queries: Sequence[StandingQuery], rows: Combinations, edges: Ints, outcome: Outcome) -> None:
         """Results of queries with one SELECT list, query by query, projected together."""

@@ -151,7 +151,10 @@ class Responses:
 
     def heard(self, query: str, rows: Combinations) -> None:
         """Results of a query, in total order, are released now."""
-        times = self.queries.setdefault(query, _Times())
+        self.heard_by((query,), rows)
+
+    def heard_by(self, queries: Sequence[str], rows: Combinations) -> None:
+        """The same results of several queries."""
         now = self.clock.now()
         # Results are in rank order: only the changes between the first and the last of them matter.
         ends = np.searchsorted(self._changes, (rows.stamp[[0, -1]] >> POSITION_BITS) - self._first, side="right")
@@ -164,8 +167,11 @@ class Responses:
             counts = np.bincount(self._instant_of[begin:stop], sizes, len(began)).astype(np.int64)
         else:
             began, counts = np.unique(self._began[rows.rank - self._first], return_counts=True)
-        for at in np.flatnonzero(counts):
-            times.add(max(now - float(began[at]), 0.0), int(counts[at]))
+        released = [(max(now - float(began[at]), 0.0), int(counts[at])) for at in np.flatnonzero(counts)]
+        for query in queries:
+            times = self.queries.setdefault(query, _Times())
+            for response, count in released:
+                times.add(response, count)
 
     def heard_all(self, names: Sequence[str], edges: Ints, rows: Combinations) -> None:
         """The same for many queries at once: rows `edges[i]` to `edges[i + 1] - 1` are results of `names[i]`."""

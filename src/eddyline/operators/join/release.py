@@ -44,6 +44,8 @@ LEAST_ROWS = 256
 #: New rows are cut into at most so many batches, of at least so many rows; batches that are too little work go together.
 _MOST_BATCHES = 32
 _LEAST_BATCH = 128
+#: What windows cost is measured, and no more exact than this: of two stretches that differ by less the smaller window goes first.
+_SLACK = 1.1
 #: Where combinations carry lineage, batches stay apart, and are fewer.
 _MOST_APART = 8
 
@@ -110,7 +112,9 @@ class SharedSchedule:
         rows.bounds = self._batches(len(rows.stamps), plain)
         for origin in rows.origins:
             origin.bounds = np.append(np.searchsorted(origin.rows.stamp, rows.stamps[rows.bounds[:-1]]), len(origin.rows))
-        queues = SchedulingQueues(scheduler(self.name, self.costs.windows, self.queries), len(rows.bounds) - 1)
+        chosen = scheduler(self.name, self.costs.windows, self.queries)
+        slack = _SLACK if self.name == "mqt" and self.costs.per_row is not None else 1.0
+        queues = SchedulingQueues(chosen, len(rows.bounds) - 1, slack)
         held: dict[tuple[int, int], list[Combinations]] = {}
         self.buffer.used = 0
         need = self.costs.need(len(rows.stamps)) if plain else np.zeros((len(self.levels), len(self.levels) + 1))

@@ -6,8 +6,8 @@ Answer   `windows` are the costs of serving each window after the ones before it
 
              seconds of a unit  =  price per window  +  rows x (looking + handing out)
 
-State    Seconds per new row and window, older epochs counting half as much with each new one; the least that a unit ever took per
-         window, which is what a unit costs that has nothing to do.
+State    Seconds per new row and window, older epochs counting half as much with each new one; the least that a unit ever took for
+         a window: what one costs that has hardly anything to do.
 Limits   Before anything has been measured, costs are the windows' sizes, as in the paper, and an epoch is two units. Times are those of
          the clock by which responses are measured: under a virtual clock they are the same in every run.
 Reading  docs/operators/scheduling.md
@@ -24,8 +24,8 @@ from eddyline.state.columns import Ints
 
 #: What units cost just to begin may be one part in so many of all work.
 _PRICE_SHARE = 10
-#: However dear a unit is, an epoch is about so many of them: results that wait for a whole epoch are no schedule.
-_LEAST_UNITS = 8
+#: However dear they are, an epoch has about so many hand-outs at least: results that wait for a whole epoch are no schedule.
+_LEAST_HANDOUTS = 64
 
 
 class WindowCosts:
@@ -44,8 +44,8 @@ class WindowCosts:
         self.sizes = list(sizes)
         #: Seconds per new row and window; None: nothing has been measured.
         self.per_row: np.ndarray | None = None
-        #: Seconds that a unit costs per window with nothing to do.
-        self.price = np.inf
+        #: Seconds that a unit costs per window with hardly anything to do.
+        self.price = np.full(len(sizes), np.inf)
         self._spent = np.zeros(len(sizes))
 
     @property
@@ -62,7 +62,8 @@ class WindowCosts:
         seconds = looking * shares / shares.sum() + np.asarray(handing_out)
         self._spent[low : low + len(seconds)] += seconds
         if rows:
-            self.price = min(self.price, float(seconds.sum()) / len(seconds))
+            part = self.price[low : low + len(seconds)]
+            np.minimum(part, seconds, out=part)
 
     def settle(self, rows: int) -> None:
         """An epoch of so many rows is over."""
@@ -79,6 +80,8 @@ class WindowCosts:
         before = np.concatenate([[0.0], np.cumsum(self.per_row)])
         per_row = before[None, :] - before[:-1, None]
         long = np.arange(windows + 1)[None, :] - np.arange(windows)[:, None]
-        seconds = np.minimum(_PRICE_SHARE * self.price * long, rows * before[-1] / _LEAST_UNITS)
+        price = np.concatenate([[0.0], np.cumsum(self.price)])
+        prices = price[None, :] - price[:-1, None]
+        seconds = np.minimum(_PRICE_SHARE * prices, rows * before[-1] * long / _LEAST_HANDOUTS)
         found: npt.NDArray[np.float64] = np.where(seconds > 0, seconds / np.maximum(per_row, np.finfo(np.float64).tiny), 0.0)
         return found
