@@ -96,11 +96,13 @@ def setting(
                 seconds = time.process_time() - began
                 begin += epoch
                 response = session.stats()["response"]
-                means = [np.mean([response[query]["mean"] for query, at in places.items() if at == n]) for n in range(len(windows))]
-                if turn >= LEARNING:
+                # A burst that is longer than an epoch waits for the other stream: such an epoch has no results, and does not count.
+                if turn >= LEARNING and all(response[query]["mean"] is not None for query in places):
+                    means = [np.mean([response[query]["mean"] for query, at in places.items() if at == n]) for n in range(len(windows))]
                     found[name].append(([float(mean) for mean in means], seconds))
     told: dict[str, dict[str, object]] = {}
     for name, turns in found.items():
+        assert len(turns) >= epochs // 2, f"{name} has results in {len(turns)} of {epochs} epochs"
         mean = np.median([one for one, _ in turns], axis=0)
         overall = float(np.average(mean, weights=queries))
         told[name] = {"overall": overall, "mean": mean.tolist(), "cpu_s": float(np.median([cpu for _, cpu in turns]))}

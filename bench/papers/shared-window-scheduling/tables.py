@@ -93,8 +93,9 @@ def engine(found: dict) -> str:
 
 
 def claims(found: dict) -> str:
+    """All claims but those of the buffers, which have a table of their own."""
     lines = []
-    for claim in found["claims"]:
+    for claim in (one for one in found["claims"] if "buffer" not in one["claim"]):
         seen = claim["found"]
         values = list(seen.values()) if isinstance(seen, dict) else seen if isinstance(seen, list) else [seen]
         text = ", ".join(value if isinstance(value, str) else f"{value:.3g}" for value in values)
