@@ -110,6 +110,9 @@ class PeakMemory:
     True
     """
 
+    #: Looking holds up who is looked at: it may take one part in so many of the time.
+    SHARE = 50
+
     def __init__(self, pid: int | None = None, interval: float = 0.1):
         self.peak = 0
         self._process = psutil.Process(pid or os.getpid())
@@ -128,8 +131,11 @@ class PeakMemory:
         self._thread.join()
 
     def _watch(self) -> None:
-        while not self._over.wait(self._interval):
+        cost = 0.0
+        while not self._over.wait(max(self._interval, self.SHARE * cost)):
+            began = time.perf_counter()
             self._sample()
+            cost = time.perf_counter() - began
 
     def _sample(self) -> None:
         try:
