@@ -85,7 +85,8 @@ def _picture(path: str | Path, title: str, draw: Callable[[Axes], None], *, unit
         if log:
             axes.set_yscale("log")
         if legend:
-            axes.legend()
+            # Beside the axes: inside them it would cover what is highest.
+            axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         figure.tight_layout()
         figure.savefig(target)
     return target
