@@ -55,6 +55,16 @@ def merged(stamp, other_stamp, clock, other_clock):
 
 
 @njit(cache=True, nogil=True)
+def _carried(held, start, room, at):
+    """Copy a run to where the room is free: where it is free then; -1: the run does not fit."""
+    if at + held > len(room):
+        return -1
+    for k in range(held):
+        room[at + k] = room[start + k]
+    return at + held
+
+
+@njit(cache=True, nogil=True)
 def probe_strips(
     sequence, turn, hashes, measure, sizes, cursor, begins, start, ends, before, visited, room, at, heads, back, keys, order, age, base,
     first,
@@ -76,13 +86,11 @@ def probe_strips(
     chain, newest, top = np.uint64(len(heads)), np.int64(0), np.int64(0)
     while turn < len(sequence):
         o = sequence[turn]
-        held = ends[o, before - 1] if before else 0
-        if at + held > len(room):
-            break
         begin = at
-        for k in range(held):
-            room[at] = room[start[o] + k]
-            at += 1
+        at = _carried(ends[o, before - 1] if before else 0, start[o], room, at)
+        if at < 0:
+            at = begin
+            break
         key, row = hashes[o], cursor[o]
         if begins:
             # What is too new for a row is too new for those before it: it is passed once per chain.
@@ -126,13 +134,11 @@ def scan_strips(turn, hashes, measure, sizes, cursor, start, ends, before, visit
     seen = np.zeros(len(sizes), np.int64)
     while turn < len(measure):
         o = turn
-        held = ends[o, before - 1] if before else 0
-        if at + held > len(room):
-            break
         begin = at
-        for k in range(held):
-            room[at] = room[start[o] + k]
-            at += 1
+        at = _carried(ends[o, before - 1] if before else 0, start[o], room, at)
+        if at < 0:
+            at = begin
+            break
         row = cursor[o]
         fits = True
         for w in range(len(sizes)):
