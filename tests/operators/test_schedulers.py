@@ -232,21 +232,36 @@ def test_an_output_entry_is_a_row_with_results_that_somebody_waits_for(name: str
 def test_a_small_output_buffer_costs_work_and_no_results(name: str, room: int, seed: int) -> None:
     job, _ = random_job(seed, False, 3)
     free, bounded = play(job, name), play(job, name, room=room)
-    assert bounded.output_buffer <= room
+    # SWF holds back all results of the row that it works on.
+    assert bounded.output_buffer <= room or (name == "swf" and bounded.output_buffer <= most_results_of_a_row(job))
     assert bounded.results.tolist() == free.results.tolist()
-    assert bounded.ended >= free.ended
+    assert bounded.ended >= free.ended * (1 - 1e-9)
     assert name != "lwo" or bounded.mean.tolist() == free.mean.tolist()
 
 
-def test_a_row_whose_results_do_not_fit_looks_again() -> None:
-    """Two rows at once, windows of one and three rows that all join, a second each, and no room: the second row's first strip is
+def most_results_of_a_row(job: Work) -> int:
+    return int(np.diff(job.starts[:: len(job.windows)]).max())
+
+
+def test_a_row_whose_few_results_do_not_fit_looks_again() -> None:
+    """Two rows at once, windows of one and ten rows that all join, a second each, and no room: the second row's first strip is
     looked at when it is answered for the small window, and again for the large one."""
-    job = at_once(2, [1, 3], 1.0)
+    job = at_once(2, [1, 10], 1.0)
     free, bounded = play(job, "mqt"), play(job, "mqt", room=0)
     assert free.units.tolist() == bounded.units.tolist() == [[0, 0], [1, 0], [0, 1], [1, 1]]
-    # Small window: made after one and two seconds. Large one: the first row's after 1, 3 and 4, the second row's as that
-    # one has finished, after 4, and after 5 and 6; looking again they come after 5, 6 and 7.
-    assert free.mean.tolist() == pytest.approx([1.5, (1 + 3 + 4 + 4 + 5 + 6) / 6])
-    assert bounded.mean.tolist() == pytest.approx([1.5, (1 + 3 + 4 + 5 + 6 + 7) / 6])
-    assert (free.ended, bounded.ended) == pytest.approx((6.0, 7.0))
+    # Small window: made after one and two seconds. Large one: the first row's after 1 and from 3 on, the second row's first one as that
+    # row has finished, after 11; looking again all ten come from 12 on.
+    assert free.mean.tolist() == pytest.approx([1.5, (1 + sum(range(3, 12)) + 11 + sum(range(12, 21))) / 20])
+    assert bounded.mean.tolist() == pytest.approx([1.5, (1 + sum(range(3, 12)) + sum(range(12, 22))) / 20])
+    assert (free.ended, bounded.ended) == pytest.approx((20.0, 21.0))
+    assert (free.output_buffer, bounded.output_buffer) == (1, 0)
+
+
+def test_where_many_results_do_not_fit_the_oldest_row_goes_first() -> None:
+    """The same with a small window that is a third of the large one: nothing is looked at twice, the order is that of LWO."""
+    job = at_once(2, [1, 3], 1.0)
+    free, bounded = play(job, "mqt"), play(job, "mqt", room=0)
+    assert free.units.tolist() == [[0, 0], [1, 0], [0, 1], [1, 1]]
+    assert bounded.units.tolist() == play(job, "lwo").units.tolist() == [[0, 0], [0, 1], [1, 0], [1, 1]]
+    assert bounded.ended == pytest.approx(free.ended)
     assert (free.output_buffer, bounded.output_buffer) == (1, 0)

@@ -44,10 +44,11 @@ def told(played: Played, queries: list[int] | None = None) -> dict[str, object]:
 
 
 def all_three(work_: Work, queries: list[int] | None = None, rate: float = 100.0) -> dict[str, dict[str, object]]:
-    """Under each scheduler, and under MQT with an output buffer of no more results than the paper's share of a join buffer."""
+    """Under each scheduler, and under those that hold results back with an output buffer of no more results than the paper's share of
+    a join buffer."""
     room = int(OUTPUT_SHARE * rate * LARGEST)
     return {name: told(play(work_, name, queries), queries) for name in NAMES} | {
-        "bounded": told(play(work_, "mqt", queries, room=room), queries)
+        f"{name} bounded": told(play(work_, name, queries, room=room), queries) for name in ("swf", "mqt")
     }
 
 

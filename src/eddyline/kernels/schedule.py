@@ -132,13 +132,14 @@ def _bin(seconds):
 
 
 @njit(cache=True, nogil=True)
-def simulate(arrival, cost, starts, ready, priority, early, room):
+def simulate(arrival, cost, starts, ready, priority, early, room, again):
     """Play a schedule: one server, rows in total order, a decision after every unit.
 
     Args:
         early: results of the oldest row that has not finished a window go out as they are made; otherwise when it has.
-        room: the most results that the output buffer holds. A row whose results do not fit keeps none: it looks at its
-            earlier strips again when its next one comes.
+        room: the most results that the output buffer holds. Where those of a unit do not fit, the oldest row goes on instead, whose
+            results wait for nobody (`early`; otherwise they come on top).
+        again: per window, whether a row that has finished it may keep nothing instead, and look at its strips again later.
 
     Returns:
         per window: results, their summed and largest response, their histogram; the units in the order of work; the most
@@ -173,6 +174,13 @@ def simulate(arrival, cost, starts, ready, priority, early, room):
             now = arrival[done[0]]
             continue
         t = done[level + 1]
+        made = starts[t * windows + level + 1] - starts[t * windows + (0 if lost[t] else level)]
+        if made and held + made > room and not again[level]:
+            level = windows - 1
+            while done[level + 1] == done[level]:
+                level -= 1
+            t = done[level + 1]
+            made = starts[t * windows + level + 1] - starts[t * windows + (0 if lost[t] else level)]
         units[at, 0] = t
         units[at, 1] = level
         at += 1
@@ -180,7 +188,6 @@ def simulate(arrival, cost, starts, ready, priority, early, room):
         while reach < windows and done[reach + 1] == t:
             reach += 1
         strip = 0 if lost[t] else level
-        made = starts[t * windows + level + 1] - starts[t * windows + strip]
         while strip <= level:
             if early:
                 for k in range(starts[t * windows + strip], starts[t * windows + strip + 1]):
@@ -198,7 +205,7 @@ def simulate(arrival, cost, starts, ready, priority, early, room):
         lost[t] = False
         # Who waits for the results of this row: those of larger windows, unless they have had them as they were made.
         if made and (reach < windows if early else level + 1 < windows):
-            if held + made <= room:
+            if held + made <= room or not again[level]:
                 entries += kept[t] == 0
                 kept[t] += made
                 held += made

@@ -23,6 +23,9 @@ from eddyline.kernels import schedule as kernels
 from eddyline.operators.join.schedulers import scheduler
 from eddyline.state.columns import Ints
 
+#: Strips are looked at twice rather than their results kept, where there is no room, up to windows of this part of the largest.
+LOOK_AGAIN = 0.1
+
 Floats = npt.NDArray[np.float64]
 
 
@@ -110,13 +113,19 @@ def play(job: Work, name: str, queries: Sequence[int] | None = None, *, early: b
     Args:
         queries: the queries per window; default: one each.
         early: changes the scheduler's release rule.
-        room: the most results that the output buffer holds; a row whose results do not fit looks at its earlier strips again.
+        room: the most results that the output buffer holds. A row whose results do not fit keeps none and looks at its strips again
+            later, while these are small; otherwise the oldest row goes on first. Without early release it has to be enough for
+            the results of one row.
     """
     chosen = scheduler(name, job.windows, queries or [1] * len(job.windows))
     release = chosen.early if early is None else early
     most = np.iinfo(np.int64).max if room is None else room
+    if room is not None and not release:
+        # A row that goes on because nothing else fits holds its own results then.
+        most -= int(np.diff(job.starts[:: len(job.windows)]).max())
+    again = np.array(job.windows) <= LOOK_AGAIN * job.windows[-1]
     counts, sums, worst, spread, units, rows, entries, held, ended = kernels.simulate(
-        job.arrival, job.cost, job.starts, job.ready, chosen.priority, release, most
+        job.arrival, job.cost, job.starts, job.ready, chosen.priority, release, most, again
     )
     mean = sums / np.maximum(counts, 1)
     p95 = np.array([_quantile(line, count, 0.95) for line, count in zip(spread, counts, strict=True)])
