@@ -58,7 +58,9 @@ def bursts(found: dict) -> str:
         def gains(name: str, against: str, runs: list[dict] = runs) -> str:
             return ", ".join(f"{100 * (1 - run[name]['overall'] / run[against]['overall']):.0f}" for run in runs)
 
-        lines.append([f"{burst:g}", gains("mqt", "lwo"), gains("mqt", "swf"), gains("mqt bounded", "lwo"), gains("mqt bounded", "swf bounded")])
+        lines.append(
+            [f"{burst:g}", gains("mqt", "lwo"), gains("mqt", "swf"), gains("mqt bounded", "lwo"), gains("mqt bounded", "swf bounded")]
+        )
     head = ["mean burst", "MQT over LWO, % (five seeds)", "MQT over SWF, %", "MQT bounded over LWO, %", "over SWF bounded, %"]
     return table(head, lines)
 

@@ -23,11 +23,11 @@ BINS = 30_000
 
 
 @njit(cache=True, nogil=True)
-def next_level(done, priority, slack):
+def next_level(done, priority, onward, hand):
     """The queue with the highest priority, given the next fuller one above it; the larger window wins a tie. -1: all are empty.
 
     Args:
-        slack: 1, or a little more: the smaller window wins unless the larger one is better by this factor.
+        hand: the queue whose head is in hand: its priority is that of going `onward`, not of being taken up. -1: none.
     """
     windows = len(done) - 1
     above = windows
@@ -35,17 +35,18 @@ def next_level(done, priority, slack):
     value = -np.inf
     for level in range(windows - 1, -1, -1):
         if done[level + 1] < done[level]:
-            if best < 0 or slack * priority[level, above] > value:
-                value = max(value, priority[level, above])
+            here = onward[level, above] if level == hand else priority[level, above]
+            if here > value:
+                value = here
                 best = level
             above = level
     return best
 
 
 @njit(cache=True, nogil=True)
-def next_unit(done, priority, slack, bounds, need):
+def next_unit(done, priority, onward, bounds, need):
     """The next stretch of work: the batch that is next goes on as long as it is its turn anyway, and those behind it that would go
-    the same way come along until there are `need[low, high]` rows. Moves `done`.
+    the same way come along until there are `need[low, high]` rows and no rest of less than half as many is left. Moves `done`.
 
     Args:
         bounds: where the rows of each batch begin, and the end.
@@ -54,18 +55,19 @@ def next_unit(done, priority, slack, bounds, need):
         the batches first … stop-1 and the windows low … high-1; low is -1 when there is nothing left.
     """
     windows = len(done) - 1
-    low = next_level(done, priority, slack)
+    low = next_level(done, priority, onward, -1)
     if low < 0:
         return 0, 0, -1, -1
     first = done[low + 1]
     high = low
-    while high < windows and done[high + 1] == first and next_level(done, priority, slack) == high:
+    while high < windows and done[high + 1] == first and (high == low or next_level(done, priority, onward, high) == high):
         done[high + 1] += 1
         high += 1
     stop = first + 1
-    while bounds[stop] - bounds[first] < need[low, high]:
+    least, end = need[low, high], bounds[len(bounds) - 1]
+    while bounds[stop] < end and (bounds[stop] - bounds[first] < least or end - bounds[stop] < 0.5 * least):
         level = low
-        while level < windows and done[level + 1] == stop and next_level(done, priority, slack) == level:
+        while level < windows and done[level + 1] == stop and next_level(done, priority, onward, level if level > low else -1) == level:
             done[level + 1] += 1
             level += 1
         if level != high:
@@ -169,7 +171,7 @@ def simulate(arrival, cost, starts, ready, priority, early, room, again):
         while done[0] < rows and arrival[done[0]] <= now:
             done[0] += 1
         most_rows = max(most_rows, done[0] - done[windows])
-        level = next_level(done, priority, 1.0)
+        level = next_level(done, priority, priority, -1)
         if level < 0:
             now = arrival[done[0]]
             continue

@@ -34,24 +34,28 @@ def are_all(words, line):
 
 
 @njit(cache=True, nogil=True)
-def merged(stamp, other_stamp, clock, other_clock):
-    """Two ascending lists of rows as one, by stamp: which of the two each is from, stamps, clocks."""
+def merged(stamp, other_stamp, clock, other_clock, own, other_own):
+    """Two ascending lists of rows as one, by stamp: which of the two each is from, stamps, clocks, own ids; and where the rows of
+    each list stand in it."""
     rows = len(stamp) + len(other_stamp)
     of = np.empty(rows, np.int8)
     stamps = np.empty(rows, np.int64)
     clocks = np.empty(rows, np.int64)
+    owns = np.empty(rows, np.int64)
+    place = np.empty(len(stamp), np.int64)
+    other_place = np.empty(len(other_stamp), np.int64)
     i = 0
     j = 0
     for r in range(rows):
         theirs = i == len(stamp) or (j < len(other_stamp) and other_stamp[j] < stamp[i])
         of[r] = theirs
         if theirs:
-            stamps[r], clocks[r] = other_stamp[j], other_clock[j]
+            stamps[r], clocks[r], owns[r], other_place[j] = other_stamp[j], other_clock[j], other_own[j], r
             j += 1
         else:
-            stamps[r], clocks[r] = stamp[i], clock[i]
+            stamps[r], clocks[r], owns[r], place[i] = stamp[i], clock[i], own[i], r
             i += 1
-    return of, stamps, clocks
+    return of, stamps, clocks, owns, place, other_place
 
 
 @njit(cache=True, nogil=True)
@@ -66,14 +70,15 @@ def _carried(held, start, room, at):
 
 @njit(cache=True, nogil=True)
 def probe_strips(
-    sequence, turn, hashes, measure, sizes, cursor, begins, start, ends, before, visited, room, at, heads, back, keys, order, age, base,
-    first,
+    sequence, turn, hashes, measure, sizes, cursor, begins, place, start, ends, before, visited, room, at, heads, back, keys, order, age,
+    base, first,
 ):  # fmt: skip
     """The probing rows `sequence[turn:]` through windows of these sizes, along their chains.
 
     Args:
         sequence: rows of one chain together, the newest first.
         begins: this is the first strip, and `cursor` says below which order rows are older.
+        place: where each row stands in `start` and `ends`.
         ends: per row and window, how much of the run lies in it: written from column `before` on, where column
             `before - 1` says how long the run is now.
         visited: per window, stored rows looked at; added to.
@@ -86,8 +91,9 @@ def probe_strips(
     chain, newest, top = np.uint64(len(heads)), np.int64(0), np.int64(0)
     while turn < len(sequence):
         o = sequence[turn]
+        r = place[o]
         begin = at
-        at = _carried(ends[o, before - 1] if before else 0, start[o], room, at)
+        at = _carried(ends[r, before - 1] if before else 0, start[r], room, at)
         if at < 0:
             at = begin
             break
@@ -117,25 +123,26 @@ def probe_strips(
                 seen[w] += 1
                 step = back[p]
                 row = row - step if step else -1
-            ends[o, before + w] = at - begin
+            ends[r, before + w] = at - begin
         if not fits:
             at = begin
             break
         visited += seen
         cursor[o] = row
-        start[o] = begin
+        start[r] = begin
         turn += 1
     return at, turn
 
 
 @njit(cache=True, nogil=True)
-def scan_strips(turn, hashes, measure, sizes, cursor, start, ends, before, visited, room, at, keyed, keys, age, base, first):
+def scan_strips(turn, hashes, measure, sizes, cursor, place, start, ends, before, visited, room, at, keyed, keys, age, base, first):
     """The same by looking at every stored row, for the probing rows from `turn` on; with `keyed` false every row matches."""
     seen = np.zeros(len(sizes), np.int64)
     while turn < len(measure):
         o = turn
+        r = place[o]
         begin = at
-        at = _carried(ends[o, before - 1] if before else 0, start[o], room, at)
+        at = _carried(ends[r, before - 1] if before else 0, start[r], room, at)
         if at < 0:
             at = begin
             break
@@ -169,56 +176,41 @@ def scan_strips(turn, hashes, measure, sizes, cursor, start, ends, before, visit
                             at += 1
                 seen[w] += row - stop + 1
                 row = stop - 1
-            ends[o, before + w] = at - begin
+            ends[r, before + w] = at - begin
         if not fits:
             at = begin
             break
         visited += seen
         cursor[o] = row
-        start[o] = begin
+        start[r] = begin
         turn += 1
     return at, turn
 
 
 @njit(cache=True, nogil=True)
-def lay_out(of, level, own, start, ends, own_other, start_other, ends_other, stamps, clocks, room):
+def lay_out(of, level, own, start, ends, stamps, clocks, room):
     """The results of rows in total order for one window: row ids of both inputs, stamps, clocks.
 
     Args:
-        of: per row, which of the inputs it belongs to; `own`, `start` and `ends` are those of input 0, the others of input 1.
+        of: per row, which of the inputs it belongs to; `own` is its id there.
     """
     made = 0
-    i = 0
-    j = 0
     for r in range(len(of)):
-        if of[r]:
-            made += ends_other[j, level]
-            j += 1
-        else:
-            made += ends[i, level]
-            i += 1
+        made += ends[r, level]
     first = np.empty(made, np.int64)
     second = np.empty(made, np.int64)
     stamp = np.empty(made, np.int64)
     clock = np.empty(made, np.int64)
     at = 0
-    i = 0
-    j = 0
     for r in range(len(of)):
-        if of[r]:
-            begin, size = start_other[j], ends_other[j, level]
-            if size:
-                second[at : at + size] = own_other[j]
-                first[at : at + size] = room[begin : begin + size]
-            j += 1
-        else:
-            begin, size = start[i], ends[i, level]
-            if size:
-                first[at : at + size] = own[i]
-                second[at : at + size] = room[begin : begin + size]
-            i += 1
-        if size:
-            stamp[at : at + size] = stamps[r]
-            clock[at : at + size] = clocks[r]
-            at += size
+        size = ends[r, level]
+        if size == 0:
+            continue
+        begin = start[r]
+        mine, found = (second, first) if of[r] else (first, second)
+        mine[at : at + size] = own[r]
+        found[at : at + size] = room[begin : begin + size]
+        stamp[at : at + size] = stamps[r]
+        clock[at : at + size] = clocks[r]
+        at += size
     return first, second, stamp, clock

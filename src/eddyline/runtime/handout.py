@@ -117,6 +117,10 @@ class HandOut:
         self._worked(group)
         return self._hand_shares(seating, ranks, outcome)
 
+    def by_strips(self, groups: Mapping[JoinGroup, Members], rows: int) -> bool:
+        """Whether all groups release their results in portions."""
+        return all(self._schedule(group, members, rows) is not None for group, members in groups.items())
+
     def _schedule(self, group: JoinGroup, members: Members, rows: int) -> release.SharedSchedule | None:
         if self.listens is None or rows < release.LEAST_ROWS or len(members) < 2 or not self.listens(members):
             return None

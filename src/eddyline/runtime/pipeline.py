@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.errors import DataProblem
+from eddyline.kernels.order import merge_order
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.model.window import Rows
@@ -51,6 +52,8 @@ from eddyline.state.segment import SegmentList
 
 #: About so many results are made in one go: an epoch that would make more is worked off in slices of its rows.
 _RESULTS_AT_ONCE = 2_000_000
+#: Where results are released in portions, a slice may make so many times as many: rows of the next one would wait for its largest windows.
+_IN_PORTIONS = 2
 
 
 @dataclass(slots=True)
@@ -248,6 +251,9 @@ class Pipeline:
             for part in self._slices(released):
                 self._run(part, outcome)
             self._purge(self.frontier, self.next_seq)
+            for name, rows in released.items():
+                # The next epoch is likely to be like this one: room for it is made while nobody waits.
+                self.streams[name].store.tidy(len(rows.ts))
             for members in self._members.values():
                 for query in members.values():
                     made = query.advance(self.frontier, epoch.closing, self.issues, came)
@@ -312,15 +318,12 @@ class Pipeline:
         if not names:
             return
         times = [released[n].times for n in names]
-        # Stable, and the streams stand in catalog order: rows of equal time keep the total order.
-        order = np.argsort(np.concatenate(times), kind="stable") if len(names) > 1 else None
         total = sum(len(t) for t in times)
-        rank = np.empty(total, np.int64)
-        if order is None:
-            rank[:] = np.arange(total)
-        else:
-            rank[order] = np.arange(total)
-        rank += self.next_seq
+        rank = np.arange(self.next_seq, self.next_seq + total)
+        if len(names) > 1:
+            # The streams stand in catalog order: rows of equal time keep the total order.
+            order = merge_order(*times) if len(names) == 2 else np.argsort(np.concatenate(times), kind="stable")
+            rank[order] = rank.copy()
         ranks: dict[str, Ints] = {}
         offset = 0
         for name, stamps in zip(names, times, strict=True):
@@ -331,8 +334,9 @@ class Pipeline:
         self.handout.released(self.next_seq, total, released, ranks, self.intakes)
         first, end = self.next_seq, self.next_seq + total
         self.next_seq = end
+        at_once = _RESULTS_AT_ONCE * (_IN_PORTIONS if self.handout.by_strips(self._members, total) else 1)
         while first < end:
-            most = int(_RESULTS_AT_ONCE / self._results_per_row) if self._results_per_row else 65_536
+            most = int(at_once / self._results_per_row) if self._results_per_row else 65_536
             stop = min(end, first + max(most, 16))
             yield self._slice(released, ranks, first, stop)
             first = stop

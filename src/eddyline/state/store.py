@@ -112,6 +112,10 @@ class Store:
         values: Array = self.marks[name].take(ids - self.base, axis=0)
         return values
 
+    def stretch(self, name: str, start: int, stop: int) -> Array:
+        """Values of a mark at the row ids start … stop-1."""
+        return self.marks[name][start - self.base : stop - self.base].copy()
+
     def gather(self, name: str, ids: Ints) -> pa.Array:
         """Values of a payload column at row ids, as Arrow."""
         return self.columns[name].gather(ids - self.base)
@@ -145,18 +149,30 @@ class Store:
 
     # -- room
 
-    def _make_room(self, rows: int) -> None:
-        if self.end - self.base + rows <= self.capacity:
-            return
-        dead, needed = self.first - self.base, self.live + rows
+    def tidy(self, rows: int) -> None:
+        """Make room for so many rows now if it takes no more memory: whoever appends them will not have to."""
+        if not self._fits(rows) and self._can_slide(rows):
+            self._slide()
+
+    def _fits(self, rows: int) -> bool:
+        return self.end - self.base + rows <= self.capacity
+
+    def _can_slide(self, rows: int) -> bool:
         # Sliding copies the live rows: it has to be paid for by dead ones, a quarter as many at least.
-        if dead:
-            self._slide(dead)
-        if needed > self.capacity or 4 * dead < self.live:
+        return self.live + rows <= self.capacity and 4 * (self.first - self.base) >= self.live
+
+    def _make_room(self, rows: int) -> None:
+        if self._fits(rows):
+            return
+        enough, needed = self._can_slide(rows), self.live + rows
+        self._slide()
+        if not enough:
             self._resize(max(_SMALLEST, needed + needed // 4))
 
-    def _slide(self, dead: int) -> None:
-        used = self.end - self.base
+    def _slide(self) -> None:
+        used, dead = self.end - self.base, self.first - self.base
+        if not dead:
+            return
         for column in self.columns.values():
             column.forget(dead, used)
         for values in self.marks.values():

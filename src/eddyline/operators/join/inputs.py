@@ -79,9 +79,12 @@ class StreamInput:
         return {self.port.position: ids}
 
     def deaths(self, ids: Ints) -> Ints:
+        return self._deaths(self.store.at("ts", ids))
+
+    def _deaths(self, ts: Ints) -> Ints:
         if self.stream.is_table:
-            return np.full(len(ids), ALWAYS)
-        deaths: Ints = np.minimum(self.store.at("ts", ids), ALWAYS - self.port.span) + self.port.span
+            return np.full(len(ts), ALWAYS)
+        deaths: Ints = np.minimum(ts, ALWAYS - self.port.span) + self.port.span
         return deaths
 
     def words(self, ids: Ints) -> Words | None:
@@ -89,12 +92,15 @@ class StreamInput:
 
     def fresh(self, start: int, stop: int) -> Combinations:
         """The rows start … stop-1 as combinations of one reference, without those that no member wants."""
-        ids = np.arange(start, stop)
-        words = self.words(ids)
+        ids, ts, stamps = (
+            np.arange(start, stop),
+            self.store.stretch("ts", start, stop),
+            self.port.stamps(self.store.stretch("seq", start, stop)),
+        )
+        words = self.port.words_of(self.store, start, stop)
         if words is not None and not (wanted := any_bit(words)).all():
-            ids, words = ids[wanted], words[wanted]
-        ts = self.store.at("ts", ids)
-        return Combinations({self.port.position: ids}, self.port.stamps(self.store.at("seq", ids)), ts, self.deaths(ids), words)
+            ids, ts, stamps, words = ids[wanted], ts[wanted], stamps[wanted], words[wanted]
+        return Combinations({self.port.position: ids}, stamps, ts, self._deaths(ts), words)
 
 
 class NodeInput:

@@ -195,6 +195,13 @@ class Port:
         found: Words = store.at(self.words_mark, ids)
         return found.reshape(len(ids), self.width)
 
+    def words_of(self, store: Store, start: int, stop: int) -> Words | None:
+        """The same for the rows start … stop-1."""
+        if not self.stores_words:
+            return None
+        found: Words = store.stretch(self.words_mark, start, stop)
+        return found.reshape(stop - start, self.width)
+
     # -- windows
 
     def inside(self, ages: Ints, counts: Ints | None) -> Words:

@@ -35,7 +35,7 @@ from eddyline.operators.join.node import JoinNode, RowsSeen
 from eddyline.operators.join.schedule_costs import WindowCosts
 from eddyline.operators.join.schedule_queues import SchedulingQueues, Unit
 from eddyline.operators.join.schedulers import scheduler
-from eddyline.operators.join.strips import Origin, OutputBuffer
+from eddyline.operators.join.strips import Origin, OutputBuffer, Runs
 from eddyline.state.columns import Ints
 
 MOST_LEVELS = 8
@@ -44,8 +44,6 @@ LEAST_ROWS = 256
 #: New rows are cut into at most so many batches, of at least so many rows; batches that are too little work go together.
 _MOST_BATCHES = 32
 _LEAST_BATCH = 128
-#: What windows cost is measured, and no more exact than this: of two stretches that differ by less the smaller window goes first.
-_SLACK = 1.1
 #: Where combinations carry lineage, batches stay apart, and are fewer.
 _MOST_APART = 8
 
@@ -72,12 +70,15 @@ class Portion:
 
 @dataclass(slots=True)
 class _Rows:
-    """The new rows of both inputs in total order: which of the inputs each belongs to, and where each batch begins."""
+    """The new rows of both inputs in total order: which of the inputs each belongs to and its id there, what it has found, and where
+    each batch begins."""
 
     origins: tuple[Origin, Origin]
     of: Ints
     stamps: Ints
     clocks: Ints
+    own: Ints
+    runs: Runs
     bounds: Ints
 
 
@@ -94,7 +95,11 @@ class SharedSchedule:
         self.costs = WindowCosts(_lengths(levels))
         self.buffer = OutputBuffer()
         self.queries = [len(level.slots) for level in levels]
+        #: Made anew after every epoch, from what windows have cost.
+        self.scheduler = scheduler(name, self.costs.windows, self.queries)
         self.counted = [bool(one.port.most_rows) for one in self.inputs]
+        #: Per input, the stored rows below this id are wanted by every member.
+        self._wanted_below = [0, 0]
 
     def run(
         self,
@@ -112,9 +117,7 @@ class SharedSchedule:
         rows.bounds = self._batches(len(rows.stamps), plain)
         for origin in rows.origins:
             origin.bounds = np.append(np.searchsorted(origin.rows.stamp, rows.stamps[rows.bounds[:-1]]), len(origin.rows))
-        chosen = scheduler(self.name, self.costs.windows, self.queries)
-        slack = _SLACK if self.name == "mqt" and self.costs.per_row is not None else 1.0
-        queues = SchedulingQueues(chosen, len(rows.bounds) - 1, slack)
+        queues = SchedulingQueues(self.scheduler, len(rows.bounds) - 1)
         held: dict[tuple[int, int], list[Combinations]] = {}
         self.buffer.used = 0
         need = self.costs.need(len(rows.stamps)) if plain else np.zeros((len(self.levels), len(self.levels) + 1))
@@ -137,6 +140,7 @@ class SharedSchedule:
             taken = int(rows.bounds[unit.stop] - rows.bounds[unit.first])
             self.costs.note(unit.low, taken, looking, visited, handing)
         self.costs.settle(len(rows.stamps))
+        self.scheduler = scheduler(self.name, self.costs.windows, self.queries, self.costs.again)
         self.node.counters.seconds += perf_counter() - began
         assert not queues.done[0] - queues.done[-1], "every batch has been through every window"
 
@@ -150,8 +154,8 @@ class SharedSchedule:
             sizes = np.array([level.sizes[1 - number] for level in self.levels], np.int64)
             origins.append(Origin.of(node, number, rows, sizes, self.counted[1 - number], rows_seen))
         a, b = origins
-        of, stamps, clocks = kernels.merged(a.rows.stamp, b.rows.stamp, a.rows.clock, b.rows.clock)
-        return _Rows((a, b), of, stamps, clocks, stamps[:0])
+        of, stamps, clocks, own, a.place, b.place = kernels.merged(a.rows.stamp, b.rows.stamp, a.rows.clock, b.rows.clock, a.own, b.own)
+        return _Rows((a, b), of, stamps, clocks, own, Runs.of(len(of), len(self.levels)), stamps[:0])
 
     def _is_plain(self, rows: _Rows) -> bool:
         """Whether every member wants every pair of its window."""
@@ -163,8 +167,14 @@ class SharedSchedule:
             everybody = port.full()
             if step.verify or step.conditions or (words is not None and not kernels.are_all(words, everybody)):
                 return False
-            if port.stores_words and not kernels.are_all(store.mark(port.words_mark).reshape(-1, port.width), everybody):
-                return False
+            if port.stores_words:
+                # Words change only when a query comes or goes, and then there is another schedule.
+                first = max(store.first, self._wanted_below[origin.number])
+                if not kernels.are_all(
+                    store.marks[port.words_mark][first - store.base : store.end - store.base].reshape(-1, port.width), everybody
+                ):
+                    return False
+                self._wanted_below[origin.number] = store.end
         return True
 
     def _batches(self, rows: int, plain: bool) -> Ints:
@@ -183,8 +193,7 @@ class SharedSchedule:
             part = origin.part(unit.first, unit.stop)
             if part.start == part.stop:
                 continue
-            seen = origin.advance(part, unit.low, unit.high, self.buffer)
-            made = int(origin.ends[part, unit.high - 1].sum()) - (int(origin.ends[part, unit.low - 1].sum()) if unit.low else 0)
+            seen, made = origin.advance(part, unit.low, unit.high, rows.runs, self.buffer)
             self._count(origin, part, int(seen.sum()), made)
             visited += seen
         self.buffer.peak = max(self.buffer.peak, self.buffer.used)
@@ -225,15 +234,13 @@ class SharedSchedule:
             if unit.high == len(self.levels):
                 held.pop((unit.first, 0), None), held.pop((unit.first, 1), None)
         for level in range(unit.low, unit.high):
-            made = together if held is not None else self._laid_out(rows, unit, level, slice(begin, stop))
+            made = together if held is not None else self._laid_out(rows, level, slice(begin, stop))
             yield Portion(self.levels[level].slots, made, level + 1 == len(self.levels)) if made is not None and len(made) else None
 
-    def _laid_out(self, rows: _Rows, unit: Unit, level: int, part: slice) -> Combinations:
-        a, b = rows.origins
-        mine, other = a.part(unit.first, unit.stop), b.part(unit.first, unit.stop)
+    def _laid_out(self, rows: _Rows, level: int, part: slice) -> Combinations:
         first, second, stamp, clock = kernels.lay_out(
-            rows.of[part], level, a.own[mine], a.start[mine], a.ends[mine], b.own[other], b.start[other], b.ends[other],
-            rows.stamps[part], rows.clocks[part], self.buffer.room,
+            rows.of[part], level, rows.own[part], rows.runs.start[part], rows.runs.ends[part], rows.stamps[part], rows.clocks[part],
+            self.buffer.room,
         )  # fmt: skip
         here, there = (one.port.position for one in self.inputs)
         return Combinations({here: first, there: second}, stamp, clock, None, None)

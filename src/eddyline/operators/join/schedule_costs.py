@@ -1,13 +1,15 @@
 """What serving a window costs, as measured: the sizes that MQT compares, and how much work is worth a hand-out.
 
 Answer   `windows` are the costs of serving each window after the ones before it, added up: its strip has to be looked at, and its
-         results handed out. `need` says how many rows a unit of work has to take to be worth what it costs just to begin it
-         and to hand out, whatever its size.
+         results handed out. `again` is what it costs to take a row up that was left: a schedule that goes back and forth pays it
+         each time. `need` says how many rows a unit of work has to take to be worth what it costs just to begin it and to
+         hand out, whatever its size.
 
-             seconds of a unit  =  price per window  +  rows x (looking + handing out)
+             seconds of a unit  =  price per window  +  rows x again  +  rows x (looking + handing out) of each of its windows
 
 State    Seconds per new row and window, older epochs counting half as much with each new one; the least that a unit ever took for
-         a window: what one costs that has hardly anything to do.
+         a window: what one costs that has hardly anything to do. Of the seconds spent looking, what goes with the rows taken up and what
+         with the stored rows seen is told apart by least squares over the units.
 Limits   Before anything has been measured, costs are the windows' sizes, as in the paper, and an epoch is two units. Times are those of
          the clock by which responses are measured: under a virtual clock they are the same in every run.
 Reading  docs/operators/scheduling.md
@@ -28,25 +30,35 @@ _PRICE_SHARE = 10
 _LEAST_HANDOUTS = 64
 
 
+#: How much rows taken up and rows seen have to vary against each other to be told apart.
+_APART = 1e-3
+
+
 class WindowCosts:
     """
     >>> costs = WindowCosts([1.0, 10.0])
     >>> costs.windows
     [1.0, 10.0]
-    >>> costs.note(0, 100, 0.1, [5], [0.0])
-    >>> costs.note(1, 100, 0.4, [5], [0.5])
+    >>> costs.note(0, 100, 0.1, [500], [0.0])
+    >>> costs.note(1, 100, 0.4, [2000], [0.5])
     >>> costs.settle(100)
-    >>> [round(c, 6) for c in costs.windows]
-    [0.001, 0.01]
+    >>> [round(c, 6) for c in costs.windows], round(costs.again, 6)
+    ([0.001, 0.01], 0.0)
     """
 
     def __init__(self, sizes: Sequence[float]) -> None:
         self.sizes = list(sizes)
         #: Seconds per new row and window; None: nothing has been measured.
         self.per_row: np.ndarray | None = None
+        #: Seconds per row that is taken up.
+        self.again = 0.0
         #: Seconds that a unit costs per window with hardly anything to do.
         self.price = np.full(len(sizes), np.inf)
-        self._spent = np.zeros(len(sizes))
+        self._visited = np.zeros(len(sizes))
+        self._handing = np.zeros(len(sizes))
+        #: Of (rows, seen) with themselves, and with the seconds.
+        self._squares = np.zeros((2, 2))
+        self._products = np.zeros(2)
 
     @property
     def windows(self) -> list[float]:
@@ -58,19 +70,41 @@ class WindowCosts:
     def note(self, low: int, rows: int, looking: float, visited: Ints | Sequence[int], handing_out: Sequence[float]) -> None:
         """A unit took so many rows through the windows from `low` on: seconds of looking, in which so many rows were looked
         at per window, and of handing out per window."""
-        shares = np.asarray(visited, np.float64) + 1.0
-        seconds = looking * shares / shares.sum() + np.asarray(handing_out)
-        self._spent[low : low + len(seconds)] += seconds
-        if rows:
-            part = self.price[low : low + len(seconds)]
-            np.minimum(part, seconds, out=part)
+        if not rows:
+            return
+        high = low + len(handing_out)
+        seen = np.asarray(visited, np.float64)
+        self._visited[low:high] += seen
+        self._handing[low:high] += handing_out
+        amounts = np.array([rows, seen.sum()])
+        self._squares += np.outer(amounts, amounts)
+        self._products += looking * amounts
+        shares = seen + 1.0
+        np.minimum(self.price[low:high], looking * shares / shares.sum() + handing_out, out=self.price[low:high])
 
     def settle(self, rows: int) -> None:
         """An epoch of so many rows is over."""
         if rows:
-            now = self._spent / rows
+            self.again, per_visit = self._looking()
+            now = (per_visit * self._visited + self._handing) / rows
             self.per_row = now if self.per_row is None else 0.5 * (self.per_row + now)
-        self._spent[:] = 0.0
+        self._squares *= 0.5
+        self._products *= 0.5
+        self._visited[:] = 0.0
+        self._handing[:] = 0.0
+
+    def _looking(self) -> tuple[float, float]:
+        """Seconds per row taken up and per row seen."""
+        (taken, both), (_, seen) = self._squares.tolist()
+        by_rows, by_seen = self._products.tolist()
+        apart = taken * seen - both * both
+        if apart > _APART * taken * seen:
+            again, per_visit = (seen * by_rows - both * by_seen) / apart, (taken * by_seen - both * by_rows) / apart
+            if per_visit < 0:
+                again, per_visit = by_rows / taken, 0.0
+            if again >= 0:
+                return again, per_visit
+        return 0.0, by_seen / seen if seen else 0.0
 
     def need(self, rows: int) -> npt.NDArray[np.float64]:
         """Per first window and end of a unit, how many rows it has to take to be worth its price, in an epoch of so many rows."""
@@ -78,7 +112,7 @@ class WindowCosts:
         if self.per_row is None:
             return np.full((windows, windows + 1), rows / 2)
         before = np.concatenate([[0.0], np.cumsum(self.per_row)])
-        per_row = before[None, :] - before[:-1, None]
+        per_row = before[None, :] - before[:-1, None] + self.again
         long = np.arange(windows + 1)[None, :] - np.arange(windows)[:, None]
         price = np.concatenate([[0.0], np.cumsum(self.price)])
         prices = price[None, :] - price[:-1, None]

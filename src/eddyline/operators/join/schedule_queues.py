@@ -39,16 +39,14 @@ class SchedulingQueues:
     [(0, 0), (0, 1), (1, 0), (1, 1), (0, 2), (1, 2)]
     """
 
-    def __init__(self, scheduler: Scheduler, batches: int, slack: float = 1.0) -> None:
+    def __init__(self, scheduler: Scheduler, batches: int) -> None:
         self.scheduler = scheduler
-        #: By how much a larger window has to be better to be served first, where priorities are not exact.
-        self.slack = slack
         self.done = np.zeros(len(scheduler.priority) + 1, np.int64)
         self.done[0] = batches
 
     @property
     def next(self) -> tuple[int, int] | None:
-        level = int(next_level(self.done, self.scheduler.priority, self.slack))
+        level = int(next_level(self.done, self.scheduler.priority, self.scheduler.onward, -1))
         return None if level < 0 else (int(self.done[level + 1]), level)
 
     def finish(self, level: int) -> None:
@@ -64,7 +62,7 @@ class SchedulingQueues:
         """The same order in larger pieces: a batch goes on as long as it is its turn anyway, and those behind it that are to go the
         same way next come along until there are `need[low, high]` rows; `bounds` says where the rows of each batch begin."""
         while True:
-            unit = Unit(*next_unit(self.done, self.scheduler.priority, self.slack, bounds, need))
+            unit = Unit(*next_unit(self.done, self.scheduler.priority, self.scheduler.onward, bounds, need))
             if unit.low < 0:
                 return
             yield unit

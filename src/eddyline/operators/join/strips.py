@@ -2,8 +2,8 @@
 
 Answer   `advance` takes some of the rows through the next windows and says what of it is new; the runs of what each row has
          found so far lie in the output buffer.
-State    Within one step: per row where it stands in its chain or scan, and where its run lies. The output buffer's room is kept
-         from step to step: fresh memory would cost more to touch than to fill.
+State    Within one step: per row where it stands in its chain or scan (`Origin`), and where its run lies (`Runs`). The output buffer's
+         room is kept from step to step: fresh memory would cost more to touch than to fill.
 Limits   Finds pairs by key and age; lineage, verification and residual conditions are looked at by the node.
 Reading  docs/operators/scheduling.md
 """
@@ -41,6 +41,18 @@ class OutputBuffer:
 
 
 @dataclass(slots=True)
+class Runs:
+    """Per row where its run lies in the output buffer, and how much of it lies in each window."""
+
+    start: Ints
+    ends: npt.NDArray[np.int32]
+
+    @staticmethod
+    def of(rows: int, windows: int) -> Runs:
+        return Runs(np.zeros(rows, np.int64), np.zeros((rows, windows), np.int32))
+
+
+@dataclass(slots=True)
 class Origin:
     """New rows of input `number`, by rank."""
 
@@ -57,8 +69,8 @@ class Origin:
     sizes: Ints
     #: The next stored row to look at; by hash, before the first strip, the limit below which rows are older.
     cursor: Ints
-    start: Ints
-    ends: npt.NDArray[np.int32]
+    #: Where each row stands among those of both inputs.
+    place: Ints
     #: Where each batch begins, and the end.
     bounds: Ints
 
@@ -78,36 +90,36 @@ class Origin:
             cursor = limits.copy()
         measure = rows_seen(partner.port.position, rows.rank) if counted else rows.clock
         own = rows.ids[mine.port.position]
-        start, ends = np.zeros(len(rows), np.int64), np.zeros((len(rows), len(sizes)), np.int32)
-        return Origin(
-            number, rows, own, step, partner, scans, hashes, measure, "num" if counted else "ts", sizes, cursor, start, ends, limits[:0]
-        )
+        age = "num" if counted else "ts"
+        return Origin(number, rows, own, step, partner, scans, hashes, measure, age, sizes, cursor, limits[:0], limits[:0])
 
     def part(self, first: int, stop: int) -> slice:
         """The rows of the batches first … stop-1."""
         return slice(int(self.bounds[first]), int(self.bounds[stop]))
 
-    def advance(self, part: slice, low: int, high: int, buffer: OutputBuffer) -> Ints:
-        """Take rows through the windows low … high-1; returns, per window, how many stored rows were looked at."""
-        return self._walk(part, self.sizes[low:high], self.start[part], self.ends[part], low, low == 0, buffer)
+    def advance(self, part: slice, low: int, high: int, runs: Runs, buffer: OutputBuffer) -> tuple[Ints, int]:
+        """Take rows through the windows low … high-1; returns, per window, how many stored rows were looked at, and how many
+        results are new."""
+        before, place = buffer.used, self.place[part]
+        carried = int(runs.ends[place, low - 1].sum()) if low else 0
+        visited = self._walk(part, self.sizes[low:high], place, runs, low, low == 0, buffer)
+        return visited, buffer.used - before - carried
 
     def fresh_pairs(self, part: slice, low: int, high: int, buffer: OutputBuffer) -> tuple[Ints, Ints, Ints]:
         """The same, but what is found is taken out at once: (probing positions, stored ids, rows looked at per window)."""
         rows, before = part.stop - part.start, buffer.used
-        ends = np.zeros((rows, high - low), np.int32)
-        start = np.zeros(rows, np.int64)
-        visited = self._walk(part, self.sizes[low:high], start, ends, 0, low == 0, buffer)
-        left = np.repeat(np.arange(rows), ends[:, -1])
+        runs = Runs.of(rows, high - low)
+        visited = self._walk(part, self.sizes[low:high], np.arange(rows), runs, 0, low == 0, buffer)
+        sizes = runs.ends[:, -1]
+        left = np.repeat(np.arange(rows), sizes)
         found = buffer.room[before : buffer.used].copy()
         if not self.scans:
             # Runs lie in the order in which chains were walked.
-            found = found[np.repeat(start - before - (np.cumsum(ends[:, -1]) - ends[:, -1]), ends[:, -1]) + np.arange(len(left))]
+            found = found[np.repeat(runs.start - before - (np.cumsum(sizes) - sizes), sizes) + np.arange(len(left))]
         buffer.used = before
         return left, found, visited
 
-    def _walk(
-        self, part: slice, sizes: Ints, start: Ints, ends: npt.NDArray[np.int32], before: int, begins: bool, buffer: OutputBuffer
-    ) -> Ints:
+    def _walk(self, part: slice, sizes: Ints, place: Ints, runs: Runs, before: int, begins: bool, buffer: OutputBuffer) -> Ints:
         store, step = self.partner.store, self.step
         visited = np.zeros(len(sizes), np.int64)
         hashes, measure, cursor = self.hashes[part], self.measure[part], self.cursor[part]
@@ -117,7 +129,7 @@ class Origin:
             keys = store.marks[step.index] if step.index is not None else age
             while True:
                 buffer.used, turn = strips.scan_strips(
-                    turn, hashes, measure, sizes, cursor, start, ends, before, visited, buffer.room, buffer.used,
+                    turn, hashes, measure, sizes, cursor, place, runs.start, runs.ends, before, visited, buffer.room, buffer.used,
                     step.index is not None, keys, age, store.base, store.first,
                 )  # fmt: skip
                 if turn == len(measure):
@@ -128,8 +140,8 @@ class Origin:
         sequence = sharing.by_bucket(hashes, index.heads)
         while True:
             buffer.used, turn = strips.probe_strips(
-                sequence, turn, hashes, measure, sizes, cursor, begins, start, ends, before, visited, buffer.room, buffer.used,
-                index.heads, index.back, index.keys, store.marks[self.partner.order], age, store.base, store.first,
+                sequence, turn, hashes, measure, sizes, cursor, begins, place, runs.start, runs.ends, before, visited, buffer.room,
+                buffer.used, index.heads, index.back, index.keys, store.marks[self.partner.order], age, store.base, store.first,
             )  # fmt: skip
             if turn == len(sequence):
                 return visited

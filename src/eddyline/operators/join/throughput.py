@@ -10,7 +10,8 @@ State    None. The matrix changes only when a query comes or goes.
                                            1           1     1
                                            2                 1/3
 
-Limits   Sizes rise strictly. The time to scan a stretch is taken to be proportional to its size.
+Limits   Sizes rise strictly. The time to scan a stretch is taken to be proportional to its size; where it costs something to take a row
+         up again, so much is added to every stretch.
 Reading  docs/operators/scheduling.md
 """
 
@@ -24,8 +25,8 @@ import numpy.typing as npt
 Matrix = npt.NDArray[np.float64]
 
 
-def max_throughput(windows: Sequence[float], queries: Sequence[int]) -> Matrix:
-    """The matrix for windows of ascending size with so many queries each.
+def max_throughput(windows: Sequence[float], queries: Sequence[int], again: float = 0.0) -> Matrix:
+    """The matrix for windows of ascending size with so many queries each; `again` is added to the size of every stretch.
 
     >>> max_throughput([2, 3, 6], [1, 1, 1])[1].tolist()
     [0.0, 0.0, 1.0, 1.0]
@@ -34,6 +35,6 @@ def max_throughput(windows: Sequence[float], queries: Sequence[int]) -> Matrix:
     served = np.concatenate([[0], np.cumsum(queries)]).astype(np.float64)
     best = np.zeros((len(windows), len(sizes)))
     for i in range(len(windows)):
-        rates = (served[i + 1 :] - served[i]) / np.maximum(sizes[i + 1 :] - sizes[i], np.finfo(np.float64).tiny)
+        rates = (served[i + 1 :] - served[i]) / np.maximum(sizes[i + 1 :] - sizes[i] + again, np.finfo(np.float64).tiny)
         best[i, i + 1 :] = np.maximum.accumulate(rates)
     return best
