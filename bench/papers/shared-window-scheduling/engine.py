@@ -26,14 +26,14 @@ from eddyline.runtime.clock import Clock
 from eddyline.runtime.response import Responses
 
 NAMES = ("lwo", "swf", "mqt")
-#: New rows of an epoch, and epochs per contender. An epoch of the default 20,000 rows is worked off in slices of about two million
-#: results: some 16,000 rows here. This many stay within one slice where bursts give more results per row, too.
-EPOCH, EPOCHS = 10_000, 7
+#: New rows of an epoch, and epochs per contender. An epoch that is expected to make more than two million results is worked off in
+#: slices where it is not scheduled: this many rows stay within one, where bursts give more results per row, too.
+EPOCH, EPOCHS = 10_000, 15
 #: Turns that do not count.
 LEARNING = 2
 LOOP_RATE = 15.0
 #: 30 queries instead of 7 have up to ten times the results: fewer rows are as much work for who hands them out one by one.
-SKEWED_EPOCH, SKEWED_EPOCHS = 5_000, 5
+SKEWED_EPOCH, SKEWED_EPOCHS = 5_000, 9
 
 
 class CpuClock:
