@@ -221,24 +221,6 @@ def at(values, places):
 
 
 @njit(cache=True, nogil=True)
-def count_kinds(edges, stamps, changes, kinds, how_many):
-    """Per part of the stamps (between two edges, ascending in each), how many are of each kind: from `changes[i]` on they are
-    of `kinds[i]`."""
-    out = np.zeros((len(edges) - 1, how_many), np.int64)
-    for part in range(len(edges) - 1):
-        i = edges[part]
-        change = np.searchsorted(changes, stamps[i], side="right") - 1 if i < edges[part + 1] else 0
-        while i < edges[part + 1]:
-            end = edges[part + 1]
-            if change + 1 < len(changes):
-                end = i + np.searchsorted(stamps[i:end], changes[change + 1])
-            out[part, kinds[max(change, 0)]] += end - i
-            i = end
-            change += 1
-    return out
-
-
-@njit(cache=True, nogil=True)
 def pairs_of(chosen, floors, begin, rows, ts, base):
     """Of pairs that were found for all rows (row i has `rows[begin[i] : begin[i + 1]]`, the newest first), those of the chosen ones
     that are not older than their floors."""

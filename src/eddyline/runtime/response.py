@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from eddyline.kernels.sharing import count_kinds
+from eddyline.kernels.arrivals import changes, count_kinds, note_arrivals
 from eddyline.operators.join.combination import POSITION_BITS, Combinations
 from eddyline.operators.join.node import Counters
 from eddyline.runtime.clock import Clock
@@ -99,9 +99,7 @@ class Responses:
         #: Per stream: arrival numbers below the first are those of the epoch that began at the second.
         self._came: dict[str, list[tuple[int, float]]] = {}
         self._epoch_began = clock.now()
-        self._first = 0
-        self._began = np.zeros(0)
-        #: Where, in rank order, the instant of arrival changes; which instants there are, and which of them it is.
+        #: From which stamps on, the instant of arrival is another; which instants there are, and which of them it is.
         self._changes: Ints = np.zeros(0, np.int64)
         self._instants = np.zeros(0)
         self._instant_of: Ints = np.zeros(0, np.int64)
@@ -120,23 +118,22 @@ class Responses:
 
     def released(self, first: int, rows: int, streams: Iterable[tuple[str, Ints, Ints]]) -> None:
         """This epoch works on ranks from `first` on: per stream, ranks and arrival numbers of its rows."""
-        self._first = first
-        self._began = np.full(rows, np.inf)
+        began = np.full(rows, np.inf)
         told = 0
         for stream, ranks, numbers in streams:
             came = self._came.get(stream)
-            if came is None or not len(ranks):
-                continue
-            at = np.array([when for _, when in came])
-            self._began[ranks - first] = at[_steps_up([end for end, _ in came[:-1]], numbers)]
-            told += len(ranks)
+            if came is not None and len(ranks):
+                ends, instants = zip(*came, strict=True)
+                note_arrivals(began, ranks, first, numbers, np.array(ends), np.array(instants))
+                told += len(ranks)
         if told < rows:
             # Ranks whose rows are elsewhere begin with their neighbours: they give no results here.
-            known = np.flatnonzero(np.isfinite(self._began))
+            known = np.flatnonzero(np.isfinite(began))
             nearest = np.minimum(np.searchsorted(known, np.arange(rows)), len(known) - 1)
-            self._began = self._began[known[nearest]] if len(known) else np.full(rows, self.clock.now())
-        self._changes = np.append(0, np.flatnonzero(np.diff(self._began)) + 1)
-        self._instants, self._instant_of = np.unique(self._began[self._changes], return_inverse=True)
+            began = began[known[nearest]] if len(known) else np.full(rows, self.clock.now())
+        places = changes(began)
+        self._instants, self._instant_of = np.unique(began[places], return_inverse=True)
+        self._changes = (places + first) << POSITION_BITS
 
     def forget(self, stream: str, lowest: int) -> None:
         """No row of the stream with a smaller arrival number waits any longer."""
@@ -159,18 +156,8 @@ class Responses:
     def heard_by(self, queries: Sequence[str], rows: Combinations) -> None:
         """The same results of several queries."""
         now = self.clock.now()
-        # Results are in rank order: only the changes between the first and the last of them matter.
-        ends = np.searchsorted(self._changes, (rows.stamp[[0, -1]] >> POSITION_BITS) - self._first, side="right")
-        begin, stop = max(int(ends[0]) - 1, 0), int(ends[1])
-        if stop - begin <= max(_FEW_CHANGES, len(rows) // 64):
-            changes = self._changes[begin:stop]
-            cuts = np.searchsorted(rows.stamp, (changes[1:] + self._first) << POSITION_BITS)
-            began = self._instants
-            sizes = np.diff(np.concatenate([[0], cuts, [len(rows)]]))
-            counts = np.bincount(self._instant_of[begin:stop], sizes, len(began)).astype(np.int64)
-        else:
-            began, counts = np.unique(self._began[rows.rank - self._first], return_counts=True)
-        released = [(max(now - float(began[at]), 0.0), int(counts[at])) for at in np.flatnonzero(counts)]
+        counts = self._counts(np.array([0, len(rows)]), rows)
+        released = [(max(now - float(self._instants[at]), 0.0), int(counts[at])) for at in np.flatnonzero(counts)]
         for query in queries:
             times = self.queries.setdefault(query, _Times())
             for response, count in released:
@@ -179,27 +166,21 @@ class Responses:
     def heard_all(self, names: Sequence[str], edges: Ints, rows: Combinations) -> None:
         """The same for many queries at once: rows `edges[i]` to `edges[i + 1] - 1` are results of `names[i]`."""
         now = self.clock.now()
+        counts = self._counts(edges, rows)
         instants = len(self._instants)
-        counts = np.diff(edges)
-        if instants > 1:
-            changes = (self._changes + self._first) << POSITION_BITS
-            counts = count_kinds(edges, rows.stamp, changes, self._instant_of, instants).ravel()
         for at in np.flatnonzero(counts).tolist():
             times = self.queries.setdefault(names[at // instants], _Times())
             times.add(max(now - float(self._instants[at % instants]), 0.0), int(counts[at]))
+
+    def _counts(self, edges: Ints, rows: Combinations) -> Ints:
+        """Per part of the results, how many have their newest rows from each of the instants."""
+        if len(self._instants) == 1:
+            return np.diff(edges)
+        found: Ints = count_kinds(edges, rows.stamp, self._changes, self._instant_of, len(self._instants)).ravel()
+        return found
 
     def drop(self, query: str) -> None:
         self.queries.pop(query, None)
 
     def summary(self, names: Iterable[str]) -> dict[str, dict[str, float | None]]:
         return {name: self.queries.get(name, _Times()).summary() for name in names}
-
-
-def _steps_up(ends: list[int], numbers: Ints) -> Ints:
-    """How many of the ends, which rise, each number has reached."""
-    if len(ends) > _FEW_STEPS:
-        return np.searchsorted(ends, numbers, side="right")
-    steps = np.zeros(len(numbers), np.int64)
-    for end in ends:
-        steps += numbers >= end
-    return steps

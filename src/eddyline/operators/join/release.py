@@ -162,17 +162,14 @@ class SharedSchedule:
         if not all(level.is_one_window for level in self.levels):
             return False
         for origin in rows.origins:
-            port, step, words = self.inputs[origin.number].port, origin.step, origin.rows.words
-            store = self.inputs[origin.number].store
-            everybody = port.full()
-            if step.verify or step.conditions or (words is not None and not kernels.are_all(words, everybody)):
+            port, store = self.inputs[origin.number].port, self.inputs[origin.number].store
+            if origin.step.verify or origin.step.conditions:
                 return False
             if port.stores_words:
                 # Words change only when a query comes or goes, and then there is another schedule.
-                first = max(store.first, self._wanted_below[origin.number])
-                if not kernels.are_all(
-                    store.marks[port.words_mark][first - store.base : store.end - store.base].reshape(-1, port.width), everybody
-                ):
+                begin = max(store.first, self._wanted_below[origin.number]) - store.base
+                words = store.marks[port.words_mark][begin : store.end - store.base]
+                if not kernels.are_all(words.reshape(-1, port.width), port.full()):
                     return False
                 self._wanted_below[origin.number] = store.end
         return True

@@ -54,6 +54,7 @@ class WindowCosts:
         self.again = 0.0
         #: Seconds that a unit costs per window with hardly anything to do.
         self.price = np.full(len(sizes), np.inf)
+        self._worth: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None = None
         self._visited = np.zeros(len(sizes))
         self._handing = np.zeros(len(sizes))
         #: Of (rows, seen) with themselves, and with the seconds.
@@ -88,6 +89,7 @@ class WindowCosts:
             self.again, per_visit = self._looking()
             now = (per_visit * self._visited + self._handing) / rows
             self.per_row = now if self.per_row is None else 0.5 * (self.per_row + now)
+            self._worth = self._worth_it(self.per_row)
         self._squares *= 0.5
         self._products *= 0.5
         self._visited[:] = 0.0
@@ -108,14 +110,16 @@ class WindowCosts:
 
     def need(self, rows: int) -> npt.NDArray[np.float64]:
         """Per first window and end of a unit, how many rows it has to take to be worth its price, in an epoch of so many rows."""
-        windows = len(self.sizes)
-        if self.per_row is None:
+        if self._worth is None:
+            windows = len(self.sizes)
             return np.full((windows, windows + 1), rows / 2)
-        before = np.concatenate([[0.0], np.cumsum(self.per_row)])
-        per_row = before[None, :] - before[:-1, None] + self.again
-        long = np.arange(windows + 1)[None, :] - np.arange(windows)[:, None]
-        price = np.concatenate([[0.0], np.cumsum(self.price)])
-        prices = price[None, :] - price[:-1, None]
-        seconds = np.minimum(_PRICE_SHARE * prices, rows * before[-1] * long / _LEAST_HANDOUTS)
-        found: npt.NDArray[np.float64] = np.where(seconds > 0, seconds / np.maximum(per_row, np.finfo(np.float64).tiny), 0.0)
-        return found
+        by_price, by_share = self._worth
+        return np.minimum(by_price, rows * by_share)
+
+    def _worth_it(self, per_row: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Per first window and end of a unit, the rows that are worth its price, and the share of an epoch's rows that is enough."""
+        before, price = (np.concatenate([[0.0], np.cumsum(of)]) for of in (per_row, self.price))
+        seconds = np.maximum(before[None, :] - before[:-1, None] + self.again, np.finfo(np.float64).tiny)
+        windows = np.arange(len(price))[None, :] - np.arange(len(price) - 1)[:, None]
+        by_price = _PRICE_SHARE * (price[None, :] - price[:-1, None]) / seconds
+        return np.maximum(by_price, 0.0), np.maximum(before[-1] * windows / _LEAST_HANDOUTS / seconds, 0.0)
