@@ -81,6 +81,16 @@ def test_older_measurements_count_half() -> None:
     assert costs.price.tolist() == pytest.approx([1.0, 1.0])
 
 
+def test_an_epoch_that_was_held_up_is_forgotten() -> None:
+    costs = WindowCosts([1.0, 2.0])
+    for held_up in (2.0, 0.0):
+        for low, seen in ((0, 20), (1, 400)):
+            costs.note(low, 100, 0.001 * seen + held_up * (low == 0), [seen], [0.1])
+        costs.settle(100)
+    assert costs.again == pytest.approx(0.0)
+    assert costs.windows == pytest.approx(np.cumsum([0.0012, 0.005]).tolist())
+
+
 def test_taking_rows_up_is_told_apart_from_what_they_see() -> None:
     costs = WindowCosts([1.0, 2.0, 3.0])
     for low, rows, seen in ((0, 100, 20), (0, 50, 90), (1, 100, 400), (2, 30, 1000)):

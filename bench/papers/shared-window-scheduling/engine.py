@@ -6,7 +6,8 @@ Answer   Response times per window in the settings of Figures 5 to 9: the four w
 Limits   Table 1's windows at 100 rows/s, as in the paper (nested loop: 15 rows/s): 600 s of history, then epochs of new rows. All
          rows of an epoch arrive when it begins: the engine's bursts are its epochs. Contenders take turns epoch by epoch in one
          session, in an order drawn anew for each turn; the first two turns do not count (schedules learn what windows cost), medians
-         over the others do. On a machine that others use too, the CPU time of the process says more than the wall clock.
+         over the others do. `compared` are medians of the ratios within a turn: the machine's speed changes from turn to turn. On a machine
+         that others use too, the CPU time of the process says more than the wall clock.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def setting(
         (group,) = session.pipeline.groups.values()
         handout = session.pipeline.handout
         ways = {"plain": None} | {name: release.shared_schedule(group, name) for name in NAMES}
-        found: dict[str, list[tuple[list[float], float]]] = {name: [] for name in ways}
+        found: dict[str, dict[int, tuple[list[float], float]]] = {name: {} for name in ways}
         begin = rows.first
         order = np.random.default_rng(1)
         for turn in range(epochs + LEARNING):
@@ -99,17 +100,31 @@ def setting(
                 # A burst that is longer than an epoch waits for the other stream: such an epoch has no results, and does not count.
                 if turn >= LEARNING and all(response[query]["mean"] is not None for query in places):
                     means = [np.mean([response[query]["mean"] for query, at in places.items() if at == n]) for n in range(len(windows))]
-                    found[name].append(([float(mean) for mean in means], seconds))
+                    found[name][turn] = ([float(mean) for mean in means], seconds)
     told: dict[str, dict[str, object]] = {}
     for name, turns in found.items():
         assert len(turns) >= epochs // 2, f"{name} has results in {len(turns)} of {epochs} epochs"
-        mean = np.median([one for one, _ in turns], axis=0)
+        mean = np.median([one for one, _ in turns.values()], axis=0)
         overall = float(np.average(mean, weights=queries))
-        told[name] = {"overall": overall, "mean": mean.tolist(), "cpu_s": float(np.median([cpu for _, cpu in turns]))}
+        told[name] = {"overall": overall, "mean": mean.tolist(), "cpu_s": float(np.median([cpu for _, cpu in turns.values()]))}
         schedule = ways[name]
         if schedule is not None:
             told[name]["output_buffer"] = schedule.buffer.peak
+    told["compared"] = compared({name: {turn: means for turn, (means, _) in found[name].items()} for name in NAMES}, queries)
     return told
+
+
+def compared(found: dict[str, dict[int, list[float]]], queries: Sequence[int]) -> dict[str, object]:
+    """MQT against the others within the turns that all of them have results in: medians of ratios."""
+    turns = sorted(set.intersection(*(set(of) for of in found.values())))
+    mqt, lwo, swf = (np.array([found[name][turn] for turn in turns]) for name in ("mqt", "lwo", "swf"))
+    overall = {name: np.average(of, axis=1, weights=queries) for name, of in (("mqt", mqt), ("lwo", lwo), ("swf", swf))}
+    return {
+        "turns": len(turns),
+        "mqt_to_lwo": float(np.median(overall["mqt"] / overall["lwo"])),
+        "mqt_to_swf": float(np.median(overall["mqt"] / overall["swf"])),
+        "smallest_window_sooner": float(np.median(lwo[:, 0] / mqt[:, 0])),
+    }
 
 
 def ranges(sizes: Sequence[float]) -> list[str]:

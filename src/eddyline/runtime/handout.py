@@ -119,7 +119,7 @@ class HandOut:
 
     def by_strips(self, groups: Mapping[JoinGroup, Members], rows: int) -> bool:
         """Whether all groups release their results in portions."""
-        return all(self._schedule(group, members, rows) is not None for group, members in groups.items())
+        return bool(groups) and all(self._schedule(group, members, rows) is not None for group, members in groups.items())
 
     def _schedule(self, group: JoinGroup, members: Members, rows: int) -> release.SharedSchedule | None:
         if self.listens is None or rows < release.LEAST_ROWS or len(members) < 2 or not self.listens(members):

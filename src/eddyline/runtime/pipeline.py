@@ -334,7 +334,8 @@ class Pipeline:
         self.handout.released(self.next_seq, total, released, ranks, self.intakes)
         first, end = self.next_seq, self.next_seq + total
         self.next_seq = end
-        at_once = _RESULTS_AT_ONCE * (_IN_PORTIONS if self.handout.by_strips(self._members, total) else 1)
+        in_portions = not self.filters and self.handout.by_strips(self._members, total)
+        at_once = _RESULTS_AT_ONCE * (_IN_PORTIONS if in_portions else 1)
         while first < end:
             most = int(at_once / self._results_per_row) if self._results_per_row else 65_536
             stop = min(end, first + max(most, 16))

@@ -30,6 +30,11 @@ _PRICE_SHARE = 10
 _LEAST_HANDOUTS = 64
 
 
+#: No row is served in less: under a virtual clock a window may cost nothing.
+_LEAST_SECONDS = 1e-12
+#: An epoch that took less than this part of what was expected shows that earlier ones were held up (the first time kernels are loaded,
+#: or compiled): they are forgotten.
+_DISTURBED = 0.5
 #: How much rows taken up and rows seen have to vary against each other to be told apart.
 _APART = 1e-3
 
@@ -57,9 +62,10 @@ class WindowCosts:
         self._worth: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None = None
         self._visited = np.zeros(len(sizes))
         self._handing = np.zeros(len(sizes))
-        #: Of (rows, seen) with themselves, and with the seconds.
-        self._squares = np.zeros((2, 2))
-        self._products = np.zeros(2)
+        self._spent = 0.0
+        #: Of (rows, seen) with themselves, and with the seconds: of earlier epochs, and of this one.
+        self._squares, self._epoch_squares = np.zeros((2, 2)), np.zeros((2, 2))
+        self._products, self._epoch_products = np.zeros(2), np.zeros(2)
 
     @property
     def windows(self) -> list[float]:
@@ -78,22 +84,30 @@ class WindowCosts:
         self._visited[low:high] += seen
         self._handing[low:high] += handing_out
         amounts = np.array([rows, seen.sum()])
-        self._squares += np.outer(amounts, amounts)
-        self._products += looking * amounts
+        self._epoch_squares += np.outer(amounts, amounts)
+        self._epoch_products += looking * amounts
+        self._spent += looking + float(np.sum(handing_out))
         shares = seen + 1.0
         np.minimum(self.price[low:high], looking * shares / shares.sum() + handing_out, out=self.price[low:high])
 
     def settle(self, rows: int) -> None:
         """An epoch of so many rows is over."""
         if rows:
+            if self.per_row is not None and self._spent < _DISTURBED * rows * (self.again + float(self.per_row.sum())):
+                self.per_row = None
+                self._squares[:], self._products[:] = self._epoch_squares, self._epoch_products
+            else:
+                self._squares += self._epoch_squares
+                self._products += self._epoch_products
             self.again, per_visit = self._looking()
             now = (per_visit * self._visited + self._handing) / rows
             self.per_row = now if self.per_row is None else 0.5 * (self.per_row + now)
             self._worth = self._worth_it(self.per_row)
         self._squares *= 0.5
         self._products *= 0.5
-        self._visited[:] = 0.0
-        self._handing[:] = 0.0
+        for of in (self._visited, self._handing, self._epoch_squares, self._epoch_products):
+            of[:] = 0.0
+        self._spent = 0.0
 
     def _looking(self) -> tuple[float, float]:
         """Seconds per row taken up and per row seen."""
@@ -119,7 +133,7 @@ class WindowCosts:
     def _worth_it(self, per_row: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Per first window and end of a unit, the rows that are worth its price, and the share of an epoch's rows that is enough."""
         before, price = (np.concatenate([[0.0], np.cumsum(of)]) for of in (per_row, self.price))
-        seconds = np.maximum(before[None, :] - before[:-1, None] + self.again, np.finfo(np.float64).tiny)
+        seconds = np.maximum(before[None, :] - before[:-1, None] + self.again, _LEAST_SECONDS)
         windows = np.arange(len(price))[None, :] - np.arange(len(price) - 1)[:, None]
-        by_price = _PRICE_SHARE * (price[None, :] - price[:-1, None]) / seconds
-        return np.maximum(by_price, 0.0), np.maximum(before[-1] * windows / _LEAST_HANDOUTS / seconds, 0.0)
+        prices = np.maximum(price[None, :] - price[:-1, None], 0.0)
+        return _PRICE_SHARE * prices / seconds, before[-1] * np.maximum(windows, 0) / _LEAST_HANDOUTS / seconds
