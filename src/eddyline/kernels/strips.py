@@ -1,7 +1,7 @@
 """Strips of shared windows: probe on from where the last strip ended, and lay results out for one window.
 
-Answer   `merged` puts the probing rows of both inputs into total order. `probe_strips` and `scan_strips` take probing rows through the next
-         windows, by hash chain and by looking at every row: what a row has found so far is its *run*, newest first, and `ends`
+Answer   `merged` puts the probing rows of both inputs into total order, `enter_chains` finds where each begins to look.
+         `probe_strips` and `scan_strips` take probing rows through the next windows, by hash chain and by looking at every row: what a row has found so far is its *run*, newest first, and `ends`
          says how much of it lies in each window. `lay_out` gives the combinations of one window in total order.
 
              room   |· run of row 0 ·|· run of row 2 ·|·· run of row 1 ··|  free      a run is copied when its row goes on
@@ -19,6 +19,8 @@ from numba import njit
 
 from eddyline.kernels.hashing import mix
 
+#: No stored row, not even the end of a chain.
+UNKNOWN = -2
 #: Rows that a scan compares without asking in between: the comparison is done several at a time.
 _BLOCK = 64
 
@@ -69,15 +71,39 @@ def _carried(held, start, room, at):
 
 
 @njit(cache=True, nogil=True)
+def enter_chains(hashes, cursor, tops, heads, back, order, base, first):
+    """Where each probing row begins in its chain: the newest stored row that is older. `cursor` says below which order rows are older, and
+    the stored row afterwards.
+
+    Args:
+        tops: as long as `heads`, all `UNKNOWN`, and so again afterwards.
+    """
+    mask = np.uint64(len(heads) - 1)
+    buckets = np.empty(len(hashes), np.int64)
+    for o in range(len(hashes)):
+        buckets[o] = mix(hashes[o]) & mask
+    # What is too new for a row is too new for those before it: it is passed once per chain.
+    for o in range(len(hashes) - 1, -1, -1):
+        bucket, limit = buckets[o], cursor[o]
+        row = tops[bucket]
+        if row == UNKNOWN:
+            row = heads[bucket]
+        while row >= first and order[row - base] >= limit:
+            step = back[row - base]
+            row = row - step if step else -1
+        tops[bucket] = row
+        cursor[o] = row
+    for o in range(len(hashes)):
+        tops[buckets[o]] = UNKNOWN
+
+
+@njit(cache=True, nogil=True)
 def probe_strips(
-    sequence, turn, hashes, measure, sizes, cursor, begins, place, start, ends, before, visited, room, at, heads, back, keys, order, age,
-    base, first,
+    sequence, turn, hashes, measure, sizes, cursor, place, start, ends, before, visited, room, at, back, keys, age, base, first
 ):  # fmt: skip
     """The probing rows `sequence[turn:]` through windows of these sizes, along their chains.
 
     Args:
-        sequence: rows of one chain together, the newest first.
-        begins: this is the first strip, and `cursor` says below which order rows are older.
         place: where each row stands in `start` and `ends`.
         ends: per row and window, how much of the run lies in it: written from column `before` on, where column
             `before - 1` says how long the run is now.
@@ -87,8 +113,6 @@ def probe_strips(
         where the room is free, the next turn.
     """
     seen = np.zeros(len(sizes), np.int64)
-    mask = np.uint64(len(heads) - 1)
-    chain, newest, top = np.uint64(len(heads)), np.int64(0), np.int64(0)
     while turn < len(sequence):
         o = sequence[turn]
         r = place[o]
@@ -98,14 +122,6 @@ def probe_strips(
             at = begin
             break
         key, row = hashes[o], cursor[o]
-        if begins:
-            # What is too new for a row is too new for those before it: it is passed once per chain.
-            bucket, limit = mix(key) & mask, row
-            row = heads[bucket] if bucket != chain or limit > newest else top
-            while row >= first and order[row - base] >= limit:
-                step = back[row - base]
-                row = row - step if step else -1
-            chain, newest, top = bucket, limit, row
         fits = True
         for w in range(len(sizes)):
             seen[w] = 0

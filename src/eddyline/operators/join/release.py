@@ -152,7 +152,7 @@ class SharedSchedule:
             rows = node.policy.admit(node, number, rows)
             node.counters.probes += len(rows)
             sizes = np.array([level.sizes[1 - number] for level in self.levels], np.int64)
-            origins.append(Origin.of(node, number, rows, sizes, self.counted[1 - number], rows_seen))
+            origins.append(Origin.of(node, number, rows, sizes, self.counted[1 - number], rows_seen, self.buffer))
         a, b = origins
         of, stamps, clocks, own, a.place, b.place = kernels.merged(a.rows.stamp, b.rows.stamp, a.rows.clock, b.rows.clock, a.own, b.own)
         return _Rows((a, b), of, stamps, clocks, own, Runs.of(len(of), len(self.levels)), stamps[:0])

@@ -23,6 +23,8 @@ from eddyline.operators.keys import combined
 from eddyline.state.columns import Ints
 
 _LEAST_ROOM = 1 << 12
+#: Windows up to this part of the largest are small.
+_SMALL = 0.1
 
 
 class OutputBuffer:
@@ -33,6 +35,13 @@ class OutputBuffer:
         self.used = 0
         #: The most results that were held at once.
         self.peak = 0
+        self._tops: list[Ints] = [np.empty(0, np.int64), np.empty(0, np.int64)]
+
+    def tops(self, number: int, chains: int) -> Ints:
+        """Working memory for entering the chains that rows of input `number` meet."""
+        if len(self._tops[number]) != chains:
+            self._tops[number] = np.full(chains, strips.UNKNOWN)
+        return self._tops[number]
 
     def grow(self) -> None:
         wide = np.empty(2 * len(self.room), np.int64)
@@ -67,7 +76,7 @@ class Origin:
     age: str
     #: Per window the sizes that the partner's rows are measured by.
     sizes: Ints
-    #: The next stored row to look at; by hash, before the first strip, the limit below which rows are older.
+    #: The next stored row to look at.
     cursor: Ints
     #: Where each row stands among those of both inputs.
     place: Ints
@@ -75,7 +84,9 @@ class Origin:
     bounds: Ints
 
     @staticmethod
-    def of(node: JoinNode, number: int, rows: Combinations, sizes: Ints, counted: bool, rows_seen: RowsSeen) -> Origin:
+    def of(
+        node: JoinNode, number: int, rows: Combinations, sizes: Ints, counted: bool, rows_seen: RowsSeen, buffer: OutputBuffer
+    ) -> Origin:
         mine, partner = node.inputs[number], node.inputs[1 - number]
         assert isinstance(mine, StreamInput) and isinstance(partner, StreamInput)
         step = node.steps(number, node.policy.route(node, number))[0]
@@ -86,8 +97,11 @@ class Origin:
         if scans:
             cursor = store.first + np.searchsorted(store.mark(partner.order), limits) - 1
         else:
-            # Found with the first strip: where its chain begins, and what of it is older.
+            assert step.index is not None
+            index = store.indexes[step.index]
             cursor = limits.copy()
+            tops = buffer.tops(number, len(index.heads))
+            strips.enter_chains(hashes, cursor, tops, index.heads, index.back, store.marks[partner.order], store.base, store.first)
         measure = rows_seen(partner.port.position, rows.rank) if counted else rows.clock
         own = rows.ids[mine.port.position]
         age = "num" if counted else "ts"
@@ -102,14 +116,14 @@ class Origin:
         results are new."""
         before, place = buffer.used, self.place[part]
         carried = int(runs.ends[place, low - 1].sum()) if low else 0
-        visited = self._walk(part, self.sizes[low:high], place, runs, low, low == 0, buffer)
+        visited = self._walk(part, self.sizes[low:high], place, runs, low, buffer)
         return visited, buffer.used - before - carried
 
     def fresh_pairs(self, part: slice, low: int, high: int, buffer: OutputBuffer) -> tuple[Ints, Ints, Ints]:
         """The same, but what is found is taken out at once: (probing positions, stored ids, rows looked at per window)."""
         rows, before = part.stop - part.start, buffer.used
         runs = Runs.of(rows, high - low)
-        visited = self._walk(part, self.sizes[low:high], np.arange(rows), runs, 0, low == 0, buffer)
+        visited = self._walk(part, self.sizes[low:high], np.arange(rows), runs, 0, buffer)
         sizes = runs.ends[:, -1]
         left = np.repeat(np.arange(rows), sizes)
         found = buffer.room[before : buffer.used].copy()
@@ -119,7 +133,7 @@ class Origin:
         buffer.used = before
         return left, found, visited
 
-    def _walk(self, part: slice, sizes: Ints, place: Ints, runs: Runs, before: int, begins: bool, buffer: OutputBuffer) -> Ints:
+    def _walk(self, part: slice, sizes: Ints, place: Ints, runs: Runs, before: int, buffer: OutputBuffer) -> Ints:
         store, step = self.partner.store, self.step
         visited = np.zeros(len(sizes), np.int64)
         hashes, measure, cursor = self.hashes[part], self.measure[part], self.cursor[part]
@@ -137,11 +151,13 @@ class Origin:
                 buffer.grow()
         assert step.index is not None
         index = store.indexes[step.index]
-        sequence = sharing.by_bucket(hashes, index.heads)
+        # Rows of one chain one after the other, which meet the same stored rows; in small windows neighbours in time do.
+        is_small = sizes[-1] <= _SMALL * self.sizes[-1]
+        sequence = np.arange(len(hashes)) if is_small else sharing.by_bucket(hashes, index.heads)
         while True:
             buffer.used, turn = strips.probe_strips(
-                sequence, turn, hashes, measure, sizes, cursor, begins, place, runs.start, runs.ends, before, visited, buffer.room,
-                buffer.used, index.heads, index.back, index.keys, store.marks[self.partner.order], age, store.base, store.first,
+                sequence, turn, hashes, measure, sizes, cursor, place, runs.start, runs.ends, before, visited, buffer.room, buffer.used,
+                index.back, index.keys, age, store.base, store.first,
             )  # fmt: skip
             if turn == len(sequence):
                 return visited
