@@ -60,7 +60,7 @@ def test_a_small_rest_comes_along() -> None:
 
 def test_a_dear_stretch_is_served_after_the_cheap_ones_once_it_has_been_measured() -> None:
     """By size the third window would be served with the second; handing out its results costs so much that it waits."""
-    costs = WindowCosts([10.0, 20.0, 21.0])
+    costs = WindowCosts([10.0, 20.0, 21.0], [1, 1, 1])
     assert list(SchedulingQueues(scheduler("mqt", costs.windows, [1, 1, 1]), 1).units(np.array([0, 9]), costs.need(9))) == [
         Unit(0, 1, 0, 3)
     ]
@@ -72,17 +72,35 @@ def test_a_dear_stretch_is_served_after_the_cheap_ones_once_it_has_been_measured
 
 
 def test_older_measurements_count_half() -> None:
-    costs = WindowCosts([1.0, 2.0])
+    costs = WindowCosts([1.0, 2.0], [1, 1])
     for seconds in (4.0, 2.0):
         costs.note(0, 10, 0.0, [1, 1], [seconds / 2, seconds / 2])
         costs.settle(10)
     assert costs.per_row is not None
     assert costs.per_row.tolist() == pytest.approx([0.15, 0.15])
-    assert costs.price.tolist() == pytest.approx([1.0, 1.0])
+    assert costs.handout == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("queries", [[1, 1, 1], [1, 5, 2], [3, 1, 9]])
+def test_units_are_as_large_as_makes_the_mean_wait_least(queries: list[int]) -> None:
+    """Against trying every number of units of the stretch from window 0 to window 2, those of the third window waiting behind it."""
+    costs = WindowCosts([1.0, 2.0, 3.0], queries)
+    for low in range(3):
+        costs.note(low, 1000, 0.0, [10], [0.5])
+    costs.handout = 0.02
+    costs.settle(1000)
+    here, after = queries[0] + queries[1], queries[2]
+    work, price = 2 * 0.5, 3 * 0.02
+
+    def waits(units: int) -> float:
+        return here * (work + units * price) * (1 + 1 / units) / 2 + after * units * price
+
+    best = min(range(1, 50), key=waits)
+    assert 1000 / costs.need(1000)[0, 2] == pytest.approx(best, abs=0.5)
 
 
 def test_an_epoch_that_was_held_up_is_forgotten() -> None:
-    costs = WindowCosts([1.0, 2.0])
+    costs = WindowCosts([1.0, 2.0], [1, 1])
     for held_up in (2.0, 0.0):
         for low, seen in ((0, 20), (1, 400)):
             costs.note(low, 100, 0.001 * seen + held_up * (low == 0), [seen], [0.1])
@@ -92,7 +110,7 @@ def test_an_epoch_that_was_held_up_is_forgotten() -> None:
 
 
 def test_taking_rows_up_is_told_apart_from_what_they_see() -> None:
-    costs = WindowCosts([1.0, 2.0, 3.0])
+    costs = WindowCosts([1.0, 2.0, 3.0], [1, 1, 1])
     for low, rows, seen in ((0, 100, 20), (0, 50, 90), (1, 100, 400), (2, 30, 1000)):
         costs.note(low, rows, 0.02 * rows + 0.003 * seen, [seen], [0.0])
     costs.settle(100)
@@ -101,7 +119,7 @@ def test_taking_rows_up_is_told_apart_from_what_they_see() -> None:
 
 
 def test_where_they_cannot_be_told_apart_all_goes_with_what_is_seen() -> None:
-    costs = WindowCosts([1.0, 2.0])
+    costs = WindowCosts([1.0, 2.0], [1, 1])
     for rows in (10, 20, 40):
         costs.note(0, rows, 0.5 * rows, [2 * rows, 3 * rows], [0.0, 0.0])
     costs.settle(70)

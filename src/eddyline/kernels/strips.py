@@ -1,8 +1,9 @@
 """Strips of shared windows: probe on from where the last strip ended, and lay results out for one window.
 
 Answer   `merged` puts the probing rows of both inputs into total order, `enter_chains` finds where each begins to look.
-         `probe_strips` and `scan_strips` take probing rows through the next windows, by hash chain and by looking at every row: what a row has found so far is its *run*, newest first, and `ends`
-         says how much of it lies in each window. `lay_out` gives the combinations of one window in total order.
+         `probe_strips` and `scan_strips` take probing rows through the next windows, by hash chain and by looking at every row: what a
+         row has found so far is its *run*, newest first, and `ends` says how much of it lies in each window. `lay_out` gives the
+         combinations of one window in total order.
 
              room   |· run of row 0 ·|· run of row 2 ·|·· run of row 1 ··|  free      a run is copied when its row goes on
                      start, ends[0] < ends[1] < …                        at

@@ -92,9 +92,9 @@ class SharedSchedule:
         self.inputs = [one for one in self.node.inputs if isinstance(one, StreamInput)]
         self.levels = levels
         self.name = name
-        self.costs = WindowCosts(_lengths(levels))
-        self.buffer = OutputBuffer()
         self.queries = [len(level.slots) for level in levels]
+        self.costs = WindowCosts(_lengths(levels), self.queries)
+        self.buffer = OutputBuffer()
         #: Made anew after every epoch, from what windows have cost.
         self.scheduler = scheduler(name, self.costs.windows, self.queries)
         self.counted = [bool(one.port.most_rows) for one in self.inputs]

@@ -2,14 +2,16 @@
 
 Answer   `windows` are the costs of serving each window after the ones before it, added up: its strip has to be looked at, and its
          results handed out. `again` is what it costs to take a row up that was left: a schedule that goes back and forth pays it
-         each time. `need` says how many rows a unit of work has to take to be worth what it costs just to begin it and to
-         hand out, whatever its size.
+         each time. `need` says how many rows a unit of work should take.
 
-             seconds of a unit  =  price per window  +  rows x again  +  rows x (looking + handing out) of each of its windows
+             seconds of a unit  =  windows x handout  +  rows x again  +  rows x (looking + handing out) of each of its windows
 
-State    Seconds per new row and window, older epochs counting half as much with each new one; the least that a unit ever took for
-         a window: what one costs that has hardly anything to do. Of the seconds spent looking, what goes with the rows taken up and what
-         with the stored rows seen is told apart by least squares over the units.
+         Work that is done in n units is waited for by q queries, half of it and half a unit on the average, and by p queries whose windows
+         come after it: q (work + n price) (1 + 1/n) / 2 + p n price is least where n² = work / price x q / (q + 2p).
+
+State    Seconds per new row and window, older epochs counting half as much with each new one; the least that a hand-out ever took: what
+         one costs that has hardly anything to do. Of the seconds spent looking, what goes with the rows taken up and what with the stored
+         rows seen is told apart by least squares over the units.
 Limits   Before anything has been measured, costs are the windows' sizes, as in the paper, and an epoch is two units. Times are those of
          the clock by which responses are measured: under a virtual clock they are the same in every run.
 Reading  docs/operators/scheduling.md
@@ -24,12 +26,6 @@ import numpy.typing as npt
 
 from eddyline.state.columns import Ints
 
-#: What units cost just to begin may be one part in so many of all work.
-_PRICE_SHARE = 10
-#: However dear they are, an epoch has about so many hand-outs at least: results that wait for a whole epoch are no schedule.
-_LEAST_HANDOUTS = 64
-
-
 #: No row is served in less: under a virtual clock a window may cost nothing.
 _LEAST_SECONDS = 1e-12
 #: An epoch that took less than this part of what was expected shows that earlier ones were held up (the first time kernels are loaded,
@@ -41,7 +37,7 @@ _APART = 1e-3
 
 class WindowCosts:
     """
-    >>> costs = WindowCosts([1.0, 10.0])
+    >>> costs = WindowCosts([1.0, 10.0], [1, 1])
     >>> costs.windows
     [1.0, 10.0]
     >>> costs.note(0, 100, 0.1, [500], [0.0])
@@ -51,15 +47,16 @@ class WindowCosts:
     ([0.001, 0.01], 0.0)
     """
 
-    def __init__(self, sizes: Sequence[float]) -> None:
+    def __init__(self, sizes: Sequence[float], queries: Sequence[int]) -> None:
         self.sizes = list(sizes)
+        self.queries = list(queries)
         #: Seconds per new row and window; None: nothing has been measured.
         self.per_row: np.ndarray | None = None
         #: Seconds per row that is taken up.
         self.again = 0.0
-        #: Seconds that a unit costs per window with hardly anything to do.
-        self.price = np.full(len(sizes), np.inf)
-        self._worth: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None = None
+        #: The least seconds that a hand-out took.
+        self.handout = np.inf
+        self._needs: npt.NDArray[np.float64] | None = None
         self._visited = np.zeros(len(sizes))
         self._handing = np.zeros(len(sizes))
         self._spent = 0.0
@@ -87,8 +84,7 @@ class WindowCosts:
         self._epoch_squares += np.outer(amounts, amounts)
         self._epoch_products += looking * amounts
         self._spent += looking + float(np.sum(handing_out))
-        shares = seen + 1.0
-        np.minimum(self.price[low:high], looking * shares / shares.sum() + handing_out, out=self.price[low:high])
+        self.handout = min(self.handout, *handing_out)
 
     def settle(self, rows: int) -> None:
         """An epoch of so many rows is over."""
@@ -102,7 +98,7 @@ class WindowCosts:
             self.again, per_visit = self._looking()
             now = (per_visit * self._visited + self._handing) / rows
             self.per_row = now if self.per_row is None else 0.5 * (self.per_row + now)
-            self._worth = self._worth_it(self.per_row)
+            self._needs = self._worth_it(self.per_row)
         self._squares *= 0.5
         self._products *= 0.5
         for of in (self._visited, self._handing, self._epoch_squares, self._epoch_products):
@@ -123,17 +119,18 @@ class WindowCosts:
         return 0.0, by_seen / seen if seen else 0.0
 
     def need(self, rows: int) -> npt.NDArray[np.float64]:
-        """Per first window and end of a unit, how many rows it has to take to be worth its price, in an epoch of so many rows."""
-        if self._worth is None:
+        """Per first window and end of a unit, how many rows it should take in an epoch of so many rows."""
+        if self._needs is None:
             windows = len(self.sizes)
             return np.full((windows, windows + 1), rows / 2)
-        by_price, by_share = self._worth
-        return np.minimum(by_price, rows * by_share)
+        return np.sqrt(rows) * self._needs
 
-    def _worth_it(self, per_row: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Per first window and end of a unit, the rows that are worth its price, and the share of an epoch's rows that is enough."""
-        before, price = (np.concatenate([[0.0], np.cumsum(of)]) for of in (per_row, self.price))
+    def _worth_it(self, per_row: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Per first window and end of a unit, how many rows it should take in an epoch of one row."""
+        before = np.concatenate([[0.0], np.cumsum(per_row)])
         seconds = np.maximum(before[None, :] - before[:-1, None] + self.again, _LEAST_SECONDS)
-        windows = np.arange(len(price))[None, :] - np.arange(len(price) - 1)[:, None]
-        prices = np.maximum(price[None, :] - price[:-1, None], 0.0)
-        return _PRICE_SHARE * prices / seconds, before[-1] * np.maximum(windows, 0) / _LEAST_HANDOUTS / seconds
+        # Beginning to look costs about as much as another hand-out.
+        prices = self.handout * np.maximum(np.arange(1, len(before) + 1)[None, :] - np.arange(len(per_row))[:, None], 0)
+        served = np.concatenate([[0], np.cumsum(self.queries)])
+        here, after = np.maximum(served[None, :] - served[:-1, None], 1), served[-1] - served[None, :]
+        return np.sqrt(prices / seconds * (here + 2 * after) / here)
