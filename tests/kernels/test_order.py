@@ -34,3 +34,12 @@ def test_strings_are_gathered_and_compared() -> None:
     one, other = np.repeat(np.arange(7), 7), np.tile(np.arange(7), 7)
     same = order.equal_strings(offsets, data, 7, one, offsets, data, 7, other)
     assert same.tolist() == [texts[i] == texts[j] for i, j in zip(one, other, strict=True)]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_counts_up_to_others_are_those_of_a_search(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    values = np.sort(rng.integers(0, [5, 1000, 10**9][seed % 3], rng.integers(0, 400)))
+    others = rng.integers(-3, [8, 1100, 10**9][seed % 3], 300)
+    for asked in (others, np.sort(others), np.sort(others)[::-1].copy(), values):
+        assert order.count_upto(values, asked).tolist() == np.searchsorted(values, asked, side="right").tolist()

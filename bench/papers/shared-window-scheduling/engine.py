@@ -25,11 +25,11 @@ from eddyline import Session
 from eddyline.operators.join import release
 from eddyline.runtime.clock import Clock
 from eddyline.runtime.response import Responses
+from eddyline.settings import Settings
 
 NAMES = ("lwo", "swf", "mqt")
-#: New rows of an epoch, and epochs per contender. An epoch that is expected to make more than two million results is worked off in
-#: slices where it is not scheduled: this many rows stay within one, where bursts give more results per row, too.
-EPOCH, EPOCHS = 10_000, 15
+#: New rows of an epoch, as many as the engine takes by itself, and epochs per contender. *Plain* works such an epoch off in two slices.
+EPOCH, EPOCHS = Settings().epoch_rows, 15
 #: Turns that do not count.
 LEARNING = 2
 LOOP_RATE = 15.0

@@ -1,13 +1,17 @@
 """Orders of rows: is it sorted, merge by a small range of ranks, strings gathered by position.
 
 Answer   `ascends`: whether an int64 array never falls. `rank_order`: the stable permutation that sorts ranks drawn from a
-         dense range, in linear time. `gather_strings`: the chosen strings of one buffer, packed.
+         dense range, in linear time. `count_upto`: how many sorted values are at or below others. `gather_strings`: the
+         chosen strings of one buffer, packed.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
+
+#: So many values are looked at one by one before they are searched.
+_NEAR = 16
 
 
 @njit(cache=True, nogil=True)
@@ -47,6 +51,24 @@ def merge_order(a, b):
         else:
             out[at] = len(a) + j
             j += 1
+    return out
+
+
+@njit(cache=True, nogil=True)
+def count_upto(values, others):
+    """Per other, how many of the ascending values are not above it; each is looked for from where the one before was found."""
+    out = np.empty(len(others), np.int64)
+    at = 0
+    for i in range(len(others)):
+        other = others[i]
+        if i and other < others[i - 1]:
+            at = 0
+        near = min(len(values), at + _NEAR)
+        while at < near and values[at] <= other:
+            at += 1
+        if at == near:
+            at += np.searchsorted(values[at:], other, side="right")
+        out[i] = at
     return out
 
 

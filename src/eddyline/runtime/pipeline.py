@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.errors import DataProblem
-from eddyline.kernels.order import merge_order
+from eddyline.kernels.order import count_upto, merge_order
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.model.window import Rows
@@ -396,9 +396,7 @@ class Pipeline:
     def _rows_seen(self, group: JoinGroup, reference: int, ranks: Ints) -> Ints:
         """How many rows of the reference's stream there are at or before each place of the total order."""
         source = group.config.seats[reference].source
-        before: Ints = (
-            np.searchsorted(self._all_ranks[source], ranks, side="right") if source in self._all_ranks else np.zeros(len(ranks), np.int64)
-        )
+        before: Ints = count_upto(self._all_ranks[source], ranks) if source in self._all_ranks else np.zeros(len(ranks), np.int64)
         return before + self._rows_before.get(source, self.intakes[source].released)
 
     def _came(self, released: dict[str, Released], source: str) -> tuple[int, Ints]:
