@@ -134,6 +134,21 @@ def _bin(seconds):
 
 
 @njit(cache=True, nogil=True)
+def _of_oldest(done):
+    """The queue that the oldest row waits in which has not finished."""
+    level = len(done) - 2
+    while done[level + 1] == done[level]:
+        level -= 1
+    return level
+
+
+@njit(cache=True, nogil=True)
+def _made(starts, windows, row, level, lost):
+    """Results that a row makes in a strip, or, if it has lost what it had, in all strips up to it."""
+    return starts[row * windows + level + 1] - starts[row * windows + (0 if lost else level)]
+
+
+@njit(cache=True, nogil=True)
 def simulate(arrival, cost, starts, ready, priority, early, room, again):
     """Play a schedule: one server, rows in total order, a decision after every unit.
 
@@ -176,13 +191,11 @@ def simulate(arrival, cost, starts, ready, priority, early, room, again):
             now = arrival[done[0]]
             continue
         t = done[level + 1]
-        made = starts[t * windows + level + 1] - starts[t * windows + (0 if lost[t] else level)]
+        made = _made(starts, windows, t, level, lost[t])
         if made and held + made > room and not again[level]:
-            level = windows - 1
-            while done[level + 1] == done[level]:
-                level -= 1
+            level = _of_oldest(done)
             t = done[level + 1]
-            made = starts[t * windows + level + 1] - starts[t * windows + (0 if lost[t] else level)]
+            made = _made(starts, windows, t, level, lost[t])
         units[at, 0] = t
         units[at, 1] = level
         at += 1
