@@ -123,11 +123,13 @@ def measure(rounds: int) -> dict[str, object]:
     run_joins([UNFILTERED])
     run_joins(selects)
     one, shared = [], []
+    # Every tenth one alone stands for all.
+    alone: dict[str, list[tuple[float, int, int]]] = {select: [] for select in selects[::10]}
     for _ in range(rounds):
         one.append(run_joins([UNFILTERED]))
         shared.append(run_joins(selects))
-    # Every tenth one alone stands for all.
-    alone = [run_joins([select]) for select in selects[::10]]
+        for select, runs in alone.items():
+            runs.append(run_joins([select]))
     joins = {
         "one_s": min(seconds for seconds, _, _ in one),
         "one_results": one[0][1],
@@ -135,8 +137,8 @@ def measure(rounds: int) -> dict[str, object]:
         "shared_results": shared[0][1],
         "one_store_bytes": one[0][2],
         "shared_store_bytes": shared[0][2],
-        "apart_store_bytes": QUERIES * statistics.mean(size for _, _, size in alone),
-        "apart_s": QUERIES * statistics.mean(seconds for seconds, _, _ in alone),
+        "apart_store_bytes": QUERIES * statistics.mean(runs[0][2] for runs in alone.values()),
+        "apart_s": QUERIES * statistics.mean(min(seconds for seconds, _, _ in runs) for runs in alone.values()),
     }
     best = {str(count): max(found, key=lambda line: line["rows_per_s"]) for count, found in filtered.items()}
     return {"rows": ROWS, "join_rows": 2 * JOIN_ROWS, "filters": best, "joins": joins}
@@ -166,7 +168,7 @@ def goals(report: dict[str, object]) -> list[dict[str, object]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     report = measure(parser.parse_args().rounds)
     report["goals"] = goals(report)
     for goal in report["goals"]:  # type: ignore[attr-defined]

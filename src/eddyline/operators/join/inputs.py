@@ -98,7 +98,8 @@ class StreamInput:
             self.port.stamps(self.store.stretch("seq", start, stop)),
         )
         words = self.port.words_of(self.store, start, stop)
-        if words is not None and not (wanted := any_bit(words)).all():
+        # What a stream holds for one port alone, this port wants.
+        if words is not None and len(self.stream.ports) > 1 and not (wanted := any_bit(words)).all():
             ids, ts, stamps, words = ids[wanted], ts[wanted], stamps[wanted], words[wanted]
         return Combinations({self.port.position: ids}, stamps, ts, self._deaths(ts), words)
 
