@@ -90,3 +90,32 @@ def test_only_work_moves_a_virtual_clock() -> None:
     assert clock.now() == 5.0
     clock.sleep(1.0)
     assert clock.now() == 6.0
+
+
+def test_many_queries_are_told_now_and_then_and_nothing_is_lost() -> None:
+    """Against telling each query at once, with rows of two arrivals, queries without results, and a query that is dropped."""
+    rng = np.random.default_rng(5)
+    clock = MovedClock(0.0)
+    together, apart = Responses(clock), Responses(clock)
+    names = [f"q{i}" for i in range(5)]
+    for responses in (together, apart):
+        responses.arrived("a", 30)
+    clock.advance(3)
+    for responses in (together, apart):
+        responses.begin()
+        responses.arrived("a", 100)
+        responses.released(0, 100, [("a", np.arange(100), rng.permutation(100) if responses is together else np.arange(100))])
+    apart._changes, apart._instant_of, apart._instants = together._changes, together._instant_of, together._instants
+    for _ in range(150):
+        clock.advance(0.25)
+        parts = [np.sort(rng.integers(0, 100, size)).tolist() for size in rng.integers(0, 6, len(names) - 1)] + [[]]
+        together.heard_all(names, np.cumsum([0, *map(len, parts)]), results([rank for part in parts for rank in part]))
+        for name, part in zip(names, parts, strict=True):
+            if part:
+                apart.heard(name, results(part))
+    for responses in (together, apart):
+        responses.drop("q1")
+    told, expected = together.summary(names), apart.summary(names)
+    assert told["q1"]["mean"] is None and told["q4"]["mean"] is None
+    for name in names:
+        assert told[name] == pytest.approx(expected[name])

@@ -179,8 +179,11 @@ def order_shares(place, left, right, rank, places, lowest, span):
     """Shares by place, then by `rank[left]`: what is left of them, and where each place begins (and the last ends)."""
     counts = np.zeros(span + 1, np.int64)
     edges = np.zeros(places + 1, np.int64)
+    ranks = np.empty(len(place), np.int32)
     for i in range(len(place)):
-        counts[rank[left[i]] - lowest + 1] += 1
+        r = rank[left[i]] - lowest
+        ranks[i] = r
+        counts[r + 1] += 1
         edges[place[i] + 1] += 1
     for r in range(span):
         counts[r + 1] += counts[r]
@@ -188,7 +191,7 @@ def order_shares(place, left, right, rank, places, lowest, span):
         edges[p + 1] += edges[p]
     by_rank = np.empty(len(place), np.int32)
     for i in range(len(place)):
-        r = rank[left[i]] - lowest
+        r = ranks[i]
         by_rank[counts[r]] = i
         counts[r] += 1
     next_at = edges[:-1].copy()

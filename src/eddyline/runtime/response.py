@@ -22,6 +22,8 @@ from eddyline.state.columns import Ints
 
 _MOST_PAIRS = 16_384
 _FEWER_PAIRS = 2_048
+#: Many queries are told after so many hand-outs what they have heard.
+_MOST_HEARD = 64
 #: So many changes of arrival are looked up one by one; where there are more, every result is.
 _FEW_CHANGES = 64
 
@@ -71,6 +73,19 @@ class _Times:
         if len(self.pairs) > _MOST_PAIRS:
             self._condense()
 
+    def add_all(self, responses: np.ndarray, counts: Ints) -> None:
+        """So many results of each response."""
+        there = np.flatnonzero(counts)
+        if not len(there):
+            return
+        responses, counts = responses[there], counts[there]
+        self.count += int(counts.sum())
+        self.total += float(responses @ counts)
+        self.largest = max(self.largest, float(responses.max()))
+        self.pairs += zip(responses.tolist(), counts.tolist(), strict=True)
+        if len(self.pairs) > _MOST_PAIRS:
+            self._condense()
+
     def _condense(self) -> None:
         values, counts = self._sorted()
         group = np.minimum(np.cumsum(counts) * _FEWER_PAIRS // self.count, _FEWER_PAIRS - 1)
@@ -103,6 +118,8 @@ class Responses:
         self._changes: Ints = np.zeros(0, np.int64)
         self._instants = np.zeros(0)
         self._instant_of: Ints = np.zeros(0, np.int64)
+        #: Of many queries at once, responses and how many results of each query had them: told to each query only now and then.
+        self._heard: dict[tuple[str, ...], list[tuple[np.ndarray, Ints]]] = {}
         #: Per join group, what its work has moved the clock for.
         self._charged: dict[str, tuple[int, int, int]] = {}
 
@@ -165,12 +182,20 @@ class Responses:
 
     def heard_all(self, names: Sequence[str], edges: Ints, rows: Combinations) -> None:
         """The same for many queries at once: rows `edges[i]` to `edges[i + 1] - 1` are results of `names[i]`."""
-        now = self.clock.now()
-        counts = self._counts(edges, rows)
-        instants = len(self._instants)
-        for at in np.flatnonzero(counts).tolist():
-            times = self.queries.setdefault(names[at // instants], _Times())
-            times.add(max(now - float(self._instants[at % instants]), 0.0), int(counts[at]))
+        responses = np.maximum(self.clock.now() - self._instants, 0.0)
+        heard = self._heard.setdefault(tuple(names), [])
+        heard.append((responses, self._counts(edges, rows).reshape(len(names), -1)))
+        if len(heard) == _MOST_HEARD:
+            self._tell()
+
+    def _tell(self) -> None:
+        """To each of many queries what it has heard."""
+        for names, heard in self._heard.items():
+            responses = np.concatenate([responses for responses, _ in heard])
+            counts = np.concatenate([counts for _, counts in heard], axis=1)
+            for name, mine in zip(names, counts, strict=True):
+                self.queries.setdefault(name, _Times()).add_all(responses, mine)
+        self._heard.clear()
 
     def _counts(self, edges: Ints, rows: Combinations) -> Ints:
         """Per part of the results, how many have their newest rows from each of the instants."""
@@ -180,7 +205,9 @@ class Responses:
         return found
 
     def drop(self, query: str) -> None:
+        self._tell()
         self.queries.pop(query, None)
 
     def summary(self, names: Iterable[str]) -> dict[str, dict[str, float | None]]:
+        self._tell()
         return {name: self.queries.get(name, _Times()).summary() for name in names}
