@@ -1,17 +1,14 @@
 """Orders of rows: is it sorted, merge by a small range of ranks, strings gathered by position.
 
 Answer   `ascends`: whether an int64 array never falls. `rank_order`: the stable permutation that sorts ranks drawn from a
-         dense range, in linear time. `count_upto`: how many sorted values are at or below others. `gather_strings`: the
-         chosen strings of one buffer, packed.
+         dense range, in linear time. `running_count` and `count_upto`: how many of such ranks are not above others.
+         `gather_strings`: the chosen strings of one buffer, packed.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
-
-#: So many values are looked at one by one before they are searched.
-_NEAR = 16
 
 
 @njit(cache=True, nogil=True)
@@ -55,20 +52,22 @@ def merge_order(a, b):
 
 
 @njit(cache=True, nogil=True)
-def count_upto(values, others):
-    """Per other, how many of the ascending values are not above it; each is looked for from where the one before was found."""
-    out = np.empty(len(others), np.int64)
-    at = 0
-    for i in range(len(others)):
-        other = others[i]
-        if i and other < others[i - 1]:
-            at = 0
-        near = min(len(values), at + _NEAR)
-        while at < near and values[at] <= other:
-            at += 1
-        if at == near:
-            at += np.searchsorted(values[at:], other, side="right")
-        out[i] = at
+def running_count(ranks, first, total):
+    """At place i, how many of the ranks, which differ and lie in [first, first + total), are below first + i."""
+    out = np.zeros(total + 1, np.int64)
+    for i in range(len(ranks)):
+        out[ranks[i] - first + 1] = 1
+    for i in range(total):
+        out[i + 1] += out[i]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def count_upto(running, first, ranks):
+    """How many of the ranks behind a running count are not above each of these."""
+    out = np.empty(len(ranks), np.int64)
+    for i in range(len(ranks)):
+        out[i] = running[min(max(ranks[i] - first + 1, 0), len(running) - 1)]
     return out
 
 

@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.errors import DataProblem
-from eddyline.kernels.order import count_upto, merge_order
+from eddyline.kernels.order import count_upto, merge_order, running_count
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.model.window import Rows
@@ -99,7 +99,11 @@ class Pipeline:
         self.peak_rows = 0
         self.peak_bytes = 0
         self._results_per_row = 0.0
+        #: Of the epoch at hand: its first rank, the ranks of each stream's rows, how many of them there are up to each rank (where
+        #: somebody asked), and how many rows came before it.
+        self._first_rank = 0
         self._all_ranks: dict[str, Ints] = {}
+        self._running: dict[str, Ints] = {}
         self._rows_before: dict[str, int] = {}
         self.planner = Planner(self)
         self.spilling = Spilling(self)
@@ -244,7 +248,7 @@ class Pipeline:
         for name, arrival in epoch.arrivals.items():
             self._take(name, arrival, began, outcome)
         self.frontier = self._advanced(epoch)
-        self._all_ranks, self._rows_before = {}, {}
+        self._all_ranks, self._rows_before, self._running = {}, {}, {}
         if self.frontier is not None:
             released = {name: rows for name, intake in self.intakes.items() if (rows := intake.release(self.frontier)) is not None}
             came = partial(self._came, released)
@@ -333,7 +337,7 @@ class Pipeline:
         self._rows_before = {n: self.intakes[n].released - len(released[n].times) for n in names}
         self.handout.released(self.next_seq, total, released, ranks, self.intakes)
         first, end = self.next_seq, self.next_seq + total
-        self.next_seq = end
+        self._first_rank, self.next_seq = first, end
         in_portions = not self.filters and self.handout.by_strips(self._members, total)
         at_once = _RESULTS_AT_ONCE * (_IN_PORTIONS if in_portions else 1)
         while first < end:
@@ -396,8 +400,13 @@ class Pipeline:
     def _rows_seen(self, group: JoinGroup, reference: int, ranks: Ints) -> Ints:
         """How many rows of the reference's stream there are at or before each place of the total order."""
         source = group.config.seats[reference].source
-        before: Ints = count_upto(self._all_ranks[source], ranks) if source in self._all_ranks else np.zeros(len(ranks), np.int64)
-        return before + self._rows_before.get(source, self.intakes[source].released)
+        if source not in self._all_ranks:
+            return np.full(len(ranks), self._rows_before.get(source, self.intakes[source].released))
+        total = self.next_seq - self._first_rank
+        if source not in self._running:
+            self._running[source] = running_count(self._all_ranks[source], self._first_rank, total)
+        here: Ints = count_upto(self._running[source], self._first_rank, ranks)
+        return here + self._rows_before[source]
 
     def _came(self, released: dict[str, Released], source: str) -> tuple[int, Ints]:
         """How many rows of a stream came before this epoch, and the event times of those released in it."""

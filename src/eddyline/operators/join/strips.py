@@ -58,7 +58,8 @@ class Runs:
 
     @staticmethod
     def of(rows: int, windows: int) -> Runs:
-        return Runs(np.zeros(rows, np.int64), np.zeros((rows, windows), np.int32))
+        """For rows that have not been through any window: nothing is said of those yet."""
+        return Runs(np.empty(rows, np.int64), np.empty((rows, windows), np.int32))
 
 
 @dataclass(slots=True)
