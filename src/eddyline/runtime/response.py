@@ -22,13 +22,8 @@ from eddyline.state.columns import Ints
 
 _MOST_PAIRS = 16_384
 _FEWER_PAIRS = 2_048
-#: Many queries are told after so many hand-outs what they have heard.
+#: Queries are told after so many hand-outs what they have heard.
 _MOST_HEARD = 64
-#: So many changes of arrival are looked up one by one; where there are more, every result is.
-_FEW_CHANGES = 64
-
-#: So many epochs of arrival are compared one by one, which is faster than searching.
-_FEW_STEPS = 4
 
 
 class VirtualClock:
@@ -65,15 +60,7 @@ class _Times:
         self.largest = 0.0
         self.pairs: list[tuple[float, int]] = []
 
-    def add(self, response: float, count: int) -> None:
-        self.count += count
-        self.total += response * count
-        self.largest = max(self.largest, response)
-        self.pairs.append((response, count))
-        if len(self.pairs) > _MOST_PAIRS:
-            self._condense()
-
-    def add_all(self, responses: np.ndarray, counts: Ints) -> None:
+    def add(self, responses: np.ndarray, counts: Ints) -> None:
         """So many results of each response."""
         there = np.flatnonzero(counts)
         if not len(there):
@@ -118,7 +105,7 @@ class Responses:
         self._changes: Ints = np.zeros(0, np.int64)
         self._instants = np.zeros(0)
         self._instant_of: Ints = np.zeros(0, np.int64)
-        #: Of many queries at once, responses and how many results of each query had them: told to each query only now and then.
+        #: By the queries that heard together: responses, and how many results of each query had them. Told to each only now and then.
         self._heard: dict[tuple[str, ...], list[tuple[np.ndarray, Ints]]] = {}
         #: Per join group, what its work has moved the clock for.
         self._charged: dict[str, tuple[int, int, int]] = {}
@@ -174,27 +161,27 @@ class Responses:
         """The same results of several queries."""
         now = self.clock.now()
         counts = self._counts(np.array([0, len(rows)]), rows)
-        released = [(max(now - float(self._instants[at]), 0.0), int(counts[at])) for at in np.flatnonzero(counts)]
-        for query in queries:
-            times = self.queries.setdefault(query, _Times())
-            for response, count in released:
-                times.add(response, count)
+        self._hear(queries, now, np.broadcast_to(counts, (len(queries), len(counts))))
 
     def heard_all(self, names: Sequence[str], edges: Ints, rows: Combinations) -> None:
         """The same for many queries at once: rows `edges[i]` to `edges[i + 1] - 1` are results of `names[i]`."""
-        responses = np.maximum(self.clock.now() - self._instants, 0.0)
+        now = self.clock.now()
+        self._hear(names, now, self._counts(edges, rows).reshape(len(names), -1))
+
+    def _hear(self, names: Sequence[str], now: float, counts: Ints) -> None:
+        """Per query, how many results whose newest rows came at each of the instants were released."""
         heard = self._heard.setdefault(tuple(names), [])
-        heard.append((responses, self._counts(edges, rows).reshape(len(names), -1)))
+        heard.append((np.maximum(now - self._instants, 0.0), counts))
         if len(heard) == _MOST_HEARD:
             self._tell()
 
     def _tell(self) -> None:
-        """To each of many queries what it has heard."""
+        """To each query what it has heard."""
         for names, heard in self._heard.items():
             responses = np.concatenate([responses for responses, _ in heard])
             counts = np.concatenate([counts for _, counts in heard], axis=1)
             for name, mine in zip(names, counts, strict=True):
-                self.queries.setdefault(name, _Times()).add_all(responses, mine)
+                self.queries.setdefault(name, _Times()).add(responses, mine)
         self._heard.clear()
 
     def _counts(self, edges: Ints, rows: Combinations) -> Ints:

@@ -92,11 +92,9 @@ class StreamInput:
 
     def fresh(self, start: int, stop: int) -> Combinations:
         """The rows start … stop-1 as combinations of one reference, without those that no member wants."""
-        ids, ts, stamps = (
-            np.arange(start, stop),
-            self.store.stretch("ts", start, stop),
-            self.port.stamps(self.store.stretch("seq", start, stop)),
-        )
+        ids = np.arange(start, stop)
+        ts = self.store.stretch("ts", start, stop)
+        stamps = self.port.stamps(self.store.stretch("seq", start, stop))
         words = self.port.words_of(self.store, start, stop)
         # What a stream holds for one port alone, this port wants.
         if words is not None and len(self.stream.ports) > 1 and not (wanted := any_bit(words)).all():
