@@ -9,7 +9,7 @@ import pytest
 
 from eddyline import Session
 from eddyline.cli.__main__ import main
-from eddyline.runtime.spark.shard_report import write_standing
+from eddyline.runtime.spark.job.shard_report import write_standing
 
 
 def note(rows: int, waiting: int, frontier: int) -> dict[str, object]:

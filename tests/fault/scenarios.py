@@ -134,7 +134,7 @@ def kill_everything(victim: Victim, random: Random) -> None:
 
 def kill_worker(victim: Victim, random: Random) -> None:
     """One forked Python worker of an executor; the task that it served is run again."""
-    forks = victim.processes("eddyline.runtime.spark.daemon")
+    forks = victim.processes("eddyline.runtime.spark.shard.daemon")
     workers = [pid for pid in forks if _parent(pid) in forks]
     if workers:
         _kill(random.choice(workers))

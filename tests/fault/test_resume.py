@@ -14,7 +14,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from eddyline import Session
-from eddyline.runtime.spark.ledger import Ledger
+from eddyline.runtime.spark.job.ledger import Ledger
 from tests.fault.scenarios import Victim, until_done
 
 SOAK = bool(os.environ.get("EDDYLINE_SOAK"))

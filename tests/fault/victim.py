@@ -19,12 +19,11 @@ import pyarrow as pa
 from eddyline.connectors.sinks import CallbackSink
 from eddyline.language import bind_script
 from eddyline.runtime.control import ControlFolder, add_record
-from eddyline.runtime.spark import roster
-from eddyline.runtime.spark.driver import SparkDriver
-from eddyline.runtime.spark.job import make_layout
-from eddyline.runtime.spark.progress import Progress
-from eddyline.runtime.spark.session import open_session
-from eddyline.runtime.spark.sinks import Delivered
+from eddyline.runtime.spark.job.driver import SparkDriver
+from eddyline.runtime.spark.job.figures import make_layout, roster
+from eddyline.runtime.spark.job.progress import Progress
+from eddyline.runtime.spark.job.session import open_session
+from eddyline.runtime.spark.output.sinks import Delivered
 
 
 def main(path: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from eddyline import Session
 from eddyline.kernels import hashing
-from eddyline.operators.join.mns import minimal_missing
+from eddyline.operators.join.demand.mns import minimal_missing
 from tests.oracle.expressions import Call, Col
 from tests.property.cliques import CONTROLS, MODES, colliding_values, column, paced, under
 from tests.property.compare import differences

@@ -7,9 +7,9 @@ import pytest
 
 from eddyline import Session
 from eddyline.kernels.bitsets import keep_within
-from eddyline.operators.join import expansion
 from eddyline.operators.join.combination import Combinations
-from eddyline.operators.join.expansion import Expansion, Roll
+from eddyline.operators.join.sharing import expansion
+from eddyline.operators.join.sharing.expansion import Expansion, Roll
 
 
 def made(rows: int, width: int | None, seed: int) -> Combinations:

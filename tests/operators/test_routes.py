@@ -9,7 +9,7 @@ import pytest
 from eddyline import Session
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.node import JoinNode
-from eddyline.operators.join.routes import LotteryRoute, Tickets
+from eddyline.operators.join.routing.lottery import LotteryRoute, Tickets
 
 
 def star(session: Session, **options: str | int) -> JoinGroup:

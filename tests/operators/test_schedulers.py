@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from eddyline.errors import SettingProblem
-from eddyline.operators.join.schedule_costs import WindowCosts
-from eddyline.operators.join.schedule_model import Costs, Played, Work, play, work
-from eddyline.operators.join.schedule_queues import SchedulingQueues, Unit
-from eddyline.operators.join.schedulers import scheduler
-from eddyline.operators.join.throughput import max_throughput
+from eddyline.operators.join.scheduling.costs import WindowCosts
+from eddyline.operators.join.scheduling.model import Costs, Played, Work, play, work
+from eddyline.operators.join.scheduling.queues import SchedulingQueues, Unit
+from eddyline.operators.join.scheduling.schedulers import scheduler
+from eddyline.operators.join.scheduling.throughput import max_throughput
 
 NAMES = ("lwo", "swf", "mqt")
 

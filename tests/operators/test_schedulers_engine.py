@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eddyline import Session
-from eddyline.operators.join import release, strips
+from eddyline.operators.join.scheduling import release, strips
 from eddyline.runtime.response import VirtualClock
 
 STREAMS = """

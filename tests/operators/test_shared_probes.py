@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eddyline import Session
-from eddyline.operators.join import shared_probes
+from eddyline.operators.join.sharing import shared_probes
 
 QUERIES = {
     "ab": "SELECT a.v AS x, b.v AS y FROM a [RANGE 4 SECONDS], b [RANGE 4 SECONDS] WHERE a.k = b.k",

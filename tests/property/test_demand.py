@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from eddyline import Session
-from eddyline.operators.join import edge
+from eddyline.operators.join.demand import edge
 from tests.property.cliques import CONTROLS, MODES, SECOND, clique_case, colliding, column, paced, under
 from tests.property.compare import differences, report
 from tests.property.embedded import run_embedded

@@ -9,7 +9,8 @@ from random import Random
 import pytest
 
 from eddyline import Session
-from eddyline.operators.join import group, release
+from eddyline.operators.join import group
+from eddyline.operators.join.scheduling import release
 from eddyline.runtime import handout
 from tests.oracle.intake import Values
 from tests.oracle.relational import answer

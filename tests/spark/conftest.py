@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    from eddyline.runtime.spark.session import open_session
+    from eddyline.runtime.spark.job.session import open_session
 
     # Workers import the engines of this folder by name.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])

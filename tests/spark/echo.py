@@ -15,7 +15,7 @@ import pyarrow as pa
 from eddyline.plan.shares import HOME_BIT
 from eddyline.runtime.epoch import Epoch, Outcome
 from eddyline.runtime.snapshot import Snapshot
-from eddyline.runtime.spark.layout import Layout
+from eddyline.runtime.spark.job.layout import Layout
 
 
 class EchoEngine:

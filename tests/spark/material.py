@@ -16,7 +16,7 @@ from eddyline.model.query import BoundQuery, Output, Reference
 from eddyline.model.schema import Column, Schema, Stream
 from eddyline.model.window import Range, Window
 from eddyline.plan.shares import route_all
-from eddyline.runtime.spark.layout import Layout
+from eddyline.runtime.spark.job.layout import Layout
 
 SCHEMA = Schema((Column("k", BIGINT), Column("v", BIGINT), Column("ts", TIMESTAMP)))
 

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 from eddyline.connectors.sinks import MemorySink
 from eddyline.language import bind_script
 from eddyline.language.job import Job
-from eddyline.runtime.spark.driver import SparkDriver
-from eddyline.runtime.spark.job import make_layout
-from eddyline.runtime.spark.layout import Layout
+from eddyline.runtime.spark.job.driver import SparkDriver
+from eddyline.runtime.spark.job.figures import make_layout
+from eddyline.runtime.spark.job.layout import Layout
 from tests.property.compare import Outcome, plain_rows
 from tests.property.specs import Case
 

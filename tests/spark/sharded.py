@@ -21,12 +21,12 @@ from eddyline.connectors.memory import MemorySource
 from eddyline.language import bind_script
 from eddyline.operators.evaluate import Issues
 from eddyline.plan.shares import route_all
-from eddyline.runtime.spark.assembly import assemble
-from eddyline.runtime.spark.layout import Layout
-from eddyline.runtime.spark.packer import Packer
-from eddyline.runtime.spark.packet import from_blob, to_blob
-from eddyline.runtime.spark.shard import ShardPipeline
-from eddyline.runtime.spark.sinks import whole_results
+from eddyline.runtime.spark.ingest.packer import Packer
+from eddyline.runtime.spark.ingest.packet import from_blob, to_blob
+from eddyline.runtime.spark.job.layout import Layout
+from eddyline.runtime.spark.output.sinks import whole_results
+from eddyline.runtime.spark.shard.assembly import assemble
+from eddyline.runtime.spark.shard.pipeline import ShardPipeline
 from tests.property.compare import Outcome, plain_rows
 from tests.property.specs import Case
 

@@ -24,13 +24,14 @@ from eddyline.connectors.sinks import MemorySink
 from eddyline.language import Job, bind_script
 from eddyline.plan.migration import Migration
 from eddyline.runtime.control import ControlFolder, add_record, drop_record
-from eddyline.runtime.spark import processor, roster
-from eddyline.runtime.spark.control import control_records, read_control, write_control
-from eddyline.runtime.spark.layout import PackedLayout
-from eddyline.runtime.spark.packer import Packer
-from eddyline.runtime.spark.progress import Progress
-from eddyline.runtime.spark.settle import settled
-from eddyline.runtime.spark.sinks import Delivered, Delivery
+from eddyline.runtime.spark.ingest.control import control_records, read_control, write_control
+from eddyline.runtime.spark.ingest.packer import Packer
+from eddyline.runtime.spark.job import roster
+from eddyline.runtime.spark.job.layout import PackedLayout
+from eddyline.runtime.spark.job.progress import Progress
+from eddyline.runtime.spark.job.settle import settled
+from eddyline.runtime.spark.output.sinks import Delivered, Delivery
+from eddyline.runtime.spark.shard import processor
 from tests.oracle.intake import Values
 from tests.property.compare import Outcome, plain_rows
 from tests.property.specs import Case

@@ -13,7 +13,7 @@ from eddyline import Session
 from eddyline.cli.__main__ import main
 from eddyline.errors import UserError
 from eddyline.language import bind_script
-from eddyline.runtime.spark.driver import SparkDriver
+from eddyline.runtime.spark.job.driver import SparkDriver
 from tests.spark.material import write_files
 from tests.spark.running import layout_of
 from tests.spark.test_following import wait

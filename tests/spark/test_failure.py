@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from eddyline.errors import DataProblem, Fault, UserError
-from eddyline.runtime.spark.failure import readable, reported
+from eddyline.runtime.spark.job.failure import readable, reported
 
 
 def through_the_jvm(problem: BaseException) -> RuntimeError:

@@ -11,9 +11,9 @@ import pytest
 
 from eddyline.connectors.sinks import MemorySink
 from eddyline.language import bind_script
-from eddyline.runtime.spark.driver import SparkDriver
-from eddyline.runtime.spark.idle import IdleWatch
-from eddyline.runtime.spark.job import make_layout
+from eddyline.runtime.spark.ingest.idle import IdleWatch
+from eddyline.runtime.spark.job.driver import SparkDriver
+from eddyline.runtime.spark.job.figures import make_layout
 from tests.spark.material import stream, write_files
 
 

@@ -11,9 +11,9 @@ import pytest
 from eddyline.connectors.sinks import MemorySink
 from eddyline.errors import BindingProblem
 from eddyline.language import bind_script
-from eddyline.runtime.spark.driver import SparkDriver
-from eddyline.runtime.spark.frames import frame_schema, packed_frame
-from eddyline.runtime.spark.job import make_layout
+from eddyline.runtime.spark.ingest.frames import frame_schema, packed_frame
+from eddyline.runtime.spark.job.driver import SparkDriver
+from eddyline.runtime.spark.job.figures import make_layout
 from tests.spark.material import SCHEMA, write_files
 
 pytestmark = pytest.mark.spark

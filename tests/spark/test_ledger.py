@@ -11,7 +11,7 @@ import pytest
 from eddyline.errors import CheckpointProblem
 from eddyline.model.schema import Table
 from eddyline.plan.shares import route_all
-from eddyline.runtime.spark.ledger import CONTROL, FORMAT, Entry, Ledger
+from eddyline.runtime.spark.job.ledger import CONTROL, FORMAT, Entry, Ledger
 from tests.spark.material import SCHEMA, equality, query, stream
 
 STREAMS = [stream("a", 0), stream("b", 1)]

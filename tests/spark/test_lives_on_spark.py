@@ -14,8 +14,8 @@ import pytest
 from eddyline.connectors.sinks import MemorySink
 from eddyline.language import bind_script
 from eddyline.runtime.control import ControlFolder, add_record, drop_record
-from eddyline.runtime.spark.control import ask_to_stop, forget_stop
-from eddyline.runtime.spark.driver import SparkDriver
+from eddyline.runtime.spark.ingest.control import ask_to_stop, forget_stop
+from eddyline.runtime.spark.job.driver import SparkDriver
 from tests.oracle.intake import Values
 from tests.property.compare import plain_rows
 from tests.property.lives import random_lives

@@ -13,9 +13,9 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.window import Rows
 from eddyline.plan.shares import HOME_BIT
 from eddyline.runtime.epoch import Arrival
-from eddyline.runtime.spark.assembly import assemble
-from eddyline.runtime.spark.layout import Layout
-from eddyline.runtime.spark.packer import Packer
+from eddyline.runtime.spark.ingest.packer import Packer
+from eddyline.runtime.spark.job.layout import Layout
+from eddyline.runtime.spark.shard.assembly import assemble
 from tests.spark.material import equality, layout, query, rows, stream
 
 

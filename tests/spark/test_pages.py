@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from eddyline.runtime.spark.session import suitable_java
+from eddyline.runtime.spark.job.session import suitable_java
 from tests.test_docs import ROOT, SPARK_PAGES, run_page
 
 pytestmark = pytest.mark.spark

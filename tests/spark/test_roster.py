@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from eddyline.errors import CheckpointProblem, PlanProblem
-from eddyline.runtime.spark import processor
-from eddyline.runtime.spark.control import write_control
-from eddyline.runtime.spark.ledger import Ledger
+from eddyline.runtime.spark.ingest.control import write_control
+from eddyline.runtime.spark.job.ledger import Ledger
+from eddyline.runtime.spark.shard import processor
 from tests.spark.simulated import Simulated
 
 JOB = """

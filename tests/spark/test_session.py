@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from eddyline.errors import SettingProblem
-from eddyline.runtime.spark import session
+from eddyline.runtime.spark.job import session
 
 
 def java(folder: Path, says: str) -> str:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from eddyline.runtime.spark.control import write_control
-from eddyline.runtime.spark.layout import PackedLayout
-from eddyline.runtime.spark.sources import FileLog, PacketReader, Work
+from eddyline.runtime.spark.ingest.control import write_control
+from eddyline.runtime.spark.ingest.sources import FileLog, PacketReader, Work
+from eddyline.runtime.spark.job.layout import PackedLayout
 from tests.spark.material import layout, query, stream, write_files
 
 
@@ -90,7 +90,7 @@ def test_without_a_number_batches_are_cut_by_size(tmp_path: Path, monkeypatch) -
     write_files(tmp_path / "a", ["1.parquet", "2.parquet", "3.parquet"], 10)
     (tmp_path / "b").mkdir()
     size = (tmp_path / "a" / "1.parquet").stat().st_size
-    monkeypatch.setattr("eddyline.runtime.spark.sources.BATCH_BYTES", 2 * size + 10)
+    monkeypatch.setattr("eddyline.runtime.spark.ingest.sources.BATCH_BYTES", 2 * size + 10)
     assert [o["files"]["a"] for o in offsets(reader(tmp_path))] == [0, 2, 3]
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from eddyline import Session
-from eddyline.runtime.spark import processor
+from eddyline.runtime.spark.shard import processor
 from tests.spark.simulated import Simulated
 
 BATCHES, ROWS, SHARDS = 16, 2000, 3

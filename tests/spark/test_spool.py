@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from eddyline.runtime.spark.spool import Spool, Stamp, spool_folder
+from eddyline.runtime.spark.shard.spool import Spool, Stamp, spool_folder
 
 BLOB = bytes(range(256)) * 40
 

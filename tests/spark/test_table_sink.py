@@ -12,8 +12,8 @@ import pytest
 
 from eddyline import Session
 from eddyline.errors import SourceProblem, UserError
-from eddyline.runtime.spark import table_sink
-from eddyline.runtime.spark.table_sink import TableSink
+from eddyline.runtime.spark.output import table_sink
+from eddyline.runtime.spark.output.table_sink import TableSink
 from tests.spark.material import write_files
 
 TIMES = pa.array([1_000_000, 2_000_000], pa.timestamp("us"))

@@ -4,7 +4,7 @@ Answer   `python bench/papers/just-in-time/costs.py` times the parts of a just-i
          `results/costs.json`: nanoseconds per combination made (probed, joined, stored under one index, purged, and met by its
          consumer), per question asked, per opposite row that may be new, per row touched in order to resume,
          per combination resumed, per row scanned, and per epoch and condition whatever
-         the rows. `operators/join/edge.py` has them as ratios.
+         the rows. `operators/join/demand/edge.py` has them as ratios.
 Limits   CPU time of this process, medians of several rounds.
 """
 
@@ -23,11 +23,11 @@ import pyarrow as pa
 
 from bench import harness
 from eddyline import Session
-from eddyline.operators.join.demand import NodeDemand
-from eddyline.operators.join.gathering import Gathering
+from eddyline.operators.join.demand.gathering import Gathering
+from eddyline.operators.join.demand.moment import Moment
+from eddyline.operators.join.demand.node_demand import NodeDemand
+from eddyline.operators.join.demand.waking import woken_pairs
 from eddyline.operators.join.group import JoinGroup
-from eddyline.operators.join.moment import Moment
-from eddyline.operators.join.waking import woken_pairs
 
 HERE = Path(__file__).parent
 ROUNDS = 7

@@ -22,7 +22,7 @@ from measures import BURSTS
 from workload import TABLE_1, Rows, arrivals
 
 from eddyline import Session
-from eddyline.operators.join import release
+from eddyline.operators.join.scheduling import release
 from eddyline.runtime.clock import Clock
 from eddyline.runtime.response import Responses
 from eddyline.settings import Settings

@@ -58,7 +58,7 @@ def opened(args: argparse.Namespace) -> Iterator[Session]:
     # Only those who use Spark need to have it.
     if find_spec("pyspark") is None:
         raise SettingProblem("Spark is not installed", hint="pip install 'eddyline[spark]', or --engine embedded")
-    from eddyline.runtime.spark.session import open_session
+    from eddyline.runtime.spark.job.session import open_session
 
     if not args.quiet:
         print(f"starting Spark ({args.master}) …", file=sys.stderr, flush=True)

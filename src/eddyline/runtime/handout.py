@@ -20,11 +20,11 @@ import pyarrow as pa
 from eddyline.model.query import Output
 from eddyline.operators.evaluate import Issues
 from eddyline.operators.intake import Intake, Released
-from eddyline.operators.join import release
 from eddyline.operators.join.combination import Combinations, in_order
-from eddyline.operators.join.expansion import MANY, Expansion, Roll
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.node import RowsSeen
+from eddyline.operators.join.scheduling import release
+from eddyline.operators.join.sharing.expansion import MANY, Expansion, Roll
 from eddyline.operators.sharing.filter_group import Bundle
 from eddyline.runtime.epoch import Outcome
 from eddyline.runtime.newest import NewestPlaces

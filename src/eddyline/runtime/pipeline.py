@@ -34,7 +34,7 @@ from eddyline.operators.evaluate import Issues
 from eddyline.operators.intake import Intake, Released
 from eddyline.operators.join.group import JoinConfig, JoinGroup, Tree
 from eddyline.operators.join.port import LONG_AGO, Membership
-from eddyline.operators.join.shared_probes import SharedProbes
+from eddyline.operators.join.sharing.shared_probes import SharedProbes
 from eddyline.operators.sharing.filter_group import FilterGroup
 from eddyline.operators.stream import ALWAYS, StreamState, whole_columns
 from eddyline.plan.lower import Lowered

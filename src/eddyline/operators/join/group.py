@@ -18,18 +18,18 @@ import numpy as np
 from eddyline.errors import Fault
 from eddyline.model.expression import Expression, columns_of
 from eddyline.operators.evaluate import Issues
-from eddyline.operators.join.admission import Admission
 from eddyline.operators.join.combination import MOST_REFERENCES, POSITION_BITS, Combinations, concatenate
-from eddyline.operators.join.control import targets_of
-from eddyline.operators.join.demand import NodeDemand
-from eddyline.operators.join.expansion import MANY, Expansion
+from eddyline.operators.join.demand.admission import Admission
+from eddyline.operators.join.demand.control import targets_of
+from eddyline.operators.join.demand.moment import Moment
+from eddyline.operators.join.demand.node_demand import NodeDemand
 from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
-from eddyline.operators.join.moment import Moment
 from eddyline.operators.join.node import Counters, Equality, JoinNode, RowsSeen
 from eddyline.operators.join.policy import JoinPolicy
 from eddyline.operators.join.port import Membership, Port
-from eddyline.operators.join.routes import LotteryRoute
-from eddyline.operators.join.shared_probes import Ask, SharedProbes
+from eddyline.operators.join.routing.lottery import LotteryRoute
+from eddyline.operators.join.sharing.expansion import MANY, Expansion
+from eddyline.operators.join.sharing.shared_probes import Ask, SharedProbes
 from eddyline.operators.stream import KeyColumn, StreamState
 
 Tree = int | tuple["Tree", ...]

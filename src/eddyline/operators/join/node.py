@@ -26,10 +26,10 @@ from eddyline.model.expression import Expression, refs_of
 from eddyline.model.window import FOREVER
 from eddyline.operators.evaluate import Predicate, compile_predicate
 from eddyline.operators.join.combination import Combinations, any_bit
-from eddyline.operators.join.expansion import Expansion
 from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
 from eddyline.operators.join.policy import JoinPolicy
-from eddyline.operators.join.shared_probes import Ask, Met, SharedProbes
+from eddyline.operators.join.sharing.expansion import Expansion
+from eddyline.operators.join.sharing.shared_probes import Ask, Met, SharedProbes
 from eddyline.operators.keys import combined
 from eddyline.operators.vectors import Issues
 from eddyline.state.columns import Ints, StringColumn

@@ -31,16 +31,16 @@ from eddyline.model.window import Rows
 from eddyline.plan.prepare import explained, prepare
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.runner import Handle, Observer
-from eddyline.runtime.spark.driver import SparkDriver
-from eddyline.runtime.spark.frames import frame_schema
-from eddyline.runtime.spark.guest import check_session, check_workers
-from eddyline.runtime.spark.job import make_layout, planned_routing, statistics
-from eddyline.runtime.spark.ledger import Entry, Ledger, same_text
-from eddyline.runtime.spark.progress import Progress
-from eddyline.runtime.spark.shard_report import committed_batch
-from eddyline.runtime.spark.sinks import DEAD_LETTER, Delivered
-from eddyline.runtime.spark.spool import spool_folder
-from eddyline.runtime.spark.table_sink import check_sink
+from eddyline.runtime.spark.ingest.frames import frame_schema
+from eddyline.runtime.spark.job.driver import SparkDriver
+from eddyline.runtime.spark.job.figures import make_layout, planned_routing, statistics
+from eddyline.runtime.spark.job.guest import check_session, check_workers
+from eddyline.runtime.spark.job.ledger import Entry, Ledger, same_text
+from eddyline.runtime.spark.job.progress import Progress
+from eddyline.runtime.spark.job.shard_report import committed_batch
+from eddyline.runtime.spark.output.sinks import DEAD_LETTER, Delivered
+from eddyline.runtime.spark.output.table_sink import check_sink
+from eddyline.runtime.spark.shard.spool import spool_folder
 
 
 class FileResults:

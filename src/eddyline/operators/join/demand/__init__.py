@@ -1,0 +1,1 @@
+"""Just-in-time joins: producers make what consumers can use."""

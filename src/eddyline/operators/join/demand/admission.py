@@ -1,0 +1,71 @@
+"""Admission to a join of three and more inputs: a new row without a partner in one of them is not worth a single partial result.
+
+Answer   `admit` gives the new rows of one input without those that some other input, not the one that is probed first, holds no
+         partner for. Nothing has to be resumed: who comes later probes the stores, which hold the row.
+
+             new rows ─► a partner in c? ─► a partner in d? ─► probe b, then c, then d
+
+State    Counts. With `auto`, which questions refuse enough to be asked at all; the others are tried now and then, on a sample.
+Limits   Looks at keys and windows of all queries together: a row is left out only when none of them can use it.
+Reading  docs/operators/demand.md
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eddyline.operators.join.combination import Combinations
+from eddyline.operators.join.demand.edge import Edge
+from eddyline.operators.join.demand.mns import Condition, links_between
+from eddyline.operators.join.inputs import StreamInput
+from eddyline.operators.join.node import JoinNode, Step
+from eddyline.state.columns import Ints
+
+#: A question is asked when it refuses at least this share of rows: what it saves are single rows' probes.
+_USEFUL = 0.25
+
+
+class Admission:
+    def __init__(self, node: JoinNode, mode: str) -> None:
+        self.node = node
+        self.edge = Edge(mode == "auto", True, useful=_USEFUL, samples=1)
+        self._last = len(node.inputs)
+        self.conditions: list[list[Condition]] = [[] for _ in node.inputs]
+        for origin, one in enumerate(node.inputs):
+            if isinstance(one, StreamInput) and one.stream.is_table:
+                continue
+            for number in node.orders[origin][1:]:
+                links = links_between(node.equalities, one.references, node.inputs[number])
+                if links:
+                    self.conditions[origin].append(Condition(node.inputs[number], links, node.bases, mode == "bloom"))
+
+    @property
+    def checks(self) -> int:
+        return sum(condition.checked for asked in self.conditions for condition in asked)
+
+    @property
+    def listens_to(self) -> list[str]:
+        """Aliases of the inputs that are asked."""
+        asked = {r for c in self.edge.asked_early for r in c.opposite.references}
+        return sorted(self.node.bases[r].port.alias for r in asked)
+
+    def as_json(self) -> dict[str, Any]:
+        state = "listening" if self.listens_to else "making everything"
+        return {**self.edge.as_json(), "state": state, "checks": self.checks, "listens_to": self.listens_to}
+
+    def admit(self, origin: int, rows: Combinations) -> Combinations:
+        if origin <= self._last:
+            self.edge.next_epoch()
+        self._last = origin
+        # What an admitted row has given so far: the estimate of what one that is not would have.
+        self.edge.produced = self.node.counters.partials
+        chosen = self.edge.admitted_by([(condition, condition) for condition in self.conditions[origin]], rows)
+        return rows if chosen is None else rows.take(chosen)
+
+    def sift(self, origin: int, made: Combinations) -> Combinations:
+        return made
+
+    def probe(
+        self, node: JoinNode, origin: int, step: Step, rows: Combinations, part: slice, hashes: Ints, limits: Ints, floors: Ints
+    ) -> tuple[Ints, Ints, int] | None:
+        return None

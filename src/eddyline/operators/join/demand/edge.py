@@ -1,0 +1,275 @@
+"""One edge from a producer to its consumers: whether feedback flows on it, and what it has done so far.
+
+Answer   `listens` says whether the producer holds back what is not demanded. With `auto` that follows what is observed: the work
+         that refused combinations would have been, against the work of asking, of resuming, and of an epoch as such.
+
+             listening ──less than 10 % of the work saved──► making everything; some of what is made is looked at now and then
+                       ◄──more than 25 %──
+
+State    Counts, the pause until the next look, which doubles while nothing changes, and the conditions that are listened to.
+Limits   To stop listening costs the making of what was held back; to start costs nothing. No answer depends on any of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from eddyline.operators.join.combination import Combinations
+from eddyline.operators.join.demand.mns import Condition, Flags
+from eddyline.state.columns import Ints
+
+_START, _STOP = 0.25, 0.1
+#: Another set of conditions is taken when it saves so much more.
+_BETTER = 0.1
+#: Nanoseconds, of which only the ratios matter; `bench/papers/just-in-time/costs.py` measures them. To make, keep and use a combination,
+#: and to make it late; to ask a question about one; to see whether an opposite row is new to its store; to touch a row in order to resume;
+#: to look at a row in a scan; and per epoch and condition.
+_MAKE, _RESUME, _CHECK, _NOVEL, _WAKE, _SCAN, _FIXED = 200.0, 280.0, 32.0, 130.0, 13.0, 0.6, 430_000.0
+#: Fewer observations than this decide nothing.
+_ENOUGH = 64
+_LONGEST_PAUSE = 64
+
+
+@dataclass(slots=True)
+class Asking:
+    """Whether a condition on single rows has been worth its questions."""
+
+    active: bool = False
+    pause: int = 1
+    until: int = 0
+    checked: int = 0
+    refused: int = 0
+
+    def later(self, epoch: int) -> None:
+        """When to try again what is not asked now."""
+        self.pause = 1 if self.active else min(2 * self.pause, _LONGEST_PAUSE)
+        self.until = epoch + self.pause
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What an epoch would make, and what of it would be refused."""
+
+    #: New rows, and the combinations that the epoch would make of them.
+    rows: int
+    expected: float
+    #: Per condition and sampled combination, whether it refuses it.
+    refusals: Flags
+    #: Per condition, how many opposite rows are new, and how many rows would be touched in order to resume.
+    waking: list[tuple[int, float]]
+    #: The inputs whom all combinations must meet and who have no rows: nothing is demanded, and to know that costs nothing.
+    #: By the number of the condition; -1 where there is none.
+    empty: list[int]
+
+    def saved(self, worth: float, chosen: Sequence[int]) -> float:
+        """The work that some conditions save, asked in the order given, in nanoseconds."""
+        if -1 in self.empty or set(self.empty) & set(chosen):
+            return self.expected * worth
+        left: Flags = np.ones(self.refusals.shape[1], np.bool_)
+        spent = 0.0
+        for number in chosen:
+            new, touched = self.waking[number]
+            spent += self.expected * float(left.mean()) * _CHECK + new * _NOVEL + touched * _WAKE + _FIXED
+            left = left & ~self.refusals[number]
+        # About as many are made late as are made at once: whoever comes to ask comes before or after.
+        late = self.expected * float(left.mean()) * _RESUME if chosen else 0.0
+        return self.expected * float(1.0 - left.mean()) * worth - spent - late
+
+    def best(self, worth: float, used: Sequence[int]) -> tuple[float, list[int]]:
+        """Those that are used, and further conditions taken one by one, each time the one that saves the most, up to where it was best."""
+        chosen = list(used) or [number for number in self.empty if number >= 0][:1]
+        found = (self.saved(worth, chosen), chosen)
+        while not self.empty and len(chosen) < len(self.refusals):
+            rest = [n for n in range(len(self.refusals)) if n not in chosen]
+            chosen = max(([*chosen, n] for n in rest), key=lambda tried: self.saved(worth, tried))
+            found = max(found, (self.saved(worth, chosen), chosen), key=lambda one: one[0])
+        return found
+
+
+@dataclass(slots=True)
+class Edge:
+    #: Whether the edge decides itself whether to listen.
+    is_open: bool
+    listens: bool
+    suspensions: int = 0
+    marks: int = 0
+    resumptions: int = 0
+    admitted: int = 0
+    produced: int = 0
+    #: Opposite rows that may have asked, and rows touched in order to resume.
+    heard: int = 0
+    woken: int = 0
+    #: Epochs in which anything was asked: not those in which the whole producer was suspended.
+    busy: int = 0
+    #: Combinations that a new row gives if nothing is held back, as last seen.
+    per_row: float = 1.0
+    #: What a combination costs that is made, in nanoseconds.
+    worth: float = _MAKE
+    suspended_peak: int = 0
+    switches: int = 0
+    #: A condition on single rows is asked when it refuses at least this share of them.
+    useful: float = 0.05
+    #: So many conditions on single rows are tried in one epoch at most.
+    samples: int = 64
+    asked_early: set[Condition] = field(default_factory=set)
+    _epoch: int = 0
+    _pause: int = 0
+    _next: int = 1
+    _checks: int = 0
+    #: The epoch in which conditions were last tried, and how many.
+    _sampled: tuple[int, int] = (0, 0)
+    _before: tuple[int, ...] = (0,) * 8
+    _asking: dict[Condition, Asking] = field(default_factory=dict)
+
+    # -- the whole edge
+
+    def next_epoch(self) -> None:
+        self._epoch += 1
+
+    def wants_look(self) -> bool:
+        """Whether to look at what is or would be made; asked once in an epoch."""
+        self.next_epoch()
+        return self.is_open and self._epoch >= self._next
+
+    def sees_little(self, made: int, expected: float, is_free: bool) -> bool:
+        """Whether so few combinations are made that asking costs more than it can save, or nothing can be told: looking is put off.
+
+        `is_free`: to know that nothing is wanted costs nothing, because somebody opposite is not there at all.
+        """
+        if made >= (1 if is_free else _ENOUGH) and (is_free or self.listens or self.may_save(expected, 0)):
+            return False
+        self.put_off()
+        return True
+
+    def may_save(self, expected: float, new: int) -> bool:
+        """Whether a condition with so many new opposite rows would be worth it if it refused everything."""
+        return expected * (self.worth * (1.0 - _START) - _CHECK) - new * (_NOVEL + _WAKE) > _FIXED
+
+    def put_off(self) -> None:
+        """Look again later, the later the longer nothing has changed."""
+        self._pause = min(max(2 * self._pause, 1), _LONGEST_PAUSE)
+        self._next = self._epoch + self._pause
+
+    def scans(self, rows: int) -> None:
+        """So many rows are scanned for each combination by who is given it."""
+        self.worth = _MAKE + _SCAN * rows
+
+    def weigh(self, look: Look, used: Sequence[int]) -> list[int]:
+        """Which conditions to listen to: none, or those that save the most.
+
+        Args:
+            used: the conditions that are listened to now.
+        """
+        self.per_row = look.expected / max(look.rows, 1)
+        total = look.expected * self.worth
+        # To ask more costs nothing now; to ask less would mean to make all that was held back.
+        saved, chosen = look.best(self.worth, used if self.listens else ())
+        if self.listens and saved < look.saved(self.worth, used) + _BETTER * total:
+            saved, chosen = look.saved(self.worth, used), list(used)
+        listens = saved >= (_STOP if self.listens else _START) * total and total > 0.0
+        self._decide(listens, listens and self.listens and set(chosen) == set(used))
+        return chosen if listens else []
+
+    def _decide(self, listens: bool, is_same: bool) -> None:
+        self.switches += listens != self.listens
+        if not is_same and (listens or self.listens):
+            self._pause = 2 if listens else 0
+        self.listens = listens
+        self.put_off()
+        self._mark()
+
+    def gives_up(self, checks: int, conditions: int) -> bool:
+        """Whether too little work has been saved lately; the caller then makes what is missing."""
+        if not self.is_open:
+            return False
+        self._checks = checks
+        suspensions, marks, produced, asked, heard, woken, resumed, epochs = (
+            now - then for now, then in zip(self._counts, self._before, strict=True)
+        )
+        refused = marks + suspensions * self.per_row
+        if refused + produced < 16 * _ENOUGH:
+            return False
+        self._mark()
+        spent = asked * _CHECK + heard * _NOVEL + woken * _WAKE + resumed * _RESUME + epochs * conditions * _FIXED
+        if refused * self.worth - spent >= _STOP * (refused + produced) * self.worth:
+            return False
+        self._decide(False, False)
+        return True
+
+    @property
+    def _counts(self) -> tuple[int, ...]:
+        return self.suspensions, self.marks, self.produced, self._checks, self.heard, self.woken, self.resumptions, self.busy
+
+    def _mark(self) -> None:
+        self._before = self._counts
+
+    # -- single rows
+
+    def admitted_by(self, questions: Sequence[tuple[Condition, Condition]], rows: Combinations) -> Ints | None:
+        """Positions of the rows that may be part of something, asking what is worth it; None: all of them.
+
+        `questions`: conditions on combinations, each with what it says of single rows.
+        """
+        chosen: Ints | None = None
+        for _, condition in questions:
+            if not self.worth_asking(condition, rows):
+                continue
+            condition.prepare()
+            found = condition.passes(rows, chosen)
+            self.asked(condition, len(found), len(found) - int(np.count_nonzero(found)))
+            chosen = np.flatnonzero(found) if chosen is None else chosen[found]
+        left = len(rows) if chosen is None else len(chosen)
+        self.admitted += left
+        self.suspensions += len(rows) - left
+        return None if left == len(rows) else chosen
+
+    def worth_asking(self, condition: Condition, rows: Combinations) -> bool:
+        """Whether to ask of single rows now; one that refuses too little is only tried now and then, on a sample."""
+        asking = self._asking.setdefault(condition, Asking())
+        if self.is_open and not asking.active and self._epoch >= asking.until and self._may_sample():
+            few = np.arange(len(rows)) if len(rows) <= 4 * _ENOUGH else np.linspace(0, len(rows) - 1, 4 * _ENOUGH).astype(np.int64)
+            refused = 1.0 if len(few) < _ENOUGH else np.count_nonzero(~condition.sampled(rows.ids, few)) / len(few)
+            asking.active = refused >= self.useful
+            asking.later(self._epoch)
+        if asking.active or not self.is_open:
+            self.asked_early.add(condition)
+            return True
+        self.asked_early.discard(condition)
+        return False
+
+    def _may_sample(self) -> bool:
+        if self._sampled[0] != self._epoch:
+            self._sampled = (self._epoch, 0)
+        self._sampled = (self._epoch, self._sampled[1] + 1)
+        return self._sampled[1] <= self.samples
+
+    def asked(self, condition: Condition, rows: int, refused: int) -> None:
+        asking = self._asking[condition]
+        asking.checked += rows
+        asking.refused += refused
+        if asking.checked >= 16 * _ENOUGH:
+            asking.active = asking.refused >= self.useful * asking.checked
+            asking.later(self._epoch)
+            asking.checked = asking.refused = 0
+
+    @property
+    def avoided(self) -> int:
+        """Combinations that were not made: pairs found and dropped, and what suspended rows would have found, less what came back."""
+        per_row = (self.marks + self.produced) / self.admitted if self.admitted else self.per_row
+        return max(0, int(self.marks + self.suspensions * per_row) - self.resumptions)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "state": "listening" if self.listens else "making everything",
+            "decides": self.is_open,
+            "suspensions": self.suspensions,
+            "resumptions": self.resumptions,
+            "marks": self.marks,
+            "suspended_peak": self.suspended_peak,
+            "partials_avoided": {"estimate": self.avoided},
+            "switches": self.switches,
+        }

@@ -1,0 +1,55 @@
+"""What an intermediate store holds already: combinations that are made late are made once.
+
+Answer   `not_stored` gives each combination once, without those that the store holds.
+State    An index of the store over the ids of the components (`by_rows`), made when it is first needed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eddyline.kernels import probe as probe_kernels
+from eddyline.operators.join.combination import Combinations
+from eddyline.operators.join.demand.mns import Flags
+from eddyline.operators.join.inputs import ID, NodeInput
+
+_MOST = np.iinfo(np.int64).max
+_LEAST = np.iinfo(np.int64).min
+
+
+def by_rows(kept: NodeInput) -> tuple[tuple[int, str], ...]:
+    """The key of a combination: which rows it is made of."""
+    return tuple((reference, ID) for reference in kept.references)
+
+
+def not_stored(kept: NodeInput, rows: Combinations) -> Combinations:
+    rows = _once(rows)
+    if not len(rows):
+        return rows
+    store = kept.store
+    index = store.indexes[kept.need_index(by_rows(kept))]
+    words = kept.words_of(by_rows(kept), rows.ids)
+    limits, floors = np.full(len(rows), _MOST), np.full(len(rows), _LEAST)
+    left, right, _ = probe_kernels.probe_chains(
+        words, limits, floors, index.heads, index.back, index.keys, store.marks["stamp"], store.marks["dead"], store.base, store.first,
+        False,
+    )  # fmt: skip
+    same = np.ones(len(left), np.bool_)
+    for reference, ids in kept.expand(right).items():
+        same &= ids == rows.ids[reference][left]
+    known: Flags = np.zeros(len(rows), np.bool_)
+    known[left[same]] = True
+    return rows.take(~known) if known.any() else rows
+
+
+def _once(rows: Combinations) -> Combinations:
+    if len(rows) < 2:
+        return rows
+    columns = list(rows.ids.values())
+    order = np.lexsort(columns)
+    differs = np.zeros(len(rows), np.bool_)
+    differs[0] = True
+    for column in columns:
+        ranked = column[order]
+        differs[1:] |= ranked[1:] != ranked[:-1]
+    return rows if differs.all() else rows.take(np.sort(order[differs]))

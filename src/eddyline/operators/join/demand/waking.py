@@ -1,0 +1,108 @@
+"""Resuming at the lowest joins: from rows that ask straight to the pairs of two streams.
+
+Answer   `woken_pairs` gives what `Gathering.gather` gives for rows that ask, without those pairs that one further condition
+         refuses, for nodes over two streams that the asking rows both share keys with.
+State    None.
+Limits   Most pairs that a row asks for are wanted by nobody else: a join step at a time would write all of them down.
+Reading  docs/operators/demand.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from eddyline.kernels import hashing, waking
+from eddyline.operators.join.combination import Combinations
+from eddyline.operators.join.demand.gathering import Gathering
+from eddyline.operators.join.demand.mns import Condition, Link, links_between
+from eddyline.operators.join.inputs import StreamInput
+from eddyline.operators.join.node import JoinNode, RowsSeen, _both
+from eddyline.operators.keys import combined
+from eddyline.state.columns import Ints
+
+
+def can_wake_pairs(node: JoinNode, condition: Condition) -> bool:
+    """Whether the rows that a condition asks about are pairs of streams that both share keys with who asks."""
+    streams = [one for one in node.inputs if isinstance(one, StreamInput) and not one.stream.is_table]
+    return len(streams) == len(node.inputs) == 2 and all(condition.references & set(one.references) for one in streams)
+
+
+def woken_pairs(
+    gathering: Gathering, asking: Ints, low: int, rows_seen: RowsSeen, third: Condition | None
+) -> tuple[Combinations, Condition | None]:
+    """Pairs that the asking rows want, and the condition that has been asked of them: `third`, if it could be."""
+    near, far = gathering.inputs[1:]
+    assert gathering.witness is not None and isinstance(near, StreamInput) and isinstance(far, StreamInput)
+    to_near, to_far = (links_between(gathering.equalities, gathering.witness.references, one) for one in (near, far))
+    between = links_between(gathering.equalities, near.references, far)
+    if third is not None and third.bloomed:
+        third = None
+    ids = gathering.witness.expand(asking)
+    near_words, far_words = ([gathering.bases[r].store.at(key, ids[r]) for r, key, _, _ in links] for links in (to_near, to_far))
+    links = () if third is None else third.links
+    nears, fars, visited, asked, refused = waking.asked_pairs(  # type: ignore[no-untyped-call]
+        (combined(near_words), combined(far_words), np.stack(near_words, axis=1), np.stack(far_words, axis=1)),
+        _side(near, to_near, [key for _, key, _, _ in between], links, low),
+        _side(far, to_far, [key for _, _, _, key in between], links, low),
+        _third(third, near),
+        low,
+    )
+    gathering.counters.probes += len(asking)
+    gathering.counters.visited += visited
+    if third is not None:
+        third.checked += asked
+        third.rejected += refused
+    return _standing(gathering, near, far, nears, fars, low, rows_seen), third
+
+
+def _standing(
+    gathering: Gathering, near: StreamInput, far: StreamInput, nears: Ints, fars: Ints, low: int, rows_seen: RowsSeen
+) -> Combinations:
+    """Those of the pairs that stand up to texts, conditions, lineage and counted windows, with their true age."""
+    none = np.zeros(len(nears), np.int64)
+    made = Combinations({**near.expand(nears), **far.expand(fars)}, none, none, none, _both(near.words(nears), far.words(fars)))
+    own = frozenset(made.ids)
+    for equality in gathering.equalities:
+        if not equality.exact and {equality.left, equality.right} <= own and len(made):
+            made = made.take(gathering._same(equality, made))
+    for condition in gathering.residuals:
+        if len(made):
+            made = made.take(gathering._holds(gathering._predicate(condition), made))
+    gathering.low = low
+    return gathering._settled(made, rows_seen)
+
+
+def _side(one: StreamInput, asked_by: Sequence[Link], joint: list[str], third: Sequence[Link], low: int) -> tuple[Any, ...]:
+    keys = [key for _, _, _, key in asked_by]
+    store = one.store
+    index = store.indexes[one.need_index(tuple((one.port.position, key) for key in keys))]
+    floor = int(one.floors(np.array([low]))[0])
+    deaths = one.deaths(np.arange(store.first, store.end))
+    shared = _words(one, joint)
+    spread = hashing.mix_all(combined([np.ascontiguousarray(column) for column in shared.T]))
+    mine = [key if reference in one.references else None for reference, key, _, _ in third]
+    chains = (index.heads, index.back, index.keys, store.marks["ts"], store.base, store.first)
+    return (*chains, floor, deaths, _words(one, keys), spread, shared, _words(one, mine))
+
+
+def _words(one: StreamInput, marks: Sequence[str | None]) -> Ints:
+    """Key words of the live rows, a column per part; parts that lie elsewhere are zero."""
+    none = np.zeros(one.store.live, np.int64)
+    columns = [none if mark is None else one.store.mark(mark) for mark in marks]
+    return np.stack(columns or [none], axis=1)
+
+
+def _third(condition: Condition | None, near: StreamInput) -> tuple[Any, ...]:
+    """The store that is asked whether it holds the key of a pair."""
+    if condition is None:
+        word = np.zeros(1, np.int64)
+        return False, np.zeros(1, np.bool_), word, np.zeros(1, np.int32), word, word, 0, 0, 0
+    condition.prepare()
+    opposite, store = condition.opposite, condition.opposite.store
+    index = store.indexes[condition.mark or ""]
+    from_near = np.array([reference in near.references for reference, _, _, _ in condition.links])
+    span = -int(opposite.floors(np.zeros(1, np.int64))[0])
+    return True, from_near, index.heads, index.back, index.keys, store.marks[opposite.death], store.base, store.first, span

@@ -1,0 +1,1 @@
+"""Shared windows, worked off in an order that serves small windows first."""

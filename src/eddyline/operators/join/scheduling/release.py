@@ -1,0 +1,287 @@
+"""A shared window join worked off strip by strip, each window's results released as soon as they are complete.
+
+Answer   `run` gives the same combinations as the node alone, in portions: those of some batches of new rows for one level of
+         windows, as soon as the batches have been through all strips up to that window. Per level the portions come in
+         total order.
+
+             batch 1   strip 1 ─► level 1      strip 2 ─► level 2          the scheduler says which (batch, strip) is next
+             batch 2            strip 1 ─► level 1      strip 2 ─► level 2
+
+State    Within one step: where each new row stands, and what it has found so far (the output buffer). Between steps only what serving a
+         window has cost, for the scheduler.
+Limits   One binary node over two streams, whose members' windows form a chain: who reaches further back in one stream does
+         not reach less far in the other, and each stream is measured by time or by rows throughout. Windows are put
+         together into at most `MOST_LEVELS` levels. Batches are released as a whole: their rows would lose their order otherwise.
+         Where every member wants every pair of its window, results are laid out straight from the output buffer; otherwise
+         (filters, a member that has just come, conditions to verify) as combinations with lineage.
+Reading  docs/operators/scheduling.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from time import perf_counter
+
+import numpy as np
+
+from eddyline.kernels import strips as kernels
+from eddyline.model.window import FOREVER, Range, Rows, Window
+from eddyline.operators.join.combination import POSITION_BITS, Combinations, in_order
+from eddyline.operators.join.group import JoinGroup
+from eddyline.operators.join.inputs import StreamInput
+from eddyline.operators.join.node import JoinNode, RowsSeen
+from eddyline.operators.join.scheduling.costs import WindowCosts
+from eddyline.operators.join.scheduling.queues import SchedulingQueues, Unit
+from eddyline.operators.join.scheduling.schedulers import scheduler
+from eddyline.operators.join.scheduling.strips import Origin, OutputBuffer, Runs
+from eddyline.state.columns import Ints
+
+MOST_LEVELS = 8
+#: A step of fewer new rows is over before a schedule would help.
+LEAST_ROWS = 256
+#: New rows are cut into at most so many batches, of at least so many rows; batches that are too little work go together.
+_MOST_BATCHES = 32
+_LEAST_BATCH = 128
+#: Where combinations carry lineage, batches stay apart, and are fewer.
+_MOST_APART = 8
+
+
+@dataclass(frozen=True)
+class Level:
+    """Members that are served together: their slots, and the largest of their windows in each of the two streams."""
+
+    slots: tuple[int, ...]
+    sizes: tuple[int, int]
+    #: All its members have the same windows.
+    is_one_window: bool = True
+
+
+@dataclass(frozen=True)
+class Portion:
+    """Complete results of some batches for the members of one level, in total order."""
+
+    slots: tuple[int, ...]
+    rows: Combinations
+    #: The level of the largest windows: its portions together are everything.
+    last: bool
+
+
+@dataclass(slots=True)
+class _Rows:
+    """The new rows of both inputs in total order: which of the inputs each belongs to and its id there, what it has found, and where
+    each batch begins."""
+
+    origins: tuple[Origin, Origin]
+    of: Ints
+    stamps: Ints
+    clocks: Ints
+    own: Ints
+    runs: Runs
+    bounds: Ints
+
+
+class SharedSchedule:
+    """How one group is worked off; made anew when a query comes or goes."""
+
+    def __init__(self, group: JoinGroup, levels: tuple[Level, ...], name: str) -> None:
+        assert isinstance(group.root, JoinNode)
+        self.group = group
+        self.node = group.root
+        self.inputs = [one for one in self.node.inputs if isinstance(one, StreamInput)]
+        self.levels = levels
+        self.name = name
+        self.queries = [len(level.slots) for level in levels]
+        self.costs = WindowCosts(_lengths(levels), self.queries)
+        self.buffer = OutputBuffer()
+        #: Made anew after every epoch, from what windows have cost.
+        self.scheduler = scheduler(name, self.costs.windows, self.queries)
+        self.counted = [bool(one.port.most_rows) for one in self.inputs]
+        #: Per input, the stored rows below this id are wanted by every member.
+        self._wanted_below = [0, 0]
+
+    def run(
+        self,
+        fresh: Mapping[str, tuple[int, int]],
+        rows_seen: RowsSeen,
+        now: Callable[[], float] = perf_counter,
+        worked: Callable[[], None] = lambda: None,
+    ) -> Iterator[Portion]:
+        """`now` is the clock by which costs are measured; `worked` is told after every piece of looking."""
+        began = perf_counter()
+        rows = self._rows(fresh, rows_seen)
+        if not len(rows.stamps):
+            return
+        plain = self._is_plain(rows)
+        rows.bounds = self._batches(len(rows.stamps), plain)
+        for origin in rows.origins:
+            origin.bounds = np.append(np.searchsorted(origin.rows.stamp, rows.stamps[rows.bounds[:-1]]), len(origin.rows))
+        queues = SchedulingQueues(self.scheduler, len(rows.bounds) - 1)
+        held: dict[tuple[int, int], list[Combinations]] = {}
+        self.buffer.used = 0
+        need = self.costs.need(len(rows.stamps)) if plain else np.zeros((len(self.levels), len(self.levels) + 1))
+        for unit in queues.units(rows.bounds, need):
+            since = now()
+            before = self.buffer.used
+            visited = self._look(rows, unit) if plain else self._look_closely(rows, unit, held, rows_seen)
+            worked()
+            ticks = [since, now()]
+            for portion in self._portions(rows, unit, None if plain else held):
+                if portion is not None:
+                    self.node.counters.seconds += perf_counter() - began
+                    yield portion
+                    began = perf_counter()
+                ticks.append(now())
+            looking, *handing = np.diff(ticks).tolist()
+            if unit.high == len(self.levels):
+                # Nobody waits for anything of these rows any more.
+                self.buffer.used = before
+            taken = int(rows.bounds[unit.stop] - rows.bounds[unit.first])
+            self.costs.note(unit.low, taken, looking, visited, handing)
+        self.costs.settle(len(rows.stamps))
+        self.scheduler = scheduler(self.name, self.costs.windows, self.queries, self.costs.again)
+        self.node.counters.seconds += perf_counter() - began
+        assert not queues.done[0] - queues.done[-1], "every batch has been through every window"
+
+    def _rows(self, fresh: Mapping[str, tuple[int, int]], rows_seen: RowsSeen) -> _Rows:
+        node, origins = self.node, []
+        for number, mine in enumerate(self.inputs):
+            rows = mine.fresh(*fresh.get(mine.port.source, (0, 0)))
+            node.counters.rows_in += len(rows)
+            rows = node.policy.admit(node, number, rows)
+            node.counters.probes += len(rows)
+            sizes = np.array([level.sizes[1 - number] for level in self.levels], np.int64)
+            origins.append(Origin.of(node, number, rows, sizes, self.counted[1 - number], rows_seen, self.buffer))
+        a, b = origins
+        of, stamps, clocks, own, a.place, b.place = kernels.merged(a.rows.stamp, b.rows.stamp, a.rows.clock, b.rows.clock, a.own, b.own)
+        return _Rows((a, b), of, stamps, clocks, own, Runs.of(len(of), len(self.levels)), stamps[:0])
+
+    def _is_plain(self, rows: _Rows) -> bool:
+        """Whether every member wants every pair of its window."""
+        if not all(level.is_one_window for level in self.levels):
+            return False
+        for origin in rows.origins:
+            port, store = self.inputs[origin.number].port, self.inputs[origin.number].store
+            if origin.step.verify or origin.step.conditions:
+                return False
+            if port.stores_words:
+                # Words change only when a query comes or goes, and then there is another schedule.
+                begin = max(store.first, self._wanted_below[origin.number]) - store.base
+                words = store.marks[port.words_mark][begin : store.end - store.base]
+                if not kernels.are_all(words.reshape(-1, port.width), port.full()):
+                    return False
+                self._wanted_below[origin.number] = store.end
+        return True
+
+    def _batches(self, rows: int, plain: bool) -> Ints:
+        """Where batches begin, and the end: many that may go together, or as many as are worth their price."""
+        most = min(_MOST_BATCHES if plain else _MOST_APART, rows // _LEAST_BATCH)
+        if not plain:
+            most = min(most, int(rows / max(self.costs.need(rows)[0, -1], 1.0)))
+        size = -(-rows // max(most, 1))
+        return np.append(np.arange(0, rows, size), rows)
+
+    # -- looking
+
+    def _look(self, rows: _Rows, unit: Unit) -> Ints:
+        visited = np.zeros(unit.high - unit.low, np.int64)
+        for origin in rows.origins:
+            part = origin.part(unit.first, unit.stop)
+            if part.start == part.stop:
+                continue
+            seen, made = origin.advance(part, unit.low, unit.high, rows.runs, self.buffer)
+            self._count(origin, part, int(seen.sum()), made)
+            visited += seen
+        self.buffer.peak = max(self.buffer.peak, self.buffer.used)
+        return visited
+
+    def _look_closely(self, rows: _Rows, unit: Unit, held: dict[tuple[int, int], list[Combinations]], rows_seen: RowsSeen) -> Ints:
+        """The same where pairs carry lineage or have to be verified: the node says what is left of them."""
+        visited = np.zeros(unit.high - unit.low, np.int64)
+        for origin in rows.origins:
+            part = origin.part(unit.first, unit.stop)
+            if part.start == part.stop:
+                continue
+            left, right, seen = origin.fresh_pairs(part, unit.low, unit.high, self.buffer)
+            made = self.node._join(origin.rows, left + part.start, right, origin.step, rows_seen, False)
+            self._count(origin, part, int(seen.sum()), len(made))
+            if len(made):
+                held.setdefault((unit.first, origin.number), []).append(made)
+            visited += seen
+        return visited
+
+    def _count(self, origin: Origin, part: slice, visited: int, made: int) -> None:
+        node = self.node
+        node.counters.visited += visited
+        node.counters.rows_out += made
+        node.policy.observed(node, origin.number, origin.step.input, part.stop - part.start, made)
+
+    # -- handing out
+
+    def _portions(self, rows: _Rows, unit: Unit, held: dict[tuple[int, int], list[Combinations]] | None) -> Iterator[Portion | None]:
+        """One per level of the unit; None: there is nothing for it."""
+        begin, stop = int(rows.bounds[unit.first]), int(rows.bounds[unit.stop])
+        together: Combinations | None = None
+        if held is not None:
+            pieces = [piece for number in (0, 1) for piece in held.get((unit.first, number), [])]
+            lowest = int(rows.stamps[begin]) >> POSITION_BITS
+            if pieces:
+                together = in_order(pieces, lowest, (int(rows.stamps[stop - 1]) >> POSITION_BITS) - lowest + 1)
+            if unit.high == len(self.levels):
+                held.pop((unit.first, 0), None), held.pop((unit.first, 1), None)
+        for level in range(unit.low, unit.high):
+            made = together if held is not None else self._laid_out(rows, level, slice(begin, stop))
+            yield Portion(self.levels[level].slots, made, level + 1 == len(self.levels)) if made is not None and len(made) else None
+
+    def _laid_out(self, rows: _Rows, level: int, part: slice) -> Combinations:
+        first, second, stamp, clock = kernels.lay_out(
+            rows.of[part], level, rows.own[part], rows.runs.start[part], rows.runs.ends[part], rows.stamps[part], rows.clocks[part],
+            self.buffer.room,
+        )  # fmt: skip
+        here, there = (one.port.position for one in self.inputs)
+        return Combinations({here: first, there: second}, stamp, clock, None, None)
+
+
+def shared_schedule(group: JoinGroup, name: str) -> SharedSchedule | None:
+    """How to work off a group with several windows; None: there is nothing to choose, or not by strips."""
+    if len(group.nodes) != 1 or not isinstance(group.root, JoinNode) or len(group.root.inputs) != 2:
+        return None
+    inputs = group.root.inputs
+    if not all(isinstance(one, StreamInput) and not one.stream.is_table for one in inputs):
+        return None
+    sides = []
+    for one in inputs:
+        assert isinstance(one, StreamInput)
+        members = one.port.members
+        if len({isinstance(m.window, Rows) for m in members.values()}) > 1:
+            return None
+        sides.append({slot: _size(m.window) for slot, m in members.items()})
+    chain = sorted({(sides[0][slot], sides[1][slot]) for slot in sides[0]})
+    if len(chain) < 2 or any(a[1] > b[1] for a, b in pairwise(chain)):
+        return None
+    # Too many windows are put together from the largest down, each level about as full as the others.
+    groups = np.array_split(np.arange(len(chain)), min(len(chain), MOST_LEVELS))
+    levels = []
+    for together in groups:
+        windows = {chain[i] for i in together}
+        slots = tuple(slot for slot in sides[0] if (sides[0][slot], sides[1][slot]) in windows)
+        levels.append(Level(slots, chain[together[-1]], len(together) == 1))
+    return SharedSchedule(group, tuple(levels), name)
+
+
+def _size(window: Window | None) -> int:
+    if isinstance(window, Rows):
+        return window.count
+    return window.micros if isinstance(window, Range) else FOREVER
+
+
+def _lengths(levels: tuple[Level, ...]) -> list[float]:
+    """What a window costs to scan, of both streams together, each measured by its largest finite window."""
+    lengths = np.zeros(len(levels))
+    for side in (0, 1):
+        sizes = np.array([level.sizes[side] for level in levels], np.float64)
+        finite = sizes[sizes < FOREVER]
+        most = max(float(finite.max()), 1.0) if len(finite) else 1.0
+        lengths += np.minimum(sizes / most, 2.0)
+    return [float(length) for length in lengths]

@@ -1,0 +1,1 @@
+"""Work that several queries or groups have in common, done once."""

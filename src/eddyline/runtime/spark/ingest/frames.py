@@ -1,0 +1,64 @@
+"""Any streaming DataFrame as a stream of a job.
+
+Answer   `packed_frame` packs the rows of a DataFrame where Spark has them: Kafka, files, rate, Delta, a Python data source.
+         Rows that do not fit the declared types are bad rows, as from our own sources.
+State    None.
+Limits   The order of rows of equal time is (partition, place in the partition): repeatable for logs, not for sources that
+         cut their partitions anew. Such a stream cannot say that it has ended; a bounded run closes it when Spark is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+
+from eddyline.connectors.conform import conform
+from eddyline.errors import BindingProblem
+from eddyline.model.datatypes import from_arrow
+from eddyline.model.schema import Column, Schema
+from eddyline.runtime.spark.ingest.packet import PACKET, spark_schema
+from eddyline.runtime.spark.ingest.sources import packer_of
+from eddyline.runtime.spark.job.failure import reported
+from eddyline.runtime.spark.job.layout import PackedLayout
+
+#: Pieces of one partition are numbered below this.
+_PIECES_PER_PARTITION = 1 << 40
+
+
+def frame_schema(name: str, frame: DataFrame) -> Schema:
+    """The declared columns of a stream that is given as a DataFrame."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    columns = []
+    for field in to_arrow_schema(frame.schema, timezone="UTC"):
+        kind = from_arrow(field.type)
+        if kind is None:
+            raise BindingProblem(
+                f"column {field.name} of stream {name} has the type {field.type}",
+                hint="select or cast what queries need before handing it over",
+            )
+        columns.append(Column(field.name, kind))
+    return Schema(tuple(columns))
+
+
+def packed_frame(frame: DataFrame, name: str, packed: PackedLayout) -> DataFrame:
+    """The packets of a streaming DataFrame."""
+    if not frame.isStreaming:
+        raise BindingProblem(f"the DataFrame of stream {name} is not streaming", hint="spark.readStream makes streaming ones")
+
+    def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        layout, packer = packed.open(), packer_of(packed)
+        stream = layout.streams[layout.numbers[name]]
+        context = TaskContext.get()
+        partition = context.partitionId() if context is not None else 0
+        row = 0
+        for number, batch in enumerate(batches):
+            with reported(f"stream {name}, partition {partition}"):
+                chunk = conform(pa.Table.from_batches([batch]), stream, f"partition {partition}", row)
+                yield packer.pack(name, chunk.rows, chunk.bad, partition * _PIECES_PER_PARTITION + number, False, row)
+            row += batch.num_rows
+
+    return frame.mapInArrow(pack, spark_schema(PACKET))

@@ -1,0 +1,58 @@
+"""Streams that fall silent: noticed on the driver, told to all shards in one batch.
+
+Answer   A stream that declares `idle` and has brought no row for so long stops holding the frontier back: a control record
+         names the silent streams, and being new input it also makes Spark run the batch in which waiting rows are answered.
+State    When each stream was last heard, and what was told last.
+Limits   Looks a few times a second; rows that a batch is bringing at that moment count when the batch is done.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+from eddyline.model.schema import Stream
+from eddyline.runtime.spark.ingest.control import write_control
+
+_LOOK_SECONDS = 0.2
+
+
+class IdleWatch:
+    def __init__(self, streams: Sequence[Stream], checkpoint: str):
+        self._limits = {s.name: s.idle / 1e6 for s in streams if s.idle is not None}
+        self._checkpoint = checkpoint
+        now = time.monotonic()
+        self._heard = dict.fromkeys(self._limits, now)
+        self._told: frozenset[str] = frozenset()
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="eddyline-idle", daemon=True)
+
+    def start(self) -> None:
+        if self._limits:
+            self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def heard(self, names: Sequence[str]) -> None:
+        """These streams brought rows in the batch that has just ended. The shards know it themselves."""
+        with self._lock:
+            for name in names:
+                if name in self._limits:
+                    self._heard[name] = time.monotonic()
+            self._told -= frozenset(names)
+
+    def look(self, now: float) -> None:
+        with self._lock:
+            silent = frozenset(name for name, limit in self._limits.items() if now - self._heard[name] >= limit)
+            if silent - self._told:
+                write_control(self._checkpoint, {"idle": sorted(silent)})
+                self._told = silent
+
+    def _watch(self) -> None:
+        while not self._stop.wait(_LOOK_SECONDS):
+            self.look(time.monotonic())

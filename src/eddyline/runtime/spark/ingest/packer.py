@@ -1,0 +1,142 @@
+"""Rows to packets: each row to the shards that its routes name, each piece's tick to every shard.
+
+Answer   One packet per shard for every piece of a stream. Where a row can arrive at a shard by several routes, or at
+         several shards by one, it carries the bits of the routes that sent it, and the home bit on exactly one shard:
+         that one keeps the books (late rows are dead-lettered once, however many shards see them).
+State    None. What places a row depends only on the row and its place in the source, so a task that runs again packs
+         the same packets.
+Limits   Null keys place a row in one slice; it joins nothing there, but may be the group of nulls.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.model.expression import Expression, columns_of
+from eddyline.operators.evaluate import Issues, compile_expression
+from eddyline.operators.keys import key_words, without_nulls
+from eddyline.plan.shares import HOME_BIT, Route
+from eddyline.runtime.spark.ingest.packet import CONTROL, NUMBER_COLUMN, PACKET, ROUTES_COLUMN, to_blob
+from eddyline.runtime.spark.job.layout import Layout
+
+
+class Packer:
+    """Packs the rows of all streams of a layout; one per worker process and layout."""
+
+    def __init__(self, layout: Layout):
+        self.layout = layout
+        #: stream -> (bit, route). A stream that no query reads still has its books kept: its rows go round.
+        self._routes: dict[str, list[tuple[int, Route]]] = {}
+        for name in layout.numbers:
+            found = [(bit, route) for bit, route in enumerate(layout.routing.routes.get(name, ())) if route is not None]
+            self._routes[name] = found or [(0, Route(name, ((layout.shards, ()),), 0, layout.shards))]
+        self._keys = {
+            key: compile_expression(key) for routes in self._routes.values() for _, route in routes for keys in route.keys for key in keys
+        }
+
+    def pack(self, name: str, rows: pa.Table, bad: pa.Table | None, place: int, closed: bool, first_row: int = 0) -> pa.RecordBatch:
+        """The packets of one piece.
+
+        Args:
+            name: The stream.
+            rows: Its readable rows, in source order.
+            bad: Rows that could not be read.
+            place: Orders the pieces of the stream.
+            closed: Nothing comes after this piece.
+            first_row: The number of the first row in its file or partition.
+        """
+        stream = self.layout.streams[self.layout.numbers[name]]
+        shards = self.layout.shards
+        time = rows.column(stream.time).combine_chunks().view(pa.int64()) if rows.num_rows else pa.array([], pa.int64())
+        times = time.to_numpy(zero_copy_only=False) if rows.num_rows else np.empty(0, np.int64)
+        blobs: list[bytes | None] = [None] * shards
+        if rows.num_rows:
+            numbered = name in self.layout.counted or (shards > 1 and bool((times[1:] <= times[:-1]).any()))
+            blobs = self._blobs(name, rows, first_row, numbered)
+        census = times.tobytes() if name in self.layout.counted and rows.num_rows else None
+        return pa.record_batch(
+            [
+                pa.array(self.layout.labels, pa.int32()),
+                pa.array([self.layout.numbers[name]] * shards, pa.int32()),
+                pa.array([place] * shards, pa.int64()),
+                pa.array([int(times.max()) if len(times) else None] * shards, pa.int64()),
+                pa.array([rows.num_rows] * shards, pa.int64()),
+                pa.array([closed] * shards, pa.bool_()),
+                pa.array(blobs, pa.binary()),
+                # Unreadable rows have no key: the first shard reports them all.
+                pa.array([to_blob(bad) if bad is not None and bad.num_rows else None] + [None] * (shards - 1), pa.binary()),
+                pa.array([census] * shards, pa.binary()),
+            ],
+            schema=PACKET,
+        )
+
+    def control(self, record: bytes, place: int) -> pa.RecordBatch:
+        """A control record for every shard."""
+        shards = self.layout.shards
+        nothing = [None] * shards
+        return pa.record_batch(
+            [
+                pa.array(self.layout.labels, pa.int32()),
+                pa.array([CONTROL] * shards, pa.int32()),
+                pa.array([place] * shards, pa.int64()),
+                pa.array(nothing, pa.int64()),
+                pa.array([0] * shards, pa.int64()),
+                pa.array([False] * shards, pa.bool_()),
+                pa.array([record] * shards, pa.binary()),
+                pa.array(nothing, pa.binary()),
+                pa.array(nothing, pa.binary()),
+            ],
+            schema=PACKET,
+        )
+
+    def _blobs(self, name: str, rows: pa.Table, first_row: int, numbered: bool) -> list[bytes | None]:
+        """Per shard its rows as a blob; None where it gets none."""
+        rows = rows.combine_chunks()
+        taken, starts, bits = self._placed(self._routes[name], rows, first_row, name in self.layout.whole)
+        part = rows.take(pa.array(taken)) if len(starts) > 2 else rows
+        if bits is not None:
+            part = part.append_column(ROUTES_COLUMN, pa.array(bits))
+        if numbered:
+            part = part.append_column(NUMBER_COLUMN, pa.array(taken.astype(np.int32)))
+        return [
+            to_blob(part.slice(start, stop - start)) if stop > start else None
+            for start, stop in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
+        ]
+
+    def _placed(
+        self, routes: list[tuple[int, Route]], rows: pa.Table, first_row: int, to_all: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Row numbers ordered by shard, where each shard's begin, and the route bits (None: there is nothing to tell)."""
+        count, shards = rows.num_rows, self.layout.shards
+        pairs: list[np.ndarray] = []
+        bits: list[np.ndarray] = []
+        for bit, route in routes:
+            places = route.shards_of([[self._words(rows, key) for key in keys] for keys in route.keys], first_row, count)
+            pairs.append((places * count + np.arange(count)[:, None]).ravel())
+            flag = np.full(places.shape, np.uint64(1) << np.uint64(bit))
+            if not bits:
+                flag[:, 0] |= np.uint64(1) << np.uint64(HOME_BIT)
+            bits.append(flag.ravel())
+        if to_all:
+            # Without a bit: seen, counted, wanted by nobody.
+            pairs.append(np.arange(shards * count))
+            bits.append(np.zeros(shards * count, np.uint64))
+        whole = np.concatenate(pairs) if len(pairs) > 1 else pairs[0]
+        order = np.argsort(whole, kind="stable")
+        whole = whole[order]
+        told: np.ndarray | None = None
+        if len(pairs) > 1 or routes[0][1].replication > 1:
+            first = np.flatnonzero(np.concatenate([[True], whole[1:] != whole[:-1]]))
+            told = np.bitwise_or.reduceat(np.concatenate(bits)[order], first)
+            whole = whole[first]
+        starts = np.searchsorted(whole, np.arange(shards + 1) * count)
+        return whole % count, starts, told
+
+    def _words(self, rows: pa.Table, key: Expression) -> np.ndarray:
+        values = {(alias, name): rows.column(name).combine_chunks() for alias, name in columns_of(key)}
+        found = self._keys[key](values, rows.num_rows, Issues())
+        words = key_words(found, key.type)
+        valid = without_nulls(found)
+        # Nulls are one group: whatever lies at their place in memory, they share one slice.
+        return words if valid is None else np.where(valid, words, 0)

@@ -1,0 +1,288 @@
+"""The Spark driver: source, stateful step, delivery; start, stop, end.
+
+Answer   `run` reads everything there is and ends the streams in the same run; `start` follows the sources until `stop`.
+         Results of each micro-batch are written under its id before Spark commits it.
+
+             files, control ─ PacketSource ─┐
+             any streaming DataFrame ─ pack ┴ groupBy(shard) ─ ShardProcessor ─ foreachBatch(Delivery)
+
+State    Spark's checkpoint (offsets, commits, state), and below `eddyline/` in it: the ledger, the list of files, control
+         records, layouts, staged results.
+Limits   The number of shards is fixed by the first run on a checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from eddyline.connectors.base import Sink
+from eddyline.errors import EddylineError, UserError
+from eddyline.language.catalog import Catalog
+from eddyline.language.catalog import Sink as DeclaredSink
+from eddyline.model.query import BoundQuery
+from eddyline.runtime.control import ControlFolder, add_record, drop_record, query_text
+from eddyline.runtime.spark.ingest.control import ask_to_stop, forget_stop, write_control
+from eddyline.runtime.spark.ingest.frames import packed_frame
+from eddyline.runtime.spark.ingest.idle import IdleWatch
+from eddyline.runtime.spark.ingest.packet import PARCEL, spark_schema
+from eddyline.runtime.spark.ingest.sources import PacketSource
+from eddyline.runtime.spark.job.failure import readable
+from eddyline.runtime.spark.job.guest import job_settings
+from eddyline.runtime.spark.job.layout import Layout, PackedLayout
+from eddyline.runtime.spark.job.ledger import JOB
+from eddyline.runtime.spark.job.progress import Progress, stage_seconds
+from eddyline.runtime.spark.job.roster import Own, Roster
+from eddyline.runtime.spark.job.shard_report import committed_batch, write_standing
+from eddyline.runtime.spark.output.sinks import Delivered, Delivery
+from eddyline.runtime.spark.output.table_sink import open_spark_sink
+from eddyline.runtime.spark.shard.processor import ShardProcessor
+
+_LOOK_SECONDS = 0.2
+#: Spark keeps a thousand events.
+_EVENTS_AT_ONCE = 500
+
+
+class SparkDriver:
+    def __init__(
+        self,
+        spark: SparkSession,
+        layout: Layout,
+        *,
+        out: str | None = None,
+        frames: Mapping[str, DataFrame] | None = None,
+        told: Callable[[Delivered, Progress], None] | None = None,
+    ):
+        """
+        Args:
+            spark: The session.
+            layout: What all tasks know.
+            out: Folder for results and dead letters.
+            frames: stream -> its streaming DataFrame, for streams that are not files.
+            told: Hears of every micro-batch.
+        """
+        self.spark = spark
+        self.layout = layout
+        self.frames = dict(frames or {})
+        self.told = told
+        self.progress = Progress()
+        self.delivery = Delivery({s.name: s for s in layout.streams}, layout.staging, out, self._delivered, self._opened_sink)
+        self.idle = IdleWatch(layout.streams, layout.checkpoint)
+        self.control = ControlFolder(layout.checkpoint)
+        #: Queries that come and go; None: those of the layout, for ever.
+        self.roster: Roster | None = None
+        self.query: StreamingQuery | None = None
+        self._stopping = False
+        #: The run is over, well or not.
+        self.ended = False
+        #: Spark's progress events, by run and batch.
+        self._events: dict[tuple[str, int], dict[str, Any]] = {}
+
+    def add_query(self, name: str, schema: pa.Schema, declared: Sequence[DeclaredSink] = (), own: Sequence[Sink] = ()) -> None:
+        """Say where a query's results go; before `run` or `start`."""
+        self.delivery.add_query(name, schema, declared, own)
+
+    def add_queries(self, catalog: Catalog, own: Mapping[str, Sequence[Sink]] | Own | None = None) -> None:
+        """All queries of the layout, with the sinks that the catalog declares for them; from now on queries come and go.
+
+        Args:
+            catalog: The job.
+            own: Further sinks: by query, or a function that is asked for each, also for those that come later.
+        """
+        given: Own = own if callable(own) else lambda name, _: (own or {}).get(name, ())
+        self.roster = Roster(self.layout, catalog, self.delivery, given)
+
+    def add_running(self, query: BoundQuery, patience: float = 30.0) -> None:
+        """Add a query to the job that runs; it starts with one of the next batches.
+
+        Raises:
+            UserError: the job does not take it.
+        """
+        assert self.roster is not None
+        number = self.control.append(add_record(query_text(query)))
+        limit = time.monotonic() + patience
+        # Not from a function that is called with results: the batch waits for it.
+        while self.is_running and not self.delivery.is_mine and time.monotonic() < limit:
+            if self.roster.ledger.applied > number:
+                break
+            time.sleep(0.05)
+        refused = self.roster.ledger.refused.get(str(number))
+        if refused is not None:
+            raise UserError(f"query {query.name} was not added", detail=refused)
+
+    def drop_running(self, name: str) -> None:
+        """Drop a query of the job that runs: results up to the newest instant of any stream are still delivered."""
+        self.control.append(drop_record([name], by=JOB))
+
+    def run(self) -> Progress:
+        """Read what is there, end the streams, return when everything is written."""
+        self._run_once()
+        if self.frames and not self._stopping:
+            # Only Spark knows when they have nothing more, and it has just said so.
+            write_control(self.layout.checkpoint, {"closing": True})
+            self._run_once()
+        self.ended = True
+        self.delivery.close()
+        return self.progress
+
+    @property
+    def is_running(self) -> bool:
+        return self.query is not None and not self.ended
+
+    def raise_failure(self) -> None:
+        """Raise what ended the job in the background, if anything did."""
+        failed = self.query.exception() if self.query is not None else None
+        if failed is not None:
+            self.ended = True
+            raise self._readable(failed)
+
+    def abandon(self) -> None:
+        """Stop at once; the checkpoint continues with the batch that was running."""
+        self.idle.stop()
+        if self.roster is not None:
+            self.roster.rest()
+        self.ended = True
+        if self.query is not None:
+            self.query.stop()
+
+    def start(self) -> None:
+        """Follow the sources until `stop`."""
+        self.query = self._start(once=False)
+        self.idle.start()
+        if self.roster is not None:
+            self.roster.watch()
+
+    def stop(self, patience: float = 60.0) -> Progress:
+        """End after the batch that is running, if any; the checkpoint then continues exactly there."""
+        query = self.query
+        assert query is not None
+        self.idle.stop()
+        if self.roster is not None:
+            self.roster.rest()
+        ask_to_stop(self.layout.checkpoint)
+        self._finish_batch(query, patience)
+        self.ended = True
+        self._note_events(query)
+        self.raise_failure()
+        self.delivery.close()
+        return self.progress
+
+    def _finish_batch(self, query: StreamingQuery, patience: float = 60.0) -> None:
+        """Let the batch at hand be committed, then stop. Our own source has nothing new by now, a DataFrame may never rest."""
+        limit = time.monotonic() + patience
+        last = self.progress.last_batch
+        while query.isActive and time.monotonic() < limit:
+            status = query.status
+            if not (status["isTriggerActive"] and status["isDataAvailable"]):
+                break
+            if self.progress.last_batch > last and committed_batch(self.layout.checkpoint) >= self.progress.last_batch:
+                break
+            time.sleep(0.02)
+        query.stop()
+
+    def ask_to_stop(self) -> None:
+        """Let `run` or `wait` return after the batch that is running; safe to call from a signal handler."""
+        self._stopping = True
+        ask_to_stop(self.layout.checkpoint)
+
+    def wait(self) -> Progress:
+        """After `start`: return when the job has failed or was asked to stop."""
+        assert self.query is not None
+        try:
+            while not self._stopping and not self.query.awaitTermination(_LOOK_SECONDS):
+                self._look(self.query)
+        except Exception as problem:
+            self.ended = True
+            self._note_events(self.query)
+            raise self._readable(problem) from self.delivery.failed
+        return self.stop()
+
+    def stages(self) -> dict[str, list[float]]:
+        """Seconds per stage and micro-batch, as Spark measured them."""
+        if self.query is not None:
+            self._note_events(self.query)
+        return stage_seconds(list(self._events.values()))
+
+    def _run_once(self) -> None:
+        self.query = query = self._start(once=True)
+        try:
+            # In short turns, so that signals are heard in between.
+            while not query.awaitTermination(_LOOK_SECONDS):
+                self._look(query)
+                if self._stopping and self.frames:
+                    self._finish_batch(query)
+        except Exception as problem:
+            self.ended = True
+            raise self._readable(problem) from self.delivery.failed
+        finally:
+            self._note_events(query)
+
+    def _start(self, once: bool) -> StreamingQuery:
+        with job_settings(self.spark, self.layout.shards):
+            return self._started(once)
+
+    def _started(self, once: bool) -> StreamingQuery:
+        forget_stop(self.layout.checkpoint)
+        self.spark.dataSource.register(PacketSource)
+        if self.roster is not None:
+            self.roster.begin()
+            self.layout = self.roster.layout
+        packed = PackedLayout.of(self.layout)
+        packed.begin()
+        source = (
+            self.spark.readStream.format(PacketSource.name())
+            .option("digest", packed.digest)
+            .option("layout", packed.path)
+            .option("tasks", str(self.spark.sparkContext.defaultParallelism))
+            .option("once", "true" if once else "false")
+            .load()
+        )
+        with warnings.catch_warnings():
+            # PySpark warns of newer versions of pandas, which nothing here touches.
+            warnings.simplefilter("ignore", FutureWarning)
+            for name, frame in self.frames.items():
+                source = source.unionByName(packed_frame(frame, name, packed))
+            stepped = source.groupBy("shard").transformWithState(ShardProcessor(packed), spark_schema(PARCEL), "Append", "None")
+        writer = stepped.writeStream.foreachBatch(self.delivery).option("checkpointLocation", f"file://{self.layout.checkpoint}")
+        return (writer.trigger(availableNow=True) if once else writer).start()
+
+    def _readable(self, problem: BaseException) -> EddylineError:
+        """What went wrong, in one message: in a sink or a callback of this process, or somewhere in Spark."""
+        failed = self.delivery.failed
+        if failed is None or isinstance(failed, EddylineError):
+            return failed or readable(problem)
+        return UserError(
+            "results could not be handed over",
+            detail=f"{type(failed).__name__}: {failed}",
+            hint="once the sink or the callback is mended, a start on the same checkpoint runs the batch again",
+        )
+
+    def _opened_sink(self, sink: DeclaredSink) -> Sink:
+        return open_spark_sink(self.spark, sink, self.layout.checkpoint)
+
+    def _delivered(self, delivered: Delivered) -> None:
+        self.progress.take(delivered)
+        for note in delivered.notes.values():
+            self.idle.heard([name for name, rows in note["rows_in"].items() if rows])
+        write_standing(self.layout.checkpoint, delivered.batch, delivered.notes)
+        if self.roster is not None:
+            self.roster.after_batch(delivered)
+        if self.told is not None:
+            self.told(delivered, self.progress)
+
+    def _look(self, query: StreamingQuery) -> None:
+        """Between two looks at a run: take its events over before Spark forgets the oldest."""
+        if self.progress.batches - len(self._events) > _EVENTS_AT_ONCE:
+            self._note_events(query)
+
+    def _note_events(self, query: StreamingQuery) -> None:
+        for found in query.recentProgress:
+            event = json.loads(found.json) if hasattr(found, "json") else found
+            self._events[event["runId"], event["batchId"]] = event

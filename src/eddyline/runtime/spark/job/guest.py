@@ -1,0 +1,132 @@
+"""A Spark session that is somebody else's: what a job needs of it, and how it is left as it was.
+
+Answer   `check_session` refuses what cannot work, with a hint, before anything starts: Spark Connect, a Spark without
+         `transformWithState`, workers that cannot import eddyline or do not see the checkpoint. `job_settings` puts a job's
+         SQL settings on a session while its query starts, and takes them off again: a streaming query keeps a copy.
+State    Which applications have been checked.
+Limits   Heap sizes and the interpreter of the workers are fixed when a JVM starts; they can be looked at, not changed.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+
+from pyspark.sql import GroupedData, SparkSession
+
+from eddyline.errors import SettingProblem
+from eddyline.runtime.spark.job.failure import readable
+from eddyline.runtime.spark.job.session import prepare_session
+
+_CHECKED: set[str] = set()
+
+
+def check_session(spark: SparkSession) -> None:
+    """Refuse a session on which no job can run."""
+    if not isinstance(spark, SparkSession) or not hasattr(spark, "_jsparkSession"):
+        raise SettingProblem(
+            f"a session on Spark needs a SparkSession, not a {type(spark).__module__}.{type(spark).__name__}",
+            detail="results are written by this process, which Spark Connect has no driver for",
+            hint="SparkSession.builder.master(…).getOrCreate(), or spark-submit",
+        )
+    if not hasattr(GroupedData, "transformWithState"):
+        raise SettingProblem(
+            f"Spark {spark.version} has no transformWithState for rows in Python", hint="pip install 'pyspark>=4.1', on the workers too"
+        )
+    missing = [name for name in ("google.protobuf", "pyarrow") if not _is_there(name)]
+    if missing:
+        raise SettingProblem(f"Spark's stateful step needs {' and '.join(missing)}", hint=f"pip install {' '.join(missing)}")
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def check_workers(spark: SparkSession, checkpoint: str) -> None:
+    """Ask the workers, once per application, for what they would otherwise fail of in the middle of the first batch."""
+    application = f"{spark.sparkContext.applicationId} {checkpoint}"
+    # Workers that our own daemon starts are forks of a process that has imported everything, on this machine.
+    ours = spark.sparkContext.getConf().get("spark.python.daemon.module", "").startswith("eddyline.")
+    if ours or application in _CHECKED:
+        return
+    tasks = spark.sparkContext.defaultParallelism
+    try:
+        found = spark.sparkContext.parallelize(range(tasks), tasks).map(_Probe(checkpoint)).collect()
+    except Exception as problem:
+        said = str(problem)
+        if "No module named" in said or "PYTHON_VERSION_MISMATCH" in said:
+            lines = [line.strip() for line in said.splitlines() if "No module named" in line or "PYTHON_VERSION_MISMATCH" in line]
+            raise SettingProblem(
+                "the Python of Spark's workers is not the one of this program",
+                detail=lines[0],
+                hint="set PYSPARK_PYTHON to an interpreter with eddyline before the session is made, or ship one with --archives",
+            ) from None
+        raise readable(problem) from None
+    here = _version()
+    for host, there, sees in found:
+        if there and there != here:
+            raise SettingProblem(
+                f"the workers have eddyline {there}, this program has {here}",
+                detail=f"seen on {host}",
+                hint="ship the same version to all of them",
+            )
+        if not sees:
+            raise SettingProblem(
+                f"the workers do not see the checkpoint folder {checkpoint}",
+                detail=f"seen on {host}",
+                hint="the checkpoint must lie on a file system that the driver and all workers mount under the same path",
+            )
+    _CHECKED.add(application)
+
+
+def _version() -> str:
+    """Empty where the package was shipped as bare files."""
+    try:
+        return version("eddyline")
+    except PackageNotFoundError:
+        return ""
+
+
+class _Probe:
+    """What a worker says of itself; a class of ours, so that it arrives only where eddyline can be imported."""
+
+    def __init__(self, checkpoint: str) -> None:
+        self.checkpoint = checkpoint
+
+    def __call__(self, _: int) -> tuple[str, str, bool]:
+        # What the stateful step imports, without naming it when it is not there.
+        import_module("google.protobuf")
+        return platform.node(), _version(), os.path.isdir(self.checkpoint)
+
+
+@contextmanager
+def job_settings(spark: SparkSession, shards: int) -> Iterator[None]:
+    """The SQL settings of a job, while its query starts."""
+    before = dict(spark.conf.getAll)
+    prepare_session(spark, shards)
+    try:
+        yield
+    finally:
+        for key, value in dict(spark.conf.getAll).items():
+            if key not in before:
+                spark.conf.unset(key)
+            elif value != before[key]:
+                spark.conf.set(key, before[key])
+
+
+def data_source_is_there(spark: SparkSession, name: str) -> bool:
+    """Whether Spark finds a format by its name: its jars are on the class path."""
+    lookup = spark._jvm.org.apache.spark.sql.execution.datasources.DataSource
+    try:
+        lookup.lookupDataSource(name, spark._jsparkSession.sessionState().conf())
+    except Exception:  # py4j hands over whatever the JVM threw
+        return False
+    return True

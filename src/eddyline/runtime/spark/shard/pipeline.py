@@ -1,0 +1,254 @@
+"""What a worker keeps of one shard: a pipeline whose references hear only what was routed to them.
+
+Answer   `ShardPipeline.open` makes a shard's pipeline, new or as a header says; `control` carries out the records of a batch
+         before its rows; `step` runs an epoch; `snapshot` gives what is to be kept. Queries come and go only by control
+         records, at the newest event time seen, which ticks make the same on all shards. Plans too change only by control
+         records: a shard says what it saw, the driver decides for all of them.
+State    The pipeline, and the trees that its join groups were moved to.
+Limits   Queries of equal joins but different routes do not share a join: rows that meet by chance under two routings
+         would repeat results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from eddyline.model.query import BoundQuery
+from eddyline.operators.aggregate.config import AggregateConfig
+from eddyline.operators.join.group import JoinGroup
+from eddyline.operators.join.port import LONG_AGO
+from eddyline.plan.lower import Lowered
+from eddyline.plan.migration import Migration, plan_document, plan_from
+from eddyline.runtime.epoch import Epoch, Outcome
+from eddyline.runtime.newest import NewestPlaces
+from eddyline.runtime.pipeline import Pipeline
+from eddyline.runtime.planner import running_orders
+from eddyline.runtime.report import avoided, demand, demand_counts, operators, stored_rows
+from eddyline.runtime.snapshot import Snapshot, restore, saved_queries, take_snapshot
+from eddyline.runtime.spark.job.layout import Layout
+from eddyline.runtime.standing import AnyQuery
+from eddyline.runtime.standing_aggregate import AggregateQuery
+
+Load = Callable[[str], pa.Table]
+
+
+class Engine(Protocol):
+    """What the processor asks of a shard's engine."""
+
+    @classmethod
+    def open(cls, layout: Layout, header: dict[str, Any] | None, load: Load) -> Engine: ...
+
+    def bounds(self) -> dict[str, int | None]:
+        """stream -> the event time below which a row of the next epoch is late."""
+
+    def control(self, layout: Layout, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Carry out the control records of a batch under the layout that holds in it; what came of them, as JSON values."""
+
+    def step(self, epoch: Epoch) -> Outcome: ...
+
+    def snapshot(self) -> Snapshot: ...
+
+    def statistics(self) -> dict[str, Any]: ...
+
+    def observed(self) -> dict[str, Any]:
+        """What the planner of the job may want to know of the last epoch, as JSON values."""
+
+
+class RoutedPipeline(Pipeline):
+    """A pipeline in which each reference takes the rows that its route sent."""
+
+    def __init__(self, layout: Layout):
+        super().__init__(layout.streams, layout.settings)
+        self.spilling.parts = layout.shards
+        if layout.shards > 1:
+            self.handout.places = NewestPlaces(layout.streams)
+        # The driver has done so before a shard hears of a query.
+        self.planner.refuses = False
+        for table, rows in layout.tables:
+            self.add_table(table, rows)
+        self.adopt(layout)
+
+    def adopt(self, layout: Layout) -> None:
+        """Another layout of the same job holds: queries that stay keep their routes."""
+        self._bits: dict[str, Mapping[str, int]] = {query.name: layout.routing.bits(query.name) for query in layout.queries}
+        self._merged = {name for name, routing in layout.routing.routings.items() if routing.merged}
+
+    def add_query(self, query: BoundQuery, start: int = LONG_AGO, slot: int | None = None) -> AnyQuery:
+        standing = super().add_query(query, start, slot)
+        if isinstance(standing, AggregateQuery):
+            standing.parts = query.name in self._merged
+        return standing
+
+    def merging(self, name: str) -> AggregateConfig | None:
+        """What merges the parts that shards have of a query's groups; None: each shard gives whole results."""
+        standing = self.queries[name]
+        return standing.aggregation.config if isinstance(standing, AggregateQuery) and standing.parts else None
+
+    def _route_of(self, lowered: Lowered) -> int | None:
+        return self._bits[lowered.query.name].get(lowered.aliases[0])
+
+    def _group_for(self, lowered: Lowered) -> JoinGroup:
+        bits = [self._bits[lowered.query.name].get(alias) for alias in lowered.aliases]
+        seats = tuple(replace(seat, route=bit) for seat, bit in zip(lowered.seats, bits, strict=True))
+        return super()._group_for(replace(lowered, seats=seats, signature=f"{lowered.signature} routes={bits}"))
+
+
+def model_pipeline(layout: Layout, known: Container[str] = ()) -> RoutedPipeline:
+    """A pipeline with all queries of a layout and no rows: what the driver knows of schemas and plans.
+
+    Raises:
+        PlanProblem: a query exceeds its budget that is not among the `known`, which run already.
+    """
+    pipeline = RoutedPipeline(layout)
+    for query in layout.queries:
+        pipeline.planner.refuses = query.name not in known
+        pipeline.add_query(query)
+    pipeline.planner.refuses = True
+    return pipeline
+
+
+class ShardPipeline:
+    def __init__(self, pipeline: RoutedPipeline, layout: Layout):
+        self.pipeline = pipeline
+        self.layout = layout
+        pipeline.planner.autonomous = False
+        #: Signature of a join group -> the tree and the probe orders that a control record gave it.
+        self.moved: dict[str, dict[str, Any]] = {}
+        #: What the last epoch added: counts that no header keeps.
+        self._added: dict[str, Any] = {}
+        self._looks: dict[str, int] = {}
+
+    @classmethod
+    def open(cls, layout: Layout, header: dict[str, Any] | None, load: Load) -> ShardPipeline:
+        pipeline = RoutedPipeline(layout)
+        shard = cls(pipeline, layout)
+        if header is None:
+            for query in layout.queries:
+                if layout.initial is None or query.name in layout.initial:
+                    pipeline.add_query(query)
+        else:
+            saved = saved_queries(header)
+            for query in layout.queries:
+                if query.name in saved:
+                    pipeline.add_query(query, start=saved[query.name]["start"], slot=saved[query.name]["slot"])
+            shard.moved = dict(header.get("moved", {}))
+            for signature, plan in shard.moved.items():
+                if signature in pipeline.groups:
+                    tree, orders = plan_from(plan)
+                    pipeline.replant(pipeline.groups[signature], tree, orders)
+            restore(pipeline, header, load)
+            pipeline.planner.resume(header.get("planner", {}))
+            shard._looks = {signature: watch.looks for signature, watch in pipeline.planner.watches.items()}
+        shard._forget_moves()
+        return shard
+
+    def control(self, layout: Layout, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        if layout is not self.layout:
+            self.layout = layout
+            self.pipeline.adopt(layout)
+        told: dict[str, Any] = {"started": {}, "stopped": {}, "gone": [], "moved": []}
+        for record in records:
+            for name in record.get("start", ()):
+                self._start(name, told)
+            for name in record.get("stop", ()):
+                self._stop(name, told)
+            if "move" in record:
+                self._move(record["move"], told)
+        return {what: found for what, found in told.items() if found}
+
+    def _start(self, name: str, told: dict[str, Any]) -> None:
+        # A driver that was interrupted may say it twice.
+        if name not in self.pipeline.queries:
+            newest = self.pipeline.newest()
+            self.pipeline.add_query(self.layout.by_name[name], LONG_AGO if newest is None else newest)
+            told["started"][name] = newest
+
+    def _stop(self, name: str, told: dict[str, Any]) -> None:
+        standing = self.pipeline.queries.get(name)
+        if standing is not None and standing.stop is None:
+            told["stopped"][name] = self.pipeline.newest()
+            if self.pipeline.stop_query(name, told["stopped"][name]):
+                told["gone"].append(name)
+                self._forget_moves()
+
+    def _move(self, record: Mapping[str, Any], told: dict[str, Any]) -> None:
+        signature, planner = record["group"], self.pipeline.planner
+        if signature in self.pipeline.groups:
+            migration = Migration.from_document(record)
+            planner.carry_out(signature, migration)
+            self.moved[signature] = plan_document(migration.tree, migration.orders)
+            told["moved"].append(planner.migrations.pop() | {"group": signature})
+
+    def _forget_moves(self) -> None:
+        """A group that has gone and comes again begins with the planner's choice."""
+        self.moved = {signature: plan for signature, plan in self.moved.items() if signature in self.pipeline.groups}
+
+    def observed(self) -> dict[str, Any]:
+        """What the last epoch let the planner see, by group, with the plan that runs."""
+        found = {}
+        for signature, watch in self.pipeline.planner.watches.items():
+            if watch.seen is not None and watch.looks != self._looks.get(signature, 0):
+                self._looks[signature] = watch.looks
+                plan = plan_document(watch.group.tree, running_orders(watch.group))
+                found[signature] = {"seen": watch.seen.to_document(), "plan": plan}
+        return found
+
+    def bounds(self) -> dict[str, int | None]:
+        frontier = self.pipeline.frontier
+        return {
+            name: max((b for b in (intake.horizon, frontier) if b is not None), default=None)
+            for name, intake in self.pipeline.intakes.items()
+        }
+
+    def step(self, epoch: Epoch) -> Outcome:
+        for name in epoch.arrivals:
+            # A stream that ended with an earlier bounded run speaks again.
+            self.pipeline.intakes[name].closed = False
+        before = self._counts(), operators(self.pipeline), dict(self.pipeline.issues.counts)
+        outcome = self.pipeline.step(epoch)
+        if outcome.gone:
+            self._forget_moves()
+        self._added = {
+            "counts": {name: count - before[0][name] for name, count in self._counts().items()},
+            "operators": {
+                name: {key: value - before[1].get(name, {}).get(key, 0) for key, value in figures.items()}
+                for name, figures in operators(self.pipeline).items()
+            },
+            "null_results": {kind: count - before[2].get(kind, 0) for kind, count in self.pipeline.issues.counts.items()},
+        }
+        return outcome
+
+    def _counts(self) -> dict[str, int]:
+        counters = [c for group in self.pipeline.groups.values() for c in group.counters.values()]
+        return {
+            "partials_produced": sum(c.partials for c in counters),
+            "probes": sum(c.probes for c in counters),
+            "probes_shared": sum(c.probes_shared for c in counters),
+            "visited": sum(c.visited for c in counters),
+            **demand_counts(self.pipeline),
+            "partials_avoided": avoided(self.pipeline),
+        }
+
+    def snapshot(self) -> Snapshot:
+        taken = take_snapshot(self.pipeline)
+        return replace(taken, header={**taken.header, "moved": self.moved, "planner": self.pipeline.planner.marks()})
+
+    def statistics(self) -> dict[str, Any]:
+        pipeline = self.pipeline
+        told = demand(pipeline)
+        return {
+            "late": {name: intake.late for name, intake in pipeline.intakes.items() if intake.late},
+            "live_rows": sum(stream.store.live for stream in pipeline.streams.values()),
+            "live_bytes": sum(stream.store.nbytes for stream in pipeline.streams.values()),
+            "stored_rows": stored_rows(pipeline),
+            "peak_stored_rows": pipeline.peak_rows,
+            "peak_state_bytes": pipeline.peak_bytes,
+            "state_bytes": pipeline.spilling.held,
+            "spilled_bytes": pipeline.spilling.spilled(),
+            **{name: told[name] for name in ("suspended_peak", "demand")},
+            **self._added,
+        }

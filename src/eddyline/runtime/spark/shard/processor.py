@@ -1,0 +1,170 @@
+"""One shard's pipeline as a StatefulProcessor.
+
+Answer   Each micro-batch of a shard is one epoch: packets in, parcels out. The pipeline is kept in the worker process
+         and believed only if the token in the state header is the one it ended its last epoch with.
+
+             token matches ─► step                        about every other time on two cores
+             token differs ─► blocks from the spool, else from the state store ─► rebuild ─► step
+
+State    One map, `values`, from names to bytes: `header` (token, places of the live blocks, the pipeline's own header) and the bundles
+         (Arrow IPC blobs in a row). Every state call is a round trip, and every state variable costs each task about ten
+         milliseconds to open, so there is one, and an epoch writes what is new, removes what is gone, and the header.
+Limits   A failed attempt leaves a pipeline whose token is in no committed header: it is never used again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections import OrderedDict
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import BinaryType, Row, StringType, StructField, StructType
+
+from eddyline.errors import CheckpointProblem
+from eddyline.runtime.memory import resident_bytes
+from eddyline.runtime.spark.ingest.packet import from_blob
+from eddyline.runtime.spark.job.failure import reported
+from eddyline.runtime.spark.job.layout import Layout, PackedLayout, batch_id
+from eddyline.runtime.spark.output.parcels import note, parcels
+from eddyline.runtime.spark.shard.assembly import Assembled, assemble
+from eddyline.runtime.spark.shard.bundles import Bundles
+from eddyline.runtime.spark.shard.spool import Spool
+
+if TYPE_CHECKING:
+    from eddyline.runtime.spark.shard.pipeline import Engine
+
+#: Version of the state's form; another one is refused.
+FORMAT = 3
+
+_NAME = StructType([StructField("name", StringType())])
+_BLOB = StructType([StructField("blob", BinaryType())])
+_HEADER = ("header",)
+
+#: (first layout of the run, checkpoint, shard) -> (token, pipeline), most recently used last.
+_PIPELINES: OrderedDict[tuple[str, str, int], tuple[str, Engine]] = OrderedDict()
+#: A worker serves few shards at a time; the pipelines of others would be stale copies that only hold memory.
+_MOST_PIPELINES = 4
+
+
+class ShardProcessor(StatefulProcessor):
+    def __init__(self, packed: PackedLayout):
+        self.packed = packed
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        # Schemas as objects: as text each would be one more round trip.
+        self.values = handle.getMapState("values", _NAME, _BLOB)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
+        batch = batch_id()
+        layout = self.packed.at(batch).open()
+        shard = layout.labels.index(key[0])
+        with reported(f"shard {shard} of {layout.shards}"):
+            yield from self._epoch(layout, shard, batch, list(rows))
+
+    def close(self) -> None:
+        """The pipeline stays in the worker for the next batch."""
+
+    def _epoch(self, layout: Layout, shard: int, batch: int, packets: list[Any]) -> Iterator[Row]:
+        clock = [time.perf_counter()]
+        spool = Spool(os.path.join(layout.spool, str(shard)))
+        token, bundles, idle, header = self._read_header()
+        pipeline, came_from = self._pipeline(layout, shard, token, bundles, header, spool)
+        clock.append(time.perf_counter())
+        assembled = assemble(layout, packets, pipeline.bounds(), idle)
+        clock.append(time.perf_counter())
+        changed = pipeline.control(layout, assembled.control)
+        outcome = pipeline.step(assembled.epoch)
+        clock.append(time.perf_counter())
+        written = self._persist(layout, shard, pipeline, bundles, assembled.epoch.idle, spool)
+        clock.append(time.perf_counter())
+        told = {
+            "came_from": came_from,
+            "frontier": outcome.frontier,
+            "waiting": outcome.waiting,
+            "rows_in": assembled.rows_in,
+            "bad": _bad_rows(assembled),
+            "closing": assembled.epoch.closing,
+            "changed": {**changed, "gone": [*changed.get("gone", ()), *outcome.gone]},
+            "bytes_written": written,
+            "spool_failures": spool.failures,
+            "worker_bytes": resident_bytes(),
+            "seconds": dict(zip(("open", "assemble", "step", "persist"), (b - a for a, b in pairwise(clock)), strict=True)),
+            "statistics": pipeline.statistics(),
+            "seen": pipeline.observed(),
+        }
+        silent = {name for name, routing in layout.routing.routings.items() if not routing.uses(shard)}
+        yield from parcels(layout, shard, batch, outcome, silent)
+        yield note(shard, told)
+
+    def _read_header(self) -> tuple[str, Bundles, frozenset[str], dict[str, Any] | None]:
+        found = self.values.getValue(_HEADER)
+        if found is None:
+            return "", Bundles(), frozenset(), None
+        body = json.loads(bytes(found[0]))
+        if body["format"] != FORMAT:
+            raise CheckpointProblem(
+                f"the checkpoint has state of form {body['format']}; this version reads form {FORMAT}",
+                hint="run the version that wrote it, or begin with a new checkpoint",
+            )
+        return body["token"], Bundles.of_header(body), frozenset(body["idle"]), body["pipeline"]
+
+    def _pipeline(
+        self, layout: Layout, shard: int, token: str, bundles: Bundles, header: dict[str, Any] | None, spool: Spool
+    ) -> tuple[Engine, str]:
+        """This shard's pipeline as of the committed header, and where it came from."""
+        kept = _PIPELINES.pop((self.packed.digest, layout.checkpoint, shard), None)
+        if header is not None and kept is not None and kept[0] == token:
+            return kept[1], "memory"
+        del kept
+        opened: dict[str, memoryview] = {}
+        from_state = 0
+
+        def load(name: str) -> pa.Table:
+            nonlocal from_state
+            bundle, offset, size = bundles.places[name]
+            if bundle not in opened:
+                mapped = spool.load(bundle, bundles.stamps[bundle])
+                if mapped is None:
+                    from_state += 1
+                    mapped = memoryview(self._read_bundle(bundle, shard))
+                    spool.save(bundle, bundles.stamps[bundle], mapped)
+                opened[bundle] = mapped
+            return from_blob(opened[bundle][offset : offset + size])
+
+        pipeline = layout.open_engine(header, load)
+        return pipeline, "nothing" if header is None else "state" if from_state else "spool"
+
+    def _read_bundle(self, name: str, shard: int) -> bytes:
+        found = self.values.getValue((name,))
+        if found is None:
+            raise CheckpointProblem(f"state {name} of shard {shard} is missing", hint="the checkpoint is damaged; begin with a new one")
+        return bytes(found[0])
+
+    def _persist(self, layout: Layout, shard: int, pipeline: Engine, old: Bundles, idle: frozenset[str], spool: Spool) -> int:
+        """Write what is new, remove what is gone, and only then let the pipeline be found again."""
+        token = uuid.uuid4().hex
+        snapshot = pipeline.snapshot()
+        now, contents = old.after(snapshot.blocks, token)
+        for name, content in contents.items():
+            self.values.updateValue((name,), (content,))
+            spool.save(name, now.stamps[name], content)
+        for name in old.stamps.keys() - now.stamps.keys():
+            self.values.removeKey((name,))
+        spool.keep([*old.stamps.items(), *now.stamps.items()])
+        body = {"format": FORMAT, "token": token, **now.header(), "idle": sorted(idle), "pipeline": snapshot.header}
+        self.values.updateValue(_HEADER, (json.dumps(body).encode(),))
+        _PIPELINES[self.packed.digest, layout.checkpoint, shard] = (token, pipeline)
+        while len(_PIPELINES) > _MOST_PIPELINES:
+            _PIPELINES.popitem(last=False)
+        return sum(map(len, contents.values()))
+
+
+def _bad_rows(assembled: Assembled) -> dict[str, int]:
+    return {name: arrival.bad.num_rows for name, arrival in assembled.epoch.arrivals.items() if arrival.bad is not None}
