@@ -13,7 +13,6 @@ import pytest
 
 from eddyline import Session
 from eddyline.kernels import hashing
-from eddyline.operators.join.demand.mns import minimal_missing
 from tests.oracle.expressions import Call, Col
 from tests.property.cliques import CONTROLS, MODES, colliding_values, column, paced, under
 from tests.property.compare import differences
@@ -138,16 +137,6 @@ def test_figure_five() -> None:
         outcome = run_embedded(under(case, jit=mode, jit_control=control))
         assert not differences(case, outcome)
         assert [row["e"] for row in outcome.results["q"]] == [1]
-
-
-def test_lattice_of_figure_seven() -> None:
-    """a is matched by e1 and c by e2, no row matches both: ac is minimal, and nothing above it is."""
-    rows = {"a": [True, False], "b": [True, True], "c": [False, True], "d": [True, True]}
-    matches = {number: np.array(flags) for number, flags in enumerate(rows.values())}
-    assert minimal_missing(matches) == [frozenset({0, 2})]
-    assert minimal_missing({0: np.zeros(2, np.bool_), 1: np.ones(2, np.bool_)}) == [frozenset({0})]
-    assert minimal_missing({0: np.zeros(0, np.bool_)}) == [frozenset()]
-    assert minimal_missing({0: np.ones(1, np.bool_)}) == []
 
 
 def test_an_empty_opposite_side_suspends_the_whole_producer() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from workload import KEYS, LARGEST, TABLE_1, Rows, arrivals
 
-from eddyline.operators.join.scheduling.model import Costs, Played, Work, play, work
+from bench.simulation.model import Costs, Played, Work, play, work
 
 NAMES = ("lwo", "swf", "mqt")
 LOAD = 0.8

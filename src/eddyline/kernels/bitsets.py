@@ -1,4 +1,4 @@
-"""Sets of queries as bits: and, or, test, count.
+"""Sets of queries as bits.
 
 Answer   A matrix of uint64 words holds one set per row: bit i is bit `i % 64` of word `i // 64`.
 State    None.
@@ -37,11 +37,6 @@ def full_set(bits: np.ndarray, width: int) -> np.ndarray:
     return line
 
 
-def has_bit(words: np.ndarray, bit: int) -> np.ndarray:
-    """Per row, whether the bit is set."""
-    return (words[:, bit >> 6] >> np.uint64(bit & 63)) & np.uint64(1) != 0
-
-
 @njit(cache=True)
 def any_bits(words):
     """Per row, whether any bit is set."""
@@ -52,54 +47,6 @@ def any_bits(words):
                 some[row] = True
                 break
     return some
-
-
-def count_bits(words: np.ndarray) -> np.ndarray:
-    """Per row, how many bits are set."""
-    return np.bitwise_count(words).sum(axis=1, dtype=np.int64)
-
-
-@njit(cache=True)
-def and_rows(left, left_rows, right, right_rows):
-    """The intersections `left[left_rows[n]] & right[right_rows[n]]`: what a combination of two rows is still wanted for."""
-    out = np.empty((left_rows.size, left.shape[1]), np.uint64)
-    for n in range(left_rows.size):
-        for word in range(left.shape[1]):
-            out[n, word] = left[left_rows[n], word] & right[right_rows[n], word]
-    return out
-
-
-@njit(cache=True)
-def members(words):
-    """All (row, bit) pairs that are set, by row and then by bit."""
-    total = 0
-    for row in range(words.shape[0]):
-        for word in words[row]:
-            while word:
-                word &= word - np.uint64(1)
-                total += 1
-    rows = np.empty(total, np.int64)
-    bits = np.empty(total, np.int64)
-    used = 0
-    for row in range(words.shape[0]):
-        for place in range(words.shape[1]):
-            word = words[row, place]
-            bit = place << 6
-            while word:
-                if word & np.uint64(0xFFFFFFFF) == 0:
-                    word >>= np.uint64(32)
-                    bit += 32
-                if word & np.uint64(0xFF) == 0:
-                    word >>= np.uint64(8)
-                    bit += 8
-                    continue
-                if word & np.uint64(1):
-                    rows[used] = row
-                    bits[used] = bit
-                    used += 1
-                word >>= np.uint64(1)
-                bit += 1
-    return rows, bits
 
 
 #: Which bit a lone bit is: multiplied by a de Bruijn number, its top six bits are all different.

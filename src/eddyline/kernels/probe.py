@@ -146,22 +146,3 @@ def probe_scan(hashes, limit, floor, keyed, keys, order, dead, base, first, end)
         left, right = wide_left, wide_right
         n, o = _scan_into(left, right, n, o, hashes, limit, floor, keyed, keys, order, dead, base, first, end)
     return left[:n], right[:n], len(limit) * (end - first)
-
-
-@njit(cache=True, nogil=True)
-def exists(hashes, limit, floor, heads, back, keys, order, dead, base, first):
-    """Whether each probing row has a partner: an existence probe, stops at the first."""
-    mask = np.uint64(len(heads) - 1)
-    found = np.zeros(len(hashes), np.bool_)
-    for o in range(len(hashes)):
-        row = heads[mix(hashes[o]) & mask]
-        while row >= first:
-            p = row - base
-            if keys[p] == hashes[o] and order[p] < limit[o] and dead[p] >= floor[o]:
-                found[o] = True
-                break
-            step = back[p]
-            if step == 0:
-                break
-            row -= step
-    return found

@@ -50,8 +50,3 @@ def span_text(micros: int) -> str:
         if micros and micros % size == 0:
             return f"{micros // size} {name if micros != size else name[:-1]}"
     return f"{micros} MICROSECONDS"
-
-
-def range_of(window: Window) -> int:
-    """How long a row may stay in the window by time alone; FOREVER where time does not end it."""
-    return window.micros if isinstance(window, Range) else FOREVER

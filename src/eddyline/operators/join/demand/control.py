@@ -20,8 +20,6 @@ from collections.abc import Mapping, Sequence
 from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
 from eddyline.operators.join.node import JoinNode
 
-CONTROLS = ("one-sided", "probes", "chain", "auto")
-
 
 def targets_of(
     nodes: Sequence[tuple[JoinNode, NodeInput | None]], bases: Mapping[int, StreamInput], control: str

@@ -2,7 +2,7 @@
 
 Answer   A `Condition` holds of a combination while the opposite input has a row with equal keys for all components that the
          condition speaks of. A condition over one component is level 1 of the lattice of sub-tuples, one over several a
-         higher level; the empty one holds while the opposite input has any row. `minimal_missing` walks the whole lattice.
+         higher level; the empty one holds while the opposite input has any row.
 
                          abc
                     ab   ac   bc        ab has no partner although a and b have: ab is a minimal
@@ -18,7 +18,6 @@ Reading  docs/operators/demand.md
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -216,28 +215,3 @@ def wanted_pairs(
         hashes, limits, floors, (*stored, partner.in_time_order), sides, opposite.floors(rows.clock[part]), there
     )
     return left, right, visited, refused
-
-
-def minimal_missing(matches: Mapping[int, Flags]) -> list[frozenset[int]]:
-    """The minimal non-demanded sub-tuples of one combination, by the lattice of its components.
-
-    Args:
-        matches: per component, which rows of the opposite store agree with it.
-
-    >>> import numpy as np
-    >>> minimal_missing({0: np.array([True, False]), 1: np.array([False, True])})
-    [frozenset({0, 1})]
-    """
-    components = sorted(matches)
-    rows = len(next(iter(matches.values()))) if components else 0
-    if not rows:
-        return [frozenset()]
-    found: list[frozenset[int]] = []
-    for level in range(1, len(components) + 1):
-        for chosen in combinations(components, level):
-            # Only nodes that are still alive may be reported: one that some row matches is dead for good.
-            if any(part <= frozenset(chosen) for part in found):
-                continue
-            if not np.logical_and.reduce([matches[c] for c in chosen]).any():
-                found.append(frozenset(chosen))
-    return found

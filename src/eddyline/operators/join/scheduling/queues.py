@@ -1,7 +1,7 @@
 """The scheduling queues of a shared window join: which batch has finished which window.
 
 Answer   `units` are the stretches of work in the order in which the scheduler wants them: some batches, next to each other, through some
-         windows, one after the other. `drain` gives the same order one (batch, window) at a time.
+         windows, one after the other.
 State    One number per window: how many batches have finished it. Batches finish every window in total order, so queue i is
          the range between two of these numbers, and its head is the oldest batch in it.
 Limits   All batches are here from the start: an epoch is known as a whole.
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.kernels.schedule import next_level, next_unit
+from eddyline.kernels.schedule import next_unit
 from eddyline.operators.join.scheduling.schedulers import Scheduler
 from eddyline.state.columns import Ints
 
@@ -35,8 +35,8 @@ class SchedulingQueues:
     """
     >>> from eddyline.operators.join.scheduling.schedulers import scheduler
     >>> queues = SchedulingQueues(scheduler("mqt", [2, 3, 6], [1, 1, 1]), 2)
-    >>> list(queues.drain())
-    [(0, 0), (0, 1), (1, 0), (1, 1), (0, 2), (1, 2)]
+    >>> [(unit.first, unit.low, unit.high) for unit in queues.units(np.array([0, 9, 18]), np.zeros((3, 4)))]
+    [(0, 0, 2), (1, 0, 2), (0, 2, 3), (1, 2, 3)]
     """
 
     def __init__(self, scheduler: Scheduler, batches: int) -> None:
@@ -44,23 +44,9 @@ class SchedulingQueues:
         self.done = np.zeros(len(scheduler.priority) + 1, np.int64)
         self.done[0] = batches
 
-    @property
-    def next(self) -> tuple[int, int] | None:
-        level = int(next_level(self.done, self.scheduler.priority, self.scheduler.onward, -1))
-        return None if level < 0 else (int(self.done[level + 1]), level)
-
-    def finish(self, level: int) -> None:
-        self.done[level + 1] += 1
-
-    def drain(self) -> Iterator[tuple[int, int]]:
-        """All units in the order of work."""
-        while (unit := self.next) is not None:
-            yield unit
-            self.finish(unit[1])
-
     def units(self, bounds: Ints, need: npt.NDArray[np.float64]) -> Iterator[Unit]:
-        """The same order in larger pieces: a batch goes on as long as it is its turn anyway, and those behind it that are to go the
-        same way next come along until there are `need[low, high]` rows; `bounds` says where the rows of each batch begin."""
+        """The work in the order of the priorities: a batch goes on as long as it is its turn anyway, and the batches behind it that go
+        the same way next come along until there are `need[low, high]` rows; `bounds` says where the rows of each batch begin."""
         while True:
             unit = Unit(*next_unit(self.done, self.scheduler.priority, self.scheduler.onward, bounds, need))
             if unit.low < 0:

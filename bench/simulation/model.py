@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.kernels import schedule as kernels
+from bench.simulation import kernels
 from eddyline.operators.join.scheduling.schedulers import scheduler
 from eddyline.state.columns import Ints
 
@@ -61,7 +61,7 @@ class Played:
     p95: Floats
     worst: Floats
     scheduling_buffer: int
-    #: Rows with an entry in the output buffer: those that have results which not everybody has had yet. With the entry are its
+    #: Rows with an entry in the output buffer: rows with results that some window has not released yet. The entry holds the
     #: results so far.
     output_rows: int
     output_buffer: int
