@@ -73,9 +73,10 @@ soak: $(STAMP) ## random cases and random kills, again and again: make soak MINU
 	@end=$$(($$(date +%s) + 60 * $(MINUTES))); round=0; \
 	while test $$(date +%s) -lt $$end; do \
 	  round=$$((round + 1)); seed=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' '); \
-	  echo "soak: round $$round, seed $$seed"; \
-	  EDDYLINE_SOAK=1 EDDYLINE_SEED=$$seed $(PYTEST) -n $(JOBS) tests/property --hypothesis-seed=$$seed || exit 1; \
-	  if test -d tests/fault; then EDDYLINE_SOAK=1 EDDYLINE_SEED=$$seed $(PYTEST) -n 0 tests/fault || exit 1; fi; \
+	  echo "soak: round $$round, seed $$seed; repeat it with EDDYLINE_SOAK=1 EDDYLINE_SEED=$$seed and --hypothesis-seed=$$seed"; \
+	  export EDDYLINE_SOAK=1 EDDYLINE_SEED=$$seed; \
+	  $(PYTEST) -n $(JOBS) tests/property --hypothesis-seed=$$seed && \
+	  { test ! -d tests/fault || $(PYTEST) -n 0 tests/fault; } || { echo "soak: round $$round failed with EDDYLINE_SEED=$$seed"; exit 1; }; \
 	done
 
 demo: $(STAMP) ## generate auction streams, run several queries over them, show what happens

@@ -23,11 +23,12 @@ from tests.property.compare import Outcome, check_case, plain_rows
 from tests.property.embedded import run_embedded
 from tests.property.specs import Case
 from tests.property.strategies import random_case
+from tests.seeds import first_seed
 
 BLOCK = 25
 BLOCKS = int(os.environ.get("EDDYLINE_BLOCKS", "8"))
 #: Far from the seeds of the tests over all queries.
-FIRST = int(os.environ.get("EDDYLINE_FIRST_SEED", "700000"))
+FIRST = first_seed(700_000)
 
 
 def aggregate_cases(first: int) -> Iterator[tuple[int, Case]]:

@@ -10,11 +10,12 @@ import pytest
 from tests.property.compare import check_case
 from tests.property.embedded import run_embedded
 from tests.property.strategies import random_case
+from tests.seeds import first_seed
 
 #: Cases per block; blocks are tests of their own, so that two workers share them and a failure names its seed.
 BLOCK = 50
 BLOCKS = 400 if os.environ.get("EDDYLINE_SOAK") else 44
-FIRST = int(os.environ.get("EDDYLINE_SEED", "0"))
+FIRST = first_seed()
 
 
 @pytest.mark.property

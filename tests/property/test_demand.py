@@ -19,10 +19,11 @@ from tests.property.specs import expected
 from tests.property.strategies import random_case
 from tests.property.test_aggregates import run_restarted
 from tests.property.test_migration import run_migrating
+from tests.seeds import first_seed
 
 BLOCK = 25
 BLOCKS = int(os.environ.get("EDDYLINE_DEMAND_BLOCKS", "14"))
-FIRST = int(os.environ.get("EDDYLINE_FIRST_SEED", "0"))
+FIRST = first_seed()
 
 
 @pytest.mark.property

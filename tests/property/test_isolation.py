@@ -17,11 +17,12 @@ from tests.oracle.relational import answer
 from tests.property.compare import _answers, _canonical, report
 from tests.property.lives import COUNTS, Life, is_aggregate_spec, lived, random_lives
 from tests.property.specs import Case
+from tests.seeds import first_seed
 
 #: Cases per block; a failure names its seed.
 BLOCK = 6
 BLOCKS = int(os.environ.get("EDDYLINE_ISOLATION_BLOCKS", "4"))
-FIRST = int(os.environ.get("EDDYLINE_FIRST_SEED", "0"))
+FIRST = first_seed()
 
 
 def check_lives(case: Case, lives: Sequence[Life], alone: Mapping[str, list[Values]], **options: str) -> None:

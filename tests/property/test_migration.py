@@ -19,10 +19,11 @@ from tests.property.compare import Outcome, check_case
 from tests.property.embedded import run_embedded
 from tests.property.specs import Case
 from tests.property.strategies import random_case
+from tests.seeds import first_seed
 
 BLOCK = 50
 BLOCKS = int(os.environ.get("EDDYLINE_MIGRATION_BLOCKS", "8"))
-FIRST = int(os.environ.get("EDDYLINE_FIRST_SEED", "0")) + 700_000
+FIRST = first_seed(700_000)
 
 
 def random_tree(rng: Random, streams: list[int], tables: list[int]) -> Tree:

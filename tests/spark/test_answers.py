@@ -9,10 +9,11 @@ import pytest
 
 from tests.property.compare import differences, report
 from tests.property.strategies import random_case
+from tests.seeds import first_seed
 from tests.spark.running import run_case
 
 CASES = int(os.environ.get("EDDYLINE_SPARK_CASES", "12"))
-FIRST = int(os.environ.get("EDDYLINE_FIRST_SEED", "0"))
+FIRST = first_seed()
 
 
 @pytest.mark.spark

@@ -22,11 +22,12 @@ from tests.property.compare import Outcome, _answers, _canonical, _dead_letters,
 from tests.property.lives import Life, lived, random_lives
 from tests.property.specs import Case, Expected
 from tests.property.strategies import random_case
+from tests.seeds import first_seed
 from tests.spark.simulated import Simulated, run_simulated
 
 BLOCK = 8
 BLOCKS = int(os.environ.get("EDDYLINE_LIVES_BLOCKS", "2"))
-FIRST = int(os.environ.get("EDDYLINE_FIRST_SEED", "0"))
+FIRST = first_seed()
 
 
 def statement(life: Life, settings: str) -> str:

@@ -24,11 +24,12 @@ from tests.property.compare import differences, report
 from tests.property.embedded import run_embedded
 from tests.property.specs import Case, QuerySpec
 from tests.property.strategies import random_case
+from tests.seeds import first_seed
 from tests.spark.sharded import case_layout, run_sharded
 from tests.spark.simulated import Simulated
 
 CASES = 40
-FIRST = 900_000
+FIRST = first_seed(900_000)
 #: In microseconds.
 UNITS = {"microsecond": 1, "millisecond": 1_000, "second": 1_000_000, "minute": 60_000_000}
 

@@ -9,11 +9,12 @@ import pytest
 
 from tests.property.compare import differences, report
 from tests.property.strategies import random_case
+from tests.seeds import first_seed
 from tests.spark.sharded import run_sharded
 
 BLOCK = 25
 BLOCKS = int(os.environ.get("EDDYLINE_SHARD_BLOCKS", "8"))
-FIRST = int(os.environ.get("EDDYLINE_FIRST_SEED", "0"))
+FIRST = first_seed()
 
 
 @pytest.mark.property

@@ -1,5 +1,5 @@
 """Arrays in, arrays out. Numba lives here and nowhere else; no kernel knows what a schema is."""
 
-from eddyline.kernels.caches import make_forgiving
+from eddyline.kernels.caches import prepare
 
-make_forgiving()
+prepare()

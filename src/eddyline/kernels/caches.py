@@ -1,18 +1,30 @@
-"""Compiled kernels on disk: a cache file that cannot be read is one that is not there.
+"""Compiled kernels on disk: where they lie, and what happens with files that cannot be read.
 
-Answer   `make_forgiving` tells Numba so. Without it a file that a full disk or an interrupted copy has cut short is an error wherever the
-         kernel is used, until somebody removes the file; with it the kernel is compiled and written again.
-Limits   Two methods of Numba's own are wrapped; where a version has others, nothing is changed.
+Answer   `prepare` runs before the first kernel is declared.
+         `choose_folder` picks the first of these that can be written: `NUMBA_CACHE_DIR`, the `__pycache__` beside the kernels, the user's
+         cache folder, and a private folder (0700) below the temporary folder. Numba knows the first three itself. Where none can be
+         written, kernels are compiled in every process and nothing is kept.
+         `forgive` makes a cache file that cannot be read one that is not there: the kernel is compiled and written again.
+Limits   Methods of Numba's own are wrapped; where a version has others, nothing is changed.
 """
 
 from __future__ import annotations
 
+import os
+import stat
+import tempfile
+from pathlib import Path
 from typing import Any
 
-from numba.core import caching
+from numba.core import caching, config, dispatcher
 
 
-def make_forgiving() -> None:
+def prepare() -> None:
+    forgive()
+    choose_folder(Path(__file__))
+
+
+def forgive() -> None:
     kept = getattr(caching, "IndexDataCacheFile", None)
     if kept is None or not (hasattr(kept, "_load_index") and hasattr(kept, "_load_data")):
         return
@@ -33,3 +45,44 @@ def make_forgiving() -> None:
             raise OSError(f"{name} cannot be read") from problem
 
     kept._load_index, kept._load_data = index, data
+
+
+def choose_folder(source: Path) -> None:
+    """Make sure that the functions in `source` find a place for their cache, or do without."""
+    known = [getattr(caching, name, None) for name in ("UserProvidedCacheLocator", "InTreeCacheLocator", "UserWideCacheLocator")]
+    if any(locator is None or locator.from_function(choose_folder, str(source)) is not None for locator in known):
+        return
+    folder = private_folder(Path(tempfile.gettempdir()))
+    if folder is not None:
+        config.CACHE_DIR = str(folder)
+    else:
+        _do_without()
+
+
+def private_folder(temporary: Path) -> Path | None:
+    """A folder below `temporary` that only this user can enter; None: there is none, and none can be made.
+
+    Cache files are unpickled, so a folder that another user could have filled is not used.
+    """
+    folder = temporary / f"eddyline-kernels-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError:
+        return None
+    mine = not hasattr(os, "getuid") or (found.st_uid == os.getuid() and stat.S_IMODE(found.st_mode) & 0o077 == 0)
+    return folder if mine and stat.S_ISDIR(found.st_mode) and os.access(folder, os.W_OK | os.X_OK) else None
+
+
+def _do_without() -> None:
+    """Functions with `cache=True` are compiled in each process where Numba finds no place for them."""
+    enable = dispatcher.Dispatcher.enable_caching
+
+    def enable_where_possible(self: Any) -> None:
+        try:
+            enable(self)
+        except RuntimeError:
+            # No locator is available: the function keeps its null cache.
+            return
+
+    dispatcher.Dispatcher.enable_caching = enable_where_possible
