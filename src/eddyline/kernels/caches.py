@@ -85,4 +85,4 @@ def _do_without() -> None:
             # No locator is available: the function keeps its null cache.
             return
 
-    dispatcher.Dispatcher.enable_caching = enable_where_possible
+    dispatcher.Dispatcher.enable_caching = enable_where_possible  # type: ignore[method-assign]
