@@ -25,8 +25,8 @@ from eddyline.language.syntax import ColumnDefinition, CreateQuery, CreateSink, 
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Column, Stream
 from eddyline.model.window import span_text
-from eddyline.runtime.whole_file import replace_file
 from eddyline.settings import Settings
+from eddyline.state.whole_file import write_whole
 
 CATALOG = "catalog.sql"
 FOLDER = "control"
@@ -48,7 +48,7 @@ class ControlFolder:
 
     def write_catalog(self, text: str) -> None:
         os.makedirs(self.folder, exist_ok=True)
-        replace_file(os.path.join(self.checkpoint, CATALOG), text)
+        write_whole(os.path.join(self.checkpoint, CATALOG), text)
 
     def catalog(self) -> str:
         try:
@@ -95,7 +95,7 @@ class ControlFolder:
 
     def write_state(self, state: Mapping[str, Any]) -> None:
         os.makedirs(self.folder, exist_ok=True)
-        replace_file(os.path.join(self.folder, STATE), json.dumps(state))
+        write_whole(os.path.join(self.folder, STATE), json.dumps(state))
 
     def state(self) -> dict[str, Any]:
         """What the job wrote last: `applied` records, `queries` with state, start and stop, `refused` records."""

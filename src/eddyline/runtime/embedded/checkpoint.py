@@ -19,7 +19,7 @@ from eddyline.errors import CheckpointProblem
 from eddyline.runtime.checkpoint_state import CheckpointState, ShardState
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.snapshot import check_format, restore, take_snapshot
-from eddyline.runtime.whole_file import replace_file
+from eddyline.state.whole_file import write_whole
 
 _HEADER = "checkpoint.json"
 
@@ -56,7 +56,7 @@ class Checkpoint:
         for name, make in snapshot.blocks.items():
             if name + ".arrow" not in present:
                 _write(os.path.join(self.blocks, name + ".arrow"), make())
-        replace_file(
+        write_whole(
             os.path.join(self.folder, _HEADER),
             json.dumps({"epoch": epoch, "positions": positions, "pipeline": snapshot.header, "control": control}),
         )

@@ -16,7 +16,7 @@ import os
 import threading
 from collections.abc import Mapping
 
-from eddyline.runtime.whole_file import replace_file
+from eddyline.state.whole_file import write_whole
 
 _WRITING = threading.Lock()
 
@@ -45,7 +45,7 @@ def write_control(checkpoint: str, record: Mapping[str, object]) -> int:
     # Batches end in one thread, silence and new queries are noticed in others.
     with _WRITING:
         number = len(control_records(checkpoint))
-        replace_file(os.path.join(folder, f"{number:012d}.json"), json.dumps(record))
+        write_whole(os.path.join(folder, f"{number:012d}.json"), json.dumps(record))
     return number
 
 

@@ -25,8 +25,8 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.model.window import Rows
 from eddyline.plan.shares import RoutingTable
-from eddyline.runtime.whole_file import replace_file
 from eddyline.settings import Settings
+from eddyline.state.whole_file import write_whole
 
 if TYPE_CHECKING:
     from eddyline.runtime.spark.shard.pipeline import Engine
@@ -135,7 +135,7 @@ class PackedLayout:
             return []
 
     def _write(self, entries: list[tuple[int, str]]) -> None:
-        replace_file(self._named("book"), json.dumps(entries))
+        write_whole(self._named("book"), json.dumps(entries))
         kept = {"book.json", *(f"{digest}.pickle" for _, digest in entries)}
         folder = os.path.dirname(self.path)
         for name in os.listdir(folder):

@@ -29,7 +29,7 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.plan.shares import Record, RoutingTable
 from eddyline.runtime.control import query_text
-from eddyline.runtime.whole_file import replace_file
+from eddyline.state.whole_file import write_whole
 
 #: Also counts the forms of the shards' state: Spark would take state under other names for none.
 FORMAT = 2
@@ -193,7 +193,7 @@ class Ledger:
         }
         path = _path(self.checkpoint)
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        replace_file(path, json.dumps(body, indent=1))
+        write_whole(path, json.dumps(body, indent=1))
 
     def table(self, table: Table, read: Callable[[Table], pa.Table]) -> pa.Table:
         """A static table as it was when the checkpoint was new; read now if it is not there yet."""

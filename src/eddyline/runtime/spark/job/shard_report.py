@@ -17,7 +17,7 @@ from typing import Any
 
 from eddyline.errors import CheckpointProblem
 from eddyline.runtime.checkpoint_state import CheckpointState, ShardState
-from eddyline.runtime.whole_file import replace_file
+from eddyline.state.whole_file import write_whole
 
 #: A batch is committed before the next but one begins; two more, for readers that are slow.
 _KEPT = 4
@@ -37,7 +37,7 @@ def write_standing(checkpoint: str, batch: int, notes: Mapping[int, Mapping[str,
         }
         for shard, note in sorted(notes.items())
     }
-    replace_file(path, json.dumps({"batch": batch, "shards": shards}))
+    write_whole(path, json.dumps({"batch": batch, "shards": shards}))
     with contextlib.suppress(FileNotFoundError):
         os.remove(_path(checkpoint, batch - _KEPT))
 

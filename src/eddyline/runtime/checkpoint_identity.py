@@ -1,0 +1,131 @@
+"""Whose checkpoint a folder is: engine, format, the folders for results; and one process at a time.
+
+Answer   `claim(folder, engine, format)` makes the folder (for its owner alone), locks it, and says that it belongs to this engine; a folder
+         of the other engine, of another format or in use is refused with a hint. `begin` notes the folders for results before the first
+         result is written, so that a run which was killed before its first checkpoint is continued by the same command: `has_begun`
+         says that what lies there is this job's own.
+State    `eddyline.json` and `begun.json` in the folder, sealed, and its lock.
+Limits   Nothing here reads state: each engine knows its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from eddyline.errors import CheckpointProblem, StateProblem
+from eddyline.runtime.folder_lock import FolderLock
+from eddyline.state.sealed import RESTORE, read_sealed, write_sealed
+from eddyline.state.whole_file import make_folder
+
+IDENTITY = "eddyline.json"
+BEGUN = "begun.json"
+
+#: What the folders of each engine held before they said whose they are.
+_TRACES = {"embedded": ("checkpoint.json",), "spark": ("offsets", "commits", os.path.join("eddyline", "ledger.json"))}
+_ANEW = "continue with the version that wrote it, or start anew with an empty checkpoint and an empty folder for results"
+
+
+class Claim:
+    """A folder that this process has for itself."""
+
+    def __init__(self, folder: str, lock: FolderLock) -> None:
+        self.folder = folder
+        self._lock = lock
+
+    def has_begun(self, results: Iterable[str]) -> bool:
+        """Whether a job of this checkpoint has begun to write to all of these folders."""
+        try:
+            noted = read_sealed(os.path.join(self.folder, BEGUN), "the folders for results")
+        except FileNotFoundError:
+            return False
+        return {os.path.realpath(path) for path in results} <= set(noted["results"])
+
+    def begin(self, results: Iterable[str]) -> None:
+        """Note the folders for results, which hold nothing of others. To be called before anything is written there."""
+        path = os.path.join(self.folder, BEGUN)
+        try:
+            write_sealed(path, {"results": sorted({os.path.realpath(path) for path in results})})
+        except OSError as problem:
+            raise not_writable(self.folder, problem) from problem
+
+    def release(self) -> None:
+        self._lock.release()
+
+
+def claim(folder: str, engine: str, format: int) -> Claim:
+    """Take a checkpoint folder for an engine, until `release` or the end of the process."""
+    try:
+        make_folder(folder)
+    except OSError as problem:
+        raise not_writable(folder, problem) from problem
+    lock = FolderLock(folder)
+    lock.take()
+    try:
+        if identity(folder) is None:
+            _check_traces(folder, engine)
+            write_sealed(os.path.join(folder, IDENTITY), {"engine": engine, "format": format})
+        else:
+            check_identity(folder, engine, format)
+    except OSError as problem:
+        lock.release()
+        raise not_writable(folder, problem) from problem
+    except BaseException:
+        lock.release()
+        raise
+    return Claim(folder, lock)
+
+
+def identity(folder: str) -> dict[str, Any] | None:
+    """Engine and format of a checkpoint; None: the folder does not say."""
+    try:
+        found: dict[str, Any] = read_sealed(os.path.join(folder, IDENTITY), "engine and format of the checkpoint")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found
+
+
+def check_identity(folder: str, engine: str, format: int) -> None:
+    """Refuse a checkpoint of the other engine, or of another format."""
+    found = identity(folder)
+    if found is None:
+        return
+    if found.get("engine") != engine:
+        raise _of_the_other(folder, str(found.get("engine")), engine)
+    if found.get("format") != format:
+        message = f"the checkpoint in {folder} has format {found.get('format')}"
+        raise CheckpointProblem(message, detail=f"this version reads format {format}", hint=_ANEW)
+
+
+def not_writable(folder: str, problem: OSError) -> StateProblem:
+    """What is said when a checkpoint cannot be written."""
+    named = f"{problem.filename}: " if problem.filename else ""
+    return StateProblem(
+        f"the checkpoint in {folder} cannot be written",
+        detail=f"{named}{problem.strerror}",
+        hint="check space and permissions; then the same command continues from the last checkpoint",
+    )
+
+
+def _check_traces(folder: str, engine: str) -> None:
+    for kind, names in _TRACES.items():
+        if any(os.path.exists(os.path.join(folder, name)) for name in names):
+            if kind != engine:
+                raise _of_the_other(folder, kind, engine)
+            raise CheckpointProblem(
+                f"the checkpoint in {folder} does not say its format",
+                detail=f"it has no {IDENTITY}: an earlier version wrote it, or the file was removed",
+                hint=_ANEW,
+            )
+
+
+def _of_the_other(folder: str, engine: str, wanted: str) -> CheckpointProblem:
+    return CheckpointProblem(
+        f"{folder} is a checkpoint of the engine {engine}",
+        detail=f"this job runs on the engine {wanted}; its state has another form",
+        hint=f"--engine {engine} continues it; for the engine {wanted} take another --checkpoint DIR, and another --out DIR",
+    )
+
+
+__all__ = ["BEGUN", "IDENTITY", "RESTORE", "Claim", "check_identity", "claim", "identity", "not_writable"]

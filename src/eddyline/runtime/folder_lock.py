@@ -1,0 +1,75 @@
+"""One process at a time uses a folder: a lock that dies with its process.
+
+Answer   `FolderLock(folder).take()` locks the folder, or says which process has it (`CheckpointProblem`, exit code 2). The lock goes with
+         `release`, with the object, or with the process, however it ends: after a kill nothing has to be cleaned up.
+State    The file `lock` in the folder, which stays; it names the process that took the lock last.
+Limits   Processes on other machines are kept out where the file system shares locks (NFS 4 does). A child that is forked without a
+         new program keeps the lock until it ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import weakref
+
+from eddyline.errors import CheckpointProblem, StateProblem
+
+NAME = "lock"
+
+
+class FolderLock:
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._close: weakref.finalize[..., FolderLock] | None = None
+
+    @property
+    def held(self) -> bool:
+        return self._close is not None and self._close.alive
+
+    def take(self) -> None:
+        """Lock the folder, which is there; nothing happens where this object has the lock already."""
+        if self.held:
+            return
+        path = os.path.join(self.folder, NAME)
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as problem:
+            raise StateProblem(
+                f"the folder {self.folder} cannot be used",
+                detail=f"{path}: {problem.strerror}",
+                hint="check the path, space and permissions",
+            ) from problem
+        try:
+            self._lock(file)
+        except BaseException:
+            os.close(file)
+            raise
+        self._close = weakref.finalize(self, os.close, file)
+
+    def _lock(self, file: int) -> None:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.pread(file, 400, 0).decode(errors="replace").strip() or "another process"
+            raise CheckpointProblem(
+                f"the folder {self.folder} is in use",
+                detail=f"{owner} has it",
+                hint="stop that process first, or give this job a folder of its own",
+            ) from None
+        except OSError as problem:
+            raise StateProblem(
+                f"the folder {self.folder} cannot be locked", detail=str(problem), hint="choose a file system that has locks"
+            ) from problem
+        try:
+            os.ftruncate(file, 0)
+            os.pwrite(file, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+        except OSError:
+            # A full disk: the lock holds, its owner stays unnamed.
+            return
+
+    def release(self) -> None:
+        if self._close is not None:
+            self._close()
+            self._close = None

@@ -1,0 +1,77 @@
+"""Files that are there whole or not at all: the one way in which the engine writes a file that a later run reads.
+
+Answer   `write_whole` writes beside the target under a hidden name, makes sure of the disk, renames, and makes sure of the folder.
+         A reader, or a run after a crash or a power cut, finds the old content or the new one. `make_folder` makes a folder that is
+         there after a power cut too.
+Limits   One process writes a path at a time. A crash may leave the hidden file `.<name>.tmp`; the next write of the same path
+         replaces it, and `remove_leftovers` removes those of a folder. With `synced=False` the caller makes sure of the
+         folder, once for many files (`sync_folder`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any
+
+#: Files of a checkpoint: for their owner alone.
+PRIVATE = 0o600
+#: Results: as the process's umask says.
+SHARED = 0o666
+
+_SUFFIX = ".tmp"
+
+
+def write_whole(path: str, content: str | Any, *, mode: int = PRIVATE, synced: bool = True) -> None:
+    """Write text, or bytes of any kind that has a buffer; an `OSError` names the file.
+
+    Args:
+        mode: permissions of the file, before the umask.
+        synced: make sure of the folder too; without it a power cut may undo the rename, never half of it.
+    """
+    data = memoryview(content.encode() if isinstance(content, str) else content).cast("B")
+    folder, name = os.path.split(path)
+    hidden = os.path.join(folder, f".{name}{_SUFFIX}")
+    try:
+        # Without O_TRUNC alone: a leftover may have other permissions.
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(hidden)
+        file = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        try:
+            while len(data):
+                data = data[os.write(file, data) :]
+            os.fsync(file)
+        finally:
+            os.close(file)
+        os.replace(hidden, path)
+        if synced:
+            sync_folder(folder)
+    except OSError as problem:
+        # A full disk gets its space back.
+        with contextlib.suppress(OSError):
+            os.unlink(hidden)
+        raise OSError(problem.errno, problem.strerror, path) from problem
+
+
+def sync_folder(folder: str) -> None:
+    """Make sure that the names in a folder survive a power cut."""
+    opened = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def make_folder(path: str, *, private: bool = True) -> None:
+    """Make a folder where there is none; a private one is for its owner alone. One that is there stays as it is."""
+    if os.path.isdir(path):
+        return
+    os.makedirs(path, 0o700 if private else 0o777, exist_ok=True)
+    sync_folder(os.path.dirname(os.path.abspath(path)))
+
+
+def remove_leftovers(folder: str) -> None:
+    """Remove what interrupted writes have left in a folder."""
+    for name in os.listdir(folder):
+        if name.startswith(".") and name.endswith(_SUFFIX):
+            os.unlink(os.path.join(folder, name))
