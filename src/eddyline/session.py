@@ -27,14 +27,14 @@ from eddyline.model.schema import Column, Schema, Stream, Table
 from eddyline.plan.prepare import prepare_tree
 from eddyline.plan.verify import warnings_of
 from eddyline.runtime.clock import Clock
-from eddyline.runtime.embedded.driver import EmbeddedDriver
-from eddyline.runtime.embedded.runner import EmbeddedRunner
-from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.runner import Handle, Observer, Runner
 from eddyline.settings import Settings, Value
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from eddyline.runtime.embedded.driver import EmbeddedDriver
+    from eddyline.runtime.pipeline import Pipeline
 
 
 class Query:
@@ -115,7 +115,10 @@ class Session:
         """
         self.job = Job(settings)
         self._runner: Runner
+        # The engine is loaded when a session needs it: declaring and checking do without its compiled kernels.
         if spark is None:
+            from eddyline.runtime.embedded.runner import EmbeddedRunner
+
             self._runner = EmbeddedRunner(
                 self.job, out=out, checkpoint=checkpoint, overwrite=overwrite, follow=follow, keep_results=keep_results, clock=clock
             )
@@ -262,6 +265,8 @@ class Session:
     @property
     def driver(self) -> EmbeddedDriver:
         """The driver of an embedded session, for a look inside."""
+        from eddyline.runtime.embedded.runner import EmbeddedRunner
+
         if not isinstance(self._runner, EmbeddedRunner):
             raise Unsupported("the pipelines of a session on Spark live in its workers", hint="stats() and explain() say what they do")
         return self._runner.driver

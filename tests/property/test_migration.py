@@ -13,7 +13,8 @@ from random import Random
 import pytest
 
 from eddyline import Session
-from eddyline.operators.join.group import JoinGroup, Tree, leaves
+from eddyline.model.joining import Tree, leaves
+from eddyline.operators.join.group import JoinGroup
 from eddyline.plan.tree_choice import Orders
 from tests.property.compare import Outcome, check_case
 from tests.property.embedded import run_embedded

@@ -6,24 +6,27 @@ Answer   Exit code 0 for done, 2 for the user's mistakes (with message, detail, 
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 
-from eddyline.cli import calibrate, check, demo, explain, generate, plan, query, run, shell, state, version
 from eddyline.errors import EddylineError
 
-COMMANDS = (run, shell, query, state, explain, check, generate, plan, calibrate, demo, version)
+#: The modules of this folder that are commands, in the order of the help text.
+COMMANDS = ("run", "shell", "query", "state", "explain", "check", "generate", "plan", "calibrate", "demo", "version")
 
 
-def parser() -> argparse.ArgumentParser:
+def parser(wanted: str | None = None) -> argparse.ArgumentParser:
+    """The parser of one command, or of all of them. A command's module is loaded only where it is needed: some load the engine."""
     root = argparse.ArgumentParser(prog="eddyline", description="Continuous queries over streams, embedded or on Spark.")
     commands = root.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for command in COMMANDS:
-        command.add_parser(commands)
+    for name in COMMANDS if wanted not in COMMANDS else (wanted,):
+        importlib.import_module(f"eddyline.cli.{name}").add_parser(commands)
     return root
 
 
 def main(arguments: list[str] | None = None) -> int:
-    args = parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    args = parser(given[0] if given else None).parse_args(given)
     try:
         return int(args.run(args))
     except EddylineError as problem:

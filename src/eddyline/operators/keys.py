@@ -1,6 +1,6 @@
 """Join keys: an expression over one reference as 64-bit words, for rows of a stream or table.
 
-Answer   Equal values have equal words. `exact` says that the reverse holds too: true for everything that fits one word
+Answer   Equal values have equal words. `model/joining.py: is_exact` says that the reverse holds too: true for everything that fits one word
          (numbers, booleans, dates, timestamps), false for strings and decimals, whose words are hashes to be verified.
 Limits   Nulls have no word: a row with a null key can match nothing and is sorted out before it is stored.
 """
@@ -14,10 +14,6 @@ import pyarrow as pa
 from eddyline.kernels import hashing
 from eddyline.model.datatypes import DataType
 from eddyline.state.columns import Ints, as_plain, string_buffers
-
-
-def is_exact(kind: DataType) -> bool:
-    return kind.name not in ("STRING", "DECIMAL")
 
 
 def key_words(values: pa.Array, kind: DataType) -> Ints:

@@ -10,14 +10,13 @@ Limits   Rows come in total order; whoever calls has sorted them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.model.datatypes import DataType
-from eddyline.model.expression import Expression
+from eddyline.model.joining import KeyColumn
 from eddyline.model.window import FOREVER
 from eddyline.operators.evaluate import Compiled, compile_expression
 from eddyline.operators.join.combination import any_bit
@@ -28,14 +27,6 @@ from eddyline.state.store import Store
 
 #: The event time under which rows of a static table are stored: never out of any window.
 ALWAYS = FOREVER
-
-
-@dataclass(frozen=True, slots=True)
-class KeyColumn:
-    """A join key over one reference; `mark` names it by its text with the alias taken out."""
-
-    mark: str
-    expression: Expression
 
 
 class StreamState:

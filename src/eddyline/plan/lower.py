@@ -12,12 +12,9 @@ from dataclasses import dataclass
 
 from eddyline.model.datatypes import BOOLEAN
 from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, conjunction, refs_of, rename_refs, walk
+from eddyline.model.joining import Equality, KeyColumn, Seat, is_exact
 from eddyline.model.query import BoundQuery, Output
 from eddyline.model.window import Window
-from eddyline.operators.join.group import Seat
-from eddyline.operators.join.node import Equality
-from eddyline.operators.keys import is_exact
-from eddyline.operators.stream import KeyColumn
 
 
 @dataclass(frozen=True)

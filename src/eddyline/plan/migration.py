@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from eddyline.model.joining import Tree
 from eddyline.model.window import Window
-from eddyline.operators.join.group import Tree
 from eddyline.plan.budget import bytes_text, cores_text
 from eddyline.plan.cost import CostModel, Price, UnitCosts
 from eddyline.plan.jtree.candidates import Budgets

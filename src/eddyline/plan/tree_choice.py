@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from eddyline.errors import PlanProblem
+from eddyline.model.joining import Tree
 from eddyline.model.window import Window
-from eddyline.operators.join.group import Tree
 from eddyline.plan.budget import refuse, unit_costs
 from eddyline.plan.cost import CostModel, Price, UnitCosts, probe_orders
 from eddyline.plan.join_graph import JoinGraph

@@ -27,12 +27,13 @@ import pyarrow.compute as pc
 
 from eddyline.errors import DataProblem
 from eddyline.kernels.order import count_upto, merge_order, running_count
+from eddyline.model.joining import Tree
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.model.window import Rows
 from eddyline.operators.evaluate import Issues
 from eddyline.operators.intake import Intake, Released
-from eddyline.operators.join.group import JoinConfig, JoinGroup, Tree
+from eddyline.operators.join.group import JoinConfig, JoinGroup
 from eddyline.operators.join.port import LONG_AGO, Membership
 from eddyline.operators.join.sharing.shared_probes import SharedProbes
 from eddyline.operators.sharing.filter_group import FilterGroup

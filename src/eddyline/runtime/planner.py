@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eddyline.model.joining import Tree
 from eddyline.model.schema import Stream, Table
 from eddyline.model.window import Range, Rows, Unbounded, Window
 from eddyline.operators.evaluate import compile_predicate
 from eddyline.operators.join.combination import any_bit
-from eddyline.operators.join.group import JoinGroup, Tree
+from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.inputs import StreamInput
 from eddyline.operators.keys import combined
 from eddyline.plan.budget import unit_costs

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from eddyline.operators.join.group import JoinGroup, Tree
+from eddyline.model.joining import Tree
+from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.sharing.filter_group import FilterGroup
 from eddyline.plan.explain import explain
 from eddyline.plan.jtree.tree import JTree

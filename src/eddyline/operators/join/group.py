@@ -17,6 +17,7 @@ import numpy as np
 
 from eddyline.errors import Fault
 from eddyline.model.expression import Expression, columns_of
+from eddyline.model.joining import Equality, Seat, Tree, leaves
 from eddyline.operators.evaluate import Issues
 from eddyline.operators.join.combination import MOST_REFERENCES, POSITION_BITS, Combinations, concatenate
 from eddyline.operators.join.demand.admission import Admission
@@ -24,26 +25,13 @@ from eddyline.operators.join.demand.control import targets_of
 from eddyline.operators.join.demand.moment import Moment
 from eddyline.operators.join.demand.node_demand import NodeDemand
 from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
-from eddyline.operators.join.node import Counters, Equality, JoinNode, RowsSeen
+from eddyline.operators.join.node import Counters, JoinNode, RowsSeen
 from eddyline.operators.join.policy import JoinPolicy
 from eddyline.operators.join.port import Membership, Port
 from eddyline.operators.join.routing.lottery import LotteryRoute
 from eddyline.operators.join.sharing.expansion import MANY, Expansion
 from eddyline.operators.join.sharing.shared_probes import Ask, SharedProbes
-from eddyline.operators.stream import KeyColumn, StreamState
-
-Tree = int | tuple["Tree", ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Seat:
-    """One reference of the group: alias, source, the keys it is joined on, the columns that conditions read."""
-
-    alias: str
-    source: str
-    is_table: bool
-    keys: tuple[KeyColumn, ...]
-    route: int | None = None
+from eddyline.operators.stream import StreamState
 
 
 @dataclass(frozen=True)
@@ -301,14 +289,6 @@ class JoinGroup:
         for _, kept in self.nodes:
             if kept is not None:
                 yield kept
-
-
-def leaves(tree: Tree) -> Iterator[int]:
-    if isinstance(tree, int):
-        yield tree
-    else:
-        for branch in tree:
-            yield from leaves(branch)
 
 
 def _follow(origin: int, inputs: list[Input], equalities: tuple[Equality, ...]) -> tuple[int, ...]:

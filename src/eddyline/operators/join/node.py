@@ -23,6 +23,7 @@ import numpy.typing as npt
 from eddyline.kernels import order as order_kernels
 from eddyline.kernels import probe as probe_kernels
 from eddyline.model.expression import Expression, refs_of
+from eddyline.model.joining import Equality
 from eddyline.model.window import FOREVER
 from eddyline.operators.evaluate import Predicate, compile_predicate
 from eddyline.operators.join.combination import Combinations, any_bit
@@ -36,28 +37,6 @@ from eddyline.state.columns import Ints, StringColumn
 
 #: About so many pairs are made before they are carried further: bounds the memory of a step.
 _PAIRS_AT_ONCE = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Equality:
-    """`left` of one reference equals `right` of another; keys are marks of the streams' stores."""
-
-    left: int
-    left_key: str
-    right: int
-    right_key: str
-    #: Equal words mean equal values. Otherwise `text_columns` or `condition` decides.
-    exact: bool
-    condition: Expression
-    text_columns: tuple[str, str] | None = None
-
-    def sides(self, covered: frozenset[int], added: frozenset[int]) -> tuple[int, str, int, str] | None:
-        """(reference, key) among the covered, (reference, key) among the added; None if it does not join them."""
-        if self.left in covered and self.right in added:
-            return self.left, self.left_key, self.right, self.right_key
-        if self.right in covered and self.left in added:
-            return self.right, self.right_key, self.left, self.left_key
-        return None
 
 
 @dataclass(slots=True)

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from eddyline.model.expression import Aggregate, Call, Expression, Literal
 from eddyline.model.query import BoundQuery, Output
-from eddyline.operators.evaluate import Issues, compile_expression
 from eddyline.plan.rules.terms import with_args
 
 
@@ -67,6 +66,9 @@ def _computed(e: Expression) -> Expression:
     """The literal that a constant expression comes to; where it has none, the same with its parts computed."""
     if not isinstance(e, Call):
         return e
+    # Most queries have nothing to compute, and the functions take a tenth of a second to load.
+    from eddyline.operators.evaluate import Issues, compile_expression
+
     issues = Issues()
     array = compile_expression(e)({}, 1, issues)
     value = _plain(array)

@@ -23,10 +23,10 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.kernels import bloom
+from eddyline.model.joining import Equality
 from eddyline.model.window import FOREVER
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
-from eddyline.operators.join.node import Equality
 from eddyline.operators.keys import combined
 from eddyline.state.columns import Ints
 

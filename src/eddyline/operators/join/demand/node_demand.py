@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from eddyline.model.joining import Equality
 from eddyline.model.window import FOREVER
 from eddyline.operators.join.combination import Combinations, concatenate
 from eddyline.operators.join.demand.admission import Admission
@@ -31,7 +32,7 @@ from eddyline.operators.join.demand.moment import Moment
 from eddyline.operators.join.demand.stored import by_rows, not_stored
 from eddyline.operators.join.demand.waking import can_wake_pairs, woken_pairs
 from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
-from eddyline.operators.join.node import Counters, Equality, JoinNode, RowsSeen, Step
+from eddyline.operators.join.node import Counters, JoinNode, RowsSeen, Step
 from eddyline.operators.keys import combined
 from eddyline.state.columns import Ints
 

@@ -1,0 +1,71 @@
+"""The words of a join, without any array: seats, keys, equalities, trees.
+
+Answer   The planner writes these down and the operators carry them out. No module here loads compiled code, so that checking
+         and explaining a job does not either.
+Limits   A tree is a reference position or a tuple of trees; tuples of three and more are joins of several inputs at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from eddyline.model.datatypes import DataType
+from eddyline.model.expression import Expression
+
+Tree = int | tuple["Tree", ...]
+
+
+def leaves(tree: Tree) -> Iterator[int]:
+    """The reference positions of a tree, from left to right."""
+    if isinstance(tree, int):
+        yield tree
+    else:
+        for branch in tree:
+            yield from leaves(branch)
+
+
+def is_exact(kind: DataType) -> bool:
+    """Whether values of this type fit one word, so that equal words mean equal values. Other types are hashed."""
+    return kind.name not in ("STRING", "DECIMAL")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """A join key over one reference; `mark` names it by its text with the alias taken out."""
+
+    mark: str
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """One reference of a join: alias, source, the keys it is joined on, and which route brings its rows on Spark."""
+
+    alias: str
+    source: str
+    is_table: bool
+    keys: tuple[KeyColumn, ...]
+    route: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Equality:
+    """`left` of one reference equals `right` of another; keys are marks of the streams' stores."""
+
+    left: int
+    left_key: str
+    right: int
+    right_key: str
+    #: Equal words mean equal values. Otherwise `text_columns` or `condition` decides.
+    exact: bool
+    condition: Expression
+    text_columns: tuple[str, str] | None = None
+
+    def sides(self, covered: frozenset[int], added: frozenset[int]) -> tuple[int, str, int, str] | None:
+        """(reference, key) among the covered, (reference, key) among the added; None if it does not join them."""
+        if self.left in covered and self.right in added:
+            return self.left, self.left_key, self.right, self.right_key
+        if self.right in covered and self.left in added:
+            return self.right, self.right_key, self.left, self.left_key
+        return None
