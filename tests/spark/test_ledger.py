@@ -70,11 +70,6 @@ def test_another_number_of_shards_is_refused(tmp_path: Path) -> None:
         written(tmp_path).settle(STREAMS, [OLD], 8)
 
 
-def test_files_may_move(tmp_path: Path) -> None:
-    moved = [replace(s, options={"path": "elsewhere"}) for s in STREAMS]
-    assert written(tmp_path).settle(moved, [OLD], 4) == ["old"]
-
-
 def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
     written(tmp_path)
     path = tmp_path / "eddyline" / "ledger.json"
@@ -89,3 +84,17 @@ def test_static_tables_are_read_once(tmp_path: Path) -> None:
     first = ledger.table(table, lambda _: pa.table({"k": [1]}))
     again = ledger.table(table, lambda _: pa.table({"k": [2]}))
     assert first.to_pydict() == again.to_pydict() == {"k": [1]}
+
+
+def test_a_stream_that_reads_another_folder_is_refused(tmp_path: Path) -> None:
+    here = [stream("a", 0, tmp_path), stream("b", 1, tmp_path)]
+    ledger = Ledger.read(str(tmp_path / "ck"))
+    ledger.settle(here, [OLD], 4)
+    ledger.write()
+    again = Ledger.read(str(tmp_path / "ck"))
+    again.settle([stream("a", 0, tmp_path, path=f"{tmp_path}//a/"), here[1]], [OLD], 4)
+    with pytest.raises(CheckpointProblem, match="stream a is not the one") as refused:
+        again.settle([stream("a", 0, tmp_path / "elsewhere"), here[1]], [OLD], 4)
+    assert str(tmp_path / "elsewhere" / "a") in refused.value.detail
+    with pytest.raises(CheckpointProblem, match="stream a is not the one"):
+        again.settle([stream("a", 0, tmp_path, format="csv"), here[1]], [OLD], 4)

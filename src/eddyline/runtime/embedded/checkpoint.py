@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +17,11 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from eddyline.errors import CheckpointProblem
+from eddyline.model.schema import Stream
 from eddyline.runtime.checkpoint_state import CheckpointState, ShardState
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.snapshot import check_format, restore, take_snapshot
+from eddyline.runtime.stream_identity import Identity, check_identities, identity
 from eddyline.state.whole_file import write_whole
 
 _HEADER = "checkpoint.json"
@@ -31,9 +34,15 @@ class Saved:
     epoch: int
     positions: dict[str, Any]
     header: dict[str, Any]
+    #: What the streams were when it was written.
+    streams: dict[str, Identity]
     folder: str
     #: Which control records are in it, and what became of them; None: it is older than they are.
     control: dict[str, Any] | None = None
+
+    def check_streams(self, streams: Iterable[Stream]) -> None:
+        """Refuse a job whose streams are others."""
+        check_identities(streams, self.streams)
 
     def restore(self, pipeline: Pipeline) -> None:
         restore(pipeline, self.header, lambda name: _read(os.path.join(self.folder, name + ".arrow")))
@@ -43,6 +52,7 @@ class Checkpoint:
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self.blocks = os.path.join(folder, "blocks")
+        self._identities: dict[str, tuple[Stream, Identity]] = {}
 
     @property
     def exists(self) -> bool:
@@ -58,10 +68,25 @@ class Checkpoint:
                 _write(os.path.join(self.blocks, name + ".arrow"), make())
         write_whole(
             os.path.join(self.folder, _HEADER),
-            json.dumps({"epoch": epoch, "positions": positions, "pipeline": snapshot.header, "control": control}),
+            json.dumps(
+                {
+                    "epoch": epoch,
+                    "positions": positions,
+                    "streams": {name: self._identity(intake.stream) for name, intake in pipeline.intakes.items()},
+                    "pipeline": snapshot.header,
+                    "control": control,
+                }
+            ),
         )
         for name in present - wanted:
             os.remove(os.path.join(self.blocks, name))
+
+    def _identity(self, stream: Stream) -> Identity:
+        """Worked out once per stream: the working directory of the process may change while it runs."""
+        known = self._identities.get(stream.name)
+        if known is None or known[0] is not stream:
+            known = self._identities[stream.name] = (stream, identity(stream))
+        return known[1]
 
     def load(self) -> Saved | None:
         path = os.path.join(self.folder, _HEADER)
@@ -70,7 +95,7 @@ class Checkpoint:
         try:
             with open(path, encoding="utf-8") as file:
                 found = json.load(file)
-            saved = Saved(int(found["epoch"]), found["positions"], found["pipeline"], self.blocks, found.get("control"))
+            saved = Saved(int(found["epoch"]), found["positions"], found["pipeline"], found["streams"], self.blocks, found.get("control"))
         except (ValueError, KeyError, OSError) as problem:
             raise CheckpointProblem(f"the checkpoint in {self.folder} cannot be read", detail=str(problem)) from problem
         check_format(saved.header)

@@ -180,6 +180,7 @@ class EmbeddedDriver:
         """Continue from the last checkpoint; whether there was one."""
         if self.checkpoint is None or (found := self.checkpoint.load()) is None:
             return False
+        found.check_streams(self.streams.values())
         self.epoch = found.epoch
         self.delivery.truncate_after(found.epoch)
         found.restore(self.pipeline)

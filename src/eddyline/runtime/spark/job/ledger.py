@@ -29,10 +29,11 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.plan.shares import Record, RoutingTable
 from eddyline.runtime.control import query_text
+from eddyline.runtime.stream_identity import check_identities, identity
 from eddyline.state.whole_file import write_whole
 
 #: Also counts the forms of the shards' state: Spark would take state under other names for none.
-FORMAT = 2
+FORMAT = 3
 
 JOB, CONTROL = "job", "control"
 
@@ -111,7 +112,7 @@ class Ledger:
         """Refuse what does not fit and note what is new and what is missing; the queries of the job that are to be known."""
         if not self.exists:
             self.shards = shards
-            self.streams = {s.name: _described(s) for s in streams}
+            self.streams = {s.name: identity(s) for s in streams}
             self.queries = {q.name: Entry(q.text, query_text(q)) for q in queries}
             return [q.name for q in queries]
         if shards != self.shards:
@@ -120,7 +121,7 @@ class Ledger:
                 detail="stored rows lie where the old number put them",
                 hint=f"SET shards = {self.shards}, or start anew with an empty checkpoint",
             )
-        self._check_streams(streams)
+        check_identities(streams, self.streams)
         for query in queries:
             self._settle_query(query)
         named = {q.name for q in queries}
@@ -129,20 +130,6 @@ class Ledger:
                 # Without its statement (checkpoints of the first release) it cannot say what it owes.
                 entry.state, entry.dropped_by, entry.final = "dropping" if entry.statement else "dropped", JOB, not entry.statement
         return [q.name for q in queries if self.queries[q.name].is_routed]
-
-    def _check_streams(self, streams: Sequence[Stream]) -> None:
-        for stream in streams:
-            if self.streams.get(stream.name) != _described(stream):
-                raise CheckpointProblem(
-                    f"stream {stream.name} is not the one of the checkpoint",
-                    detail=f"declared now: {_described(stream)}; then: {self.streams.get(stream.name, 'not at all')}",
-                    hint="declare it as it was, or start anew with an empty checkpoint",
-                )
-        missing = sorted(self.streams.keys() - {s.name for s in streams})
-        if missing:
-            raise CheckpointProblem(
-                f"stream {missing[0]} of the checkpoint is not declared any more", hint="declare it; queries may go, streams cannot"
-            )
 
     def _settle_query(self, query: BoundQuery) -> None:
         entry = self.queries.get(query.name)
@@ -210,17 +197,6 @@ class Ledger:
 
 def same_text(one: str, other: str) -> bool:
     return one.split() == other.split()
-
-
-def _described(stream: Stream) -> dict[str, Any]:
-    """What of a stream cannot change under a checkpoint: its files may lie elsewhere, its rows mean the same."""
-    return {
-        "columns": [[c.name, str(c.type)] for c in stream.schema.columns],
-        "time": stream.time,
-        "lateness": stream.lateness,
-        "sequence": stream.sequence,
-        "position": stream.position,
-    }
 
 
 def _path(checkpoint: str) -> str:

@@ -1,0 +1,89 @@
+"""What a stream must not change about itself under a checkpoint, in both runtimes.
+
+Answer   `identity` describes a stream as plain JSON: columns, time, lateness, sequence, place in the catalog, format and path.
+         `check_identities` refuses streams that differ from those of a checkpoint and says in what.
+Limits   Two paths are the same if they are equal as absolute paths, or lead to the same place once symbolic links are
+         resolved. A relative path begins at the working directory. `files_per_batch`, `delimiter` and `idle` may change.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from eddyline.errors import CheckpointProblem
+from eddyline.model.schema import Stream
+
+Identity = dict[str, Any]
+
+#: What each part is called in messages.
+_WORDS = {
+    "columns": "columns",
+    "time": "time column",
+    "lateness": "lateness in microseconds",
+    "sequence": "sequence column",
+    "place": "place among the declared streams",
+    "format": "format",
+    "records": "options header and multiline",
+    "path": "path",
+}
+
+
+def identity(stream: Stream) -> Identity:
+    """A stream as a checkpoint keeps it."""
+    options = stream.options
+    path = options.get("path", "").strip()
+    kind = str(options.get("format", "parquet" if path else "memory")).strip().lower()
+    return {
+        "columns": [[c.name, str(c.type)] for c in stream.schema.columns],
+        "time": stream.time,
+        "lateness": stream.lateness,
+        "sequence": stream.sequence,
+        "place": stream.position,
+        "format": kind,
+        # A begun file continues at a record's number: these options decide what is a record.
+        "records": [str(options.get(name, default)).strip().lower() for name, default in (("header", "true"), ("multiline", "false"))],
+        "path": os.path.abspath(path) if path else None,
+        "real_path": os.path.realpath(path) if path else None,
+    }
+
+
+def check_identities(streams: Iterable[Stream], saved: Mapping[str, Identity]) -> None:
+    """Refuse a job whose streams are not those of the checkpoint."""
+    here = {stream.name: stream for stream in streams}
+    for name, stream in here.items():
+        if name not in saved:
+            raise CheckpointProblem(
+                f"stream {name} is not in the checkpoint",
+                hint="streams cannot be added under a checkpoint: leave it out, or start with an empty checkpoint",
+            )
+        _check(stream, saved[name])
+    missing = sorted(saved.keys() - here.keys())
+    if missing:
+        raise CheckpointProblem(
+            f"stream {missing[0]} of the checkpoint is not declared any more", hint="declare it; queries may go, streams cannot"
+        )
+
+
+def _check(stream: Stream, then: Identity) -> None:
+    now = identity(stream)
+    if then.get("path") is not None and then.get("real_path") == now["real_path"]:
+        now["path"] = then["path"]
+    changed = [part for part in _WORDS if then.get(part) != now[part]]
+    if not changed:
+        return
+    said = "; ".join(f"{_WORDS[part]}: {_shown(then.get(part))} in the checkpoint, {_shown(now[part])} now" for part in changed)
+    hint = "streams cannot change under a checkpoint: restore the declaration, or start with an empty checkpoint"
+    if changed == ["path"]:
+        hint = (
+            "restore the path, or start with an empty checkpoint; if the same files were moved, "
+            "make the old path a symbolic link to the new one"
+        )
+    raise CheckpointProblem(f"stream {stream.name} is not the one in the checkpoint", detail=said, hint=hint)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list) and value and isinstance(value[0], list):
+        return "(" + ", ".join(" ".join(column) for column in value) + ")"
+    return ", ".join(value) if isinstance(value, list) else "none" if value is None else str(value)
