@@ -8,7 +8,7 @@ import pytest
 
 from eddyline.errors import PlanProblem, Unsupported
 from eddyline.language import bind_script
-from eddyline.plan.budget import SHIPPED, keep_costs, unit_costs
+from eddyline.plan.budget import SHIPPED, SHIPPED_INDEX, keep_costs, unit_costs
 from eddyline.plan.cost import UnitCosts
 from eddyline.plan.explain import cost_lines
 from eddyline.plan.prepare import explained, prepare
@@ -133,7 +133,7 @@ def test_explain_shows_costs_budgets_and_the_runner_up() -> None:
 def test_measured_costs_are_kept_and_used(tmp_path: Path) -> None:
     assert unit_costs() == SHIPPED
     measured = UnitCosts(1e-6, 2e-6, 3e-6, 4e-6)
-    assert keep_costs(measured) == tmp_path / "eddyline" / "costs.json"
+    assert keep_costs(measured, SHIPPED_INDEX) == tmp_path / "eddyline" / "costs.json"
     assert unit_costs() == measured
     (tmp_path / "eddyline" / "costs.json").write_text('{"costs": 3, "and": "more"}')
     with pytest.raises(PlanProblem, match="holds no unit costs"):

@@ -12,7 +12,7 @@ import sys
 from eddyline.errors import EddylineError
 
 #: The modules of this folder that are commands, in the order of the help text.
-COMMANDS = ("run", "shell", "query", "state", "explain", "check", "generate", "plan", "calibrate", "demo", "version")
+COMMANDS = ("run", "shell", "query", "state", "explain", "check", "generate", "plan", "index", "calibrate", "demo", "version")
 
 
 def parser(wanted: str | None = None) -> argparse.ArgumentParser:

@@ -3,7 +3,8 @@
 Answer   Runs small joins of two to four streams as several trees, with the real stores and kernels, counts what they did, and looks
          for the costs per operation that explain the CPU time of all runs best. Prints them as JSON: `arrive` (a row of a stream),
          `insert` and `delete` (a row or combination kept, over its life), `probe` (a row that looks for partners), `join` (a
-         combination made), `link` (each index of a row beyond the first).
+         combination made), `link` (each index of a row beyond the first); and, as `index`, the costs of an index over address
+         bits: `hash` (a column's part of an address), `run` (a run of rows begun) and `visit` (a row looked at).
 State    A file under the user's configuration folder, which every later plan reads; `--dry-run` writes nothing.
 Limits   CPU time of this process; each run is repeated and the fastest counts, so that what else the machine does is left out. What a
          batch costs whatever its size is spread over rows, for batches of a few thousand rows per stream. Wide rows, strings and
@@ -19,9 +20,10 @@ from dataclasses import asdict, dataclass
 from time import perf_counter, process_time
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from eddyline.cli.calibrate_index import measure_index
+from eddyline.cli.least_squares import explained
 from eddyline.operators.join.group import JoinGroup
 from eddyline.plan.budget import keep_costs
 from eddyline.plan.cost import UnitCosts
@@ -69,10 +71,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(args: argparse.Namespace) -> int:
-    costs = measure(max(args.repeats, 1))
-    answer: dict[str, object] = {"costs": asdict(costs), "kept": None}
+    costs, index = measure(max(args.repeats, 1)), measure_index(max(args.repeats, 1))
+    answer: dict[str, object] = {"costs": asdict(costs), "index": asdict(index), "kept": None}
     if not args.dry_run:
-        answer["kept"] = str(keep_costs(costs))
+        answer["kept"] = str(keep_costs(costs, index))
     print(json.dumps(answer))
     return 0
 
@@ -88,25 +90,6 @@ def measure(repeats: int = 5, rows: int = _ROWS) -> UnitCosts:
     delete = min(min(one.delete for runs in rounds for one in runs), keep / 2)
     costs = (keep - delete, delete, join, probe, link, max(row - keep, 0.0))
     return UnitCosts(*(float(f"{cost:.3g}") for cost in costs))
-
-
-def explained(counts: list[list[int]], seconds: list[float]) -> npt.NDArray[np.float64]:
-    """Costs per operation, none below 0, with the least sum of squares of relative errors.
-
-    >>> explained([[1, 0], [0, 10], [2, 10]], [3.0, 20.0, 26.0]).round(6).tolist()
-    [3.0, 2.0]
-    """
-    shares = np.array(counts, np.float64) / np.array(seconds)[:, None]
-    used = list(range(shares.shape[1]))
-    while True:
-        found = np.linalg.lstsq(shares[:, used], np.ones(len(shares)), rcond=None)[0]
-        if (found >= 0).all():
-            break
-        # An operation that seems to earn time has too little weight in the runs to be told apart: it is taken as free.
-        used.pop(int(found.argmin()))
-    costs = np.zeros(shares.shape[1])
-    costs[used] = found
-    return costs
 
 
 @dataclass(frozen=True, slots=True)

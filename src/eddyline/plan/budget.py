@@ -1,7 +1,7 @@
 """What a job may use, what an operation costs here, and what is said when nothing fits.
 
-Answer   `unit_costs()` gives the costs that `eddyline calibrate` kept for this user, else the shipped ones, which were measured
-         with this engine's own stores and joins. `refuse` is the error of a query for which no tree fits the budgets.
+Answer   `unit_costs()` and `index_costs()` give the costs that `eddyline calibrate` kept for this user, else the shipped ones, which were
+         measured with this engine's own stores, joins and kernels. `refuse` is the error of a query for which no tree fits the budgets.
 State    None; a file under the user's configuration folder holds what was measured.
 Limits   CPU is seconds per second of event time, memory is bytes. Budgets hold for the job: a group gets what the others leave.
 Reading  docs/design/0002-cost-model.md
@@ -17,11 +17,14 @@ from pathlib import Path
 
 from eddyline.errors import PlanProblem
 from eddyline.plan.cost import UnitCosts
+from eddyline.plan.index_choice.cost import IndexCosts
 from eddyline.plan.jtree.search import Choice
 from eddyline.settings import Settings
 
 #: Seconds per operation of this engine on one core of a small server.
 SHIPPED = UnitCosts(insert=3e-8, delete=1.35e-8, join=3.6e-8, probe=3.1e-8, link=4e-9, arrive=9.4e-8)
+#: The same for an index over address bits.
+SHIPPED_INDEX = IndexCosts(hash=7e-10, run=7e-9, visit=2.1e-9)
 
 
 def costs_path() -> Path:
@@ -32,30 +35,43 @@ def costs_path() -> Path:
 
 def unit_costs() -> UnitCosts:
     """The costs to plan with."""
+    kept = _kept()
+    return SHIPPED if kept is None else kept[0]
+
+
+def index_costs() -> IndexCosts:
+    """The costs to choose an index with."""
+    kept = _kept()
+    return SHIPPED_INDEX if kept is None else kept[1]
+
+
+def _kept() -> tuple[UnitCosts, IndexCosts] | None:
     path = costs_path()
     try:
         changed = path.stat().st_mtime_ns
     except OSError:
-        return SHIPPED
+        return None
     return _read(path, changed)
 
 
 @lru_cache(maxsize=4)
-def _read(path: Path, _changed: int) -> UnitCosts:
+def _read(path: Path, _changed: int) -> tuple[UnitCosts, IndexCosts]:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
         raise PlanProblem(f"the unit costs in {path} cannot be read", detail=str(problem), hint="run eddyline calibrate") from problem
     if not isinstance(document, dict) or not isinstance(document.get("costs"), dict):
         raise PlanProblem(f"{path} holds no unit costs", hint="run eddyline calibrate")
-    return UnitCosts.from_document(document["costs"])
+    # A file that was kept before indexes were measured has no costs for them.
+    index = IndexCosts.from_document(document["index"]) if "index" in document else SHIPPED_INDEX
+    return UnitCosts.from_document(document["costs"]), index
 
 
-def keep_costs(costs: UnitCosts, path: Path | None = None) -> Path:
-    """Write measured costs to where `unit_costs` finds them."""
+def keep_costs(costs: UnitCosts, index: IndexCosts, path: Path | None = None) -> Path:
+    """Write measured costs to where `unit_costs` and `index_costs` find them."""
     target = path or costs_path()
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(json.dumps({"costs": asdict(costs)}, indent=2) + "\n", encoding="utf-8")
+    target.write_text(json.dumps({"costs": asdict(costs), "index": asdict(index)}, indent=2) + "\n", encoding="utf-8")
     return target
 
 

@@ -1,0 +1,1 @@
+"""How many address bits each attribute of an index gets: the workload, its price, and the searches."""
