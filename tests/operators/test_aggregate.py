@@ -14,7 +14,6 @@ import pytest
 from eddyline import Session
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, DataType, decimal
 from eddyline.operators.aggregate.accumulators import Distinct, FloatSums
-from eddyline.operators.aggregate.buckets import end_of
 from eddyline.operators.aggregate.expiry import ExpiryQueue
 from eddyline.operators.aggregate.groups import Dictionary, Touched
 from eddyline.operators.aggregate.words import Words
@@ -107,14 +106,20 @@ def test_on_close_emits_complete_buckets_once() -> None:
     assert found[2:] == [(BEGIN + minute, "a", 1, 1, "+", 119.999999)]
 
 
-@pytest.mark.parametrize(
-    ("unit", "begin", "end"),
-    [("second", "2024-01-31T23:59:59", "2024-02-01"), ("week", "2024-02-26", "2024-03-04"), ("month", "2024-02-01", "2024-03-01"),
-     ("quarter", "2023-10-01", "2024-01-01"), ("year", "2024-01-01", "2025-01-01"), ("decade", "2020-01-01", "2030-01-01")],
-)  # fmt: skip
-def test_ends_of_buckets(unit: str, begin: str, end: str) -> None:
-    at = np.array([begin], "M8[us]").view(np.int64)
-    assert end_of(at, unit).view("M8[us]")[0] == np.datetime64(end)
+def test_distinct_values_are_added_once_and_leave_with_their_last_row() -> None:
+    aggregates = "SUM(DISTINCT x) AS t, AVG(DISTINCT x) AS m, STDDEV(DISTINCT x) AS d, SUM(DISTINCT y) AS u, AVG(DISTINCT w) AS v"
+    first: list[Row] = [(0, 1, 0.5, Decimal("0.10")), (1, 1, 0.5, Decimal("0.10")), (2, 3, 1e300, Decimal("0.30"))]
+    epochs: list[list[Row]] = [first, [(2.5, None, None, None)], [(4, 5, -1e300, None)], [(9, 5, 2.0, None)]]
+    found = run(f"SELECT {aggregates} FROM s [RANGE 2 SECONDS]", "x BIGINT, y DOUBLE, w DECIMAL(6,2)", epochs)
+    assert found[1][:5] == (4, 2.0, pytest.approx(2**0.5), 1e300, pytest.approx(0.2))
+    assert found[-1][:5] == (5, 5.0, None, 2.0, None)
+
+
+def test_distinct_whole_numbers_are_told_apart_before_they_are_doubles() -> None:
+    big = 2**53
+    found = run("SELECT AVG(DISTINCT x) AS m, STDDEV(DISTINCT x) AS d, COUNT(DISTINCT x) AS n FROM s", "x BIGINT",
+                [[(0, big), (1, big + 1), (2, 0), (3, 0)], [(4, 0)]])  # fmt: skip
+    assert found[-1][:3] == (pytest.approx(2 * big / 3), pytest.approx(big / 3**0.5), 3)
 
 
 def test_distinct_is_group_by_all_columns() -> None:
@@ -183,7 +188,7 @@ def test_codes_and_slots_of_the_dead_are_given_out_again() -> None:
 
 
 def test_sums_of_distinct_values_follow_first_and_last_occurrence() -> None:
-    kept = Distinct(FloatSums(squares=True), lasting=False)
+    kept = Distinct(FloatSums(True, DOUBLE, Words()), False, DOUBLE, Words())
     kept.reserve(4)
     codes = np.array([1, 1, 1, 2], np.int64)
     values, valid = Words().encode(pa.array([2.0, 2.0, 5.0, None]), DOUBLE)

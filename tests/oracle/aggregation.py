@@ -3,21 +3,21 @@
 Answer   `aggregate(query, combinations)` is the table of groups; `table_at(query, rows, tables, now)` the aggregate at an
          instant; `instants(query, rows, frontiers)` the instants at which changes are emitted; `closed_groups` what
          EMIT ON CLOSE gives; `apply_changelog(changes, keys, now)` the table that a changelog makes.
-Limits   EMIT ON CLOSE over one stream reference (and static tables): for joins the definition of a bucket says less.
+Limits   Buckets are expressions over one TIMESTAMP column, which is the event time of its reference.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
-from tests.oracle.expressions import Agg, Call, Expression, Lit, Value, compiled, evaluate, order_key, substitute, type_of, walk
+from tests.oracle.expressions import Agg, Call, Col, Expression, Lit, Value, compiled, evaluate, order_key, substitute, type_of, walk
 from tests.oracle.intake import Row, Values
-from tests.oracle.relational import Combination, Query, Tables, Unbounded, live
+from tests.oracle.relational import Combination, Query, Range, Tables, found_combinations, live
 
 Table = dict[tuple[object, ...], tuple[Value, ...]]
-_BUCKET = {"microsecond": 1, "millisecond": 1_000, "second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000}
+#: Functions that buckets are made of: none of them turns back when time goes on, with constants for the other arguments.
+_MONOTONE = ("date_trunc", "cast", "epoch_us", "epoch_ms", "epoch", "//", "+", "-", "*", "/", "neg")
 
 
 def is_aggregate(query: Query) -> bool:
@@ -110,26 +110,65 @@ def instants(query: Query, rows: Sequence[Row], frontiers: Sequence[int | None])
     return [k * period for k in range(-(-first // period), (last - 1) // period + 1)]
 
 
-def bucket(query: Query) -> tuple[Expression, int]:
-    """The grouping expression that is a time bucket, and its length."""
-    e = next(e for e in query.group_by if isinstance(e, Call) and e.function.startswith("date_trunc:"))
-    return e, _BUCKET[e.function.partition(":")[2]]
+def buckets(query: Query) -> list[tuple[Expression, Col, int]]:
+    """The grouping expressions that are time buckets, each with the event time it reads and how long after its end a row can
+    still be met: its reference's RANGE in a join of streams, and not at all without one."""
+    moving = [r for r in query.references if r.window is not None]
+    found = []
+    for e in grouping(query):
+        parts = walk(e)
+        columns = [x for x in parts if isinstance(x, Col)]
+        if len(columns) != 1 or columns[0].type != "TIMESTAMP":
+            continue
+        if any(isinstance(x, Call) and x.function.partition(":")[0] not in _MONOTONE for x in parts):
+            continue
+        window = next(r.window for r in moving if r.alias == columns[0].ref)
+        if len(moving) == 1:
+            found.append((e, columns[0], 0))
+        elif isinstance(window, Range):
+            found.append((e, columns[0], window.micros))
+    return found
+
+
+def last_of_bucket(e: Expression, column: Col, ts: int) -> int:
+    """The last microsecond with the value that a monotone expression has at `ts`: steps are doubled, then halved."""
+    value_of = compiled(e)
+
+    def value(at: int) -> Value:
+        return value_of({column.ref: {column.name: at}})
+
+    here, step = value(ts), 1
+    while value(ts + step) == here:
+        step *= 2
+    last = ts + step // 2
+    while step > 1:
+        step //= 2
+        if value(last + step) == here:
+            last += step
+    return last
 
 
 def closed_groups(
-    query: Query, rows: Sequence[Row], tables: Tables | None, frontiers: Sequence[int | None]
+    query: Query,
+    rows: Sequence[Row],
+    tables: Tables | None,
+    frontiers: Sequence[int | None],
+    *,
+    start: int | None = None,
+    stop: int | None = None,
 ) -> list[tuple[int, tuple[Value, ...]]]:
-    """(`_ts`, output row) of every group whose bucket lies below the last frontier; all rows of the bucket count."""
-    assert sum(1 for r in query.references if r.window is not None) == 1, "ON CLOSE over a join is not the oracle's subject"
+    """(`_ts`, output row) of every group that is complete at the last frontier: the earliest of its buckets is over.
+
+    All combinations count that the join reports. `_ts` is the last instant at which one could come."""
     last = max((f for f in frontiers if f is not None), default=None)
     if last is None:
         return []
-    expression, length = bucket(query)
-    whole = replace(query, references=tuple(replace(r, window=r.window and Unbounded()) for r in query.references))
-    begin_of = compiled(expression)
-    closed = [c for c in live(whole, rows, tables, last) if begin_of(c) + length <= last]
-    place = next(i for i, (_, e) in enumerate(query.outputs) if e == expression)
-    return sorted(((row[place] + length - 1, row) for row in aggregate(query, closed).values()), key=lambda g: g[0])
+    by_end: dict[int, list[Combination]] = {}
+    for combination in found_combinations(query, rows, tables, start=start):
+        ends = [last_of_bucket(e, column, combination[column.ref][column.name]) + delay for e, column, delay in buckets(query)]
+        by_end.setdefault(min(ends), []).append(combination)
+    due = sorted(end for end in by_end if end < last and (stop is None or end <= stop))
+    return [(end, row) for end in due for row in aggregate(query, by_end[end]).values()]
 
 
 def apply_changelog(changes: Sequence[Values], keys: Sequence[str], now: int) -> dict[tuple[object, ...], Values]:

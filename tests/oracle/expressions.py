@@ -54,7 +54,8 @@ Expression = Col | Lit | Call | Agg
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 _WIDTH = {"INT": 0, "BIGINT": 1, "DOUBLE": 2}
 _LIMIT = {"INT": 2**31, "BIGINT": 2**63}
-_BUCKET = {"microsecond": 1, "millisecond": 1_000, "second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000}
+_DAY = 86_400_000_000
+_BUCKET = {"microsecond": 1, "millisecond": 1_000, "second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000, "day": _DAY}
 
 
 # ---- types
@@ -85,6 +86,7 @@ def type_of(e: Expression) -> str:
         "length": "BIGINT",
         "cast": target,
         "date_trunc": "TIMESTAMP",
+        "epoch_us": "BIGINT",
     }
     return _widest(kinds) if name == "coalesce" else fixed.get(name, "BOOLEAN")
 
@@ -236,6 +238,8 @@ def _like(text: str, pattern: str) -> bool:
 def _cast(target: str, source: str) -> Callable[[Value], Value]:
     if target == source:
         return lambda v: v
+    if (source, target) == ("TIMESTAMP", "DATE"):
+        return lambda v: v // _DAY
     if target == "DOUBLE":
         return float
     if target == "STRING":
@@ -268,6 +272,7 @@ def _strict(e: Call) -> Callable[..., Value]:
         "lower": str.lower,
         "upper": str.upper,
         "length": len,
+        "epoch_us": lambda ts: ts,
         "like": _like,
     }
     return plain[name] if name in plain else _arithmetic(name, type_of(e))

@@ -91,6 +91,12 @@ def answer(
     return sorted(found, key=lambda result: result.newest)
 
 
+def found_combinations(query: Query, rows: Sequence[Row], tables: Tables | None, *, start: int | None = None) -> list[Combination]:
+    """Every combination that the join reports, whenever it does."""
+    seen = [r for r in rows if start is None or r.ts > start]
+    return [combination for newest, combination in _combinations(query, seen, tables or {}, None) if newest is not None]
+
+
 def live(query: Query, rows: Sequence[Row], tables: Tables | None, now: int) -> list[Combination]:
     """Every combination that satisfies WHERE, with no row newer than `now` and each row in its window at `now`."""
     return [combination for _, combination in _combinations(query, [r for r in rows if r.ts <= now], tables or {}, now)]

@@ -216,10 +216,13 @@ def _select(rng: Random, spec: QuerySpec, places: Sequence[Place], tick: int) ->
         groups.append(place.col(rng.choice(place.columns)))
     streams = [p for p in places if p.time]
     emit = ON_CHANGE
-    closing = tick in (SECOND, SECOND // 4) and len(streams) == 1 and rng.random() < 0.5
+    ranges = {r.alias for r in spec.references if isinstance(r.window, Range)}
+    closable = [p for p in streams if len(streams) == 1 or p.alias in ranges]
+    closing = closable and rng.random() < 0.5
     if closing:
-        unit = "minute" if tick == SECOND and rng.random() < 0.4 else "second"
-        groups.append(Call(f"date_trunc:{unit}", (Col(streams[0].alias, streams[0].time, "TIMESTAMP"),)))
+        # Often several buckets, also of references that do not close the group.
+        chosen = [rng.choice(closable), *rng.sample(streams, rng.choice((0, 0, 0, 1)))]
+        groups += [_bucket(rng, Col(p.alias, p.time, "TIMESTAMP"), tick) for p in chosen]
         emit = Emit("close")
     elif rng.random() < 0.4:
         emit = Emit("every", tick * rng.choice((2, 3, 5, 10)))
@@ -231,6 +234,23 @@ def _select(rng: Random, spec: QuerySpec, places: Sequence[Place], tick: int) ->
     rng.shuffle(outputs)
     having = Call(rng.choice((">", "<=", "<>")), (Agg("COUNT"), Lit(rng.choice((0, 1, 2)), "INT"))) if rng.random() < 0.25 else None
     return replace(spec, outputs=tuple(outputs), group_by=tuple(groups), having=having, emit=emit)
+
+
+def _bucket(rng: Random, time: Col, tick: int) -> Expression:
+    """A monotone function of an event time, with a few ticks to a bucket."""
+    size = tick * rng.choice((1, 2, 3, 5, 20, 300))
+    micros = Call("epoch_us", (time,))
+    units = {1: "microsecond", 1_000: "millisecond", SECOND // 4: "second", SECOND: rng.choice(("second", "minute", "minute", "day"))}
+    forms = (
+        lambda: Call(f"date_trunc:{units[tick]}", (time,)),
+        lambda: Call("//", (micros, Lit(size, "BIGINT"))),
+        lambda: Call("*", (Call("//", (micros, Lit(size, "BIGINT"))), Lit(size, "BIGINT"))),
+        lambda: Call("//", (Call("-", (Lit(7 * tick, "BIGINT"), micros)), Lit(size, "BIGINT"))),
+        lambda: Call(f"date_trunc:{units[tick]}", (Call("+", (time, Lit(3 * tick, "INTERVAL"))),)),
+        lambda: Call("cast:DATE", (time,)),
+        lambda: Call("+", (Call("neg", (Call("//", (micros, Lit(size, "BIGINT"))),)), Lit(4, "INT"))),
+    )
+    return rng.choices(forms, (6, 4, 2, 1, 2, 1, 1))[0]()
 
 
 def _aggregate(rng: Random, places: Sequence[Place]) -> Expression:
@@ -249,4 +269,4 @@ def _aggregate(rng: Random, places: Sequence[Place]) -> Expression:
     col = place.col(rng.choice(numbers))
     if kind < 0.67:
         return Call("+", (Agg("SUM", col), Agg("COUNT")))
-    return Agg(rng.choice(("SUM", "SUM", "AVG", "STDDEV")), col)
+    return Agg(rng.choice(("SUM", "SUM", "AVG", "STDDEV")), col, distinct=rng.random() < 0.2)

@@ -19,7 +19,7 @@ from eddyline.language import bind_script
 from eddyline.plan.shares import Record, route_all
 from tests.oracle.expressions import Agg, Call, Col, Expression, Lit, type_of
 from tests.oracle.intake import Values
-from tests.oracle.relational import Emit
+from tests.oracle.relational import Emit, Range
 from tests.property.compare import differences, report
 from tests.property.embedded import run_embedded
 from tests.property.specs import Case, QuerySpec
@@ -51,8 +51,19 @@ def _rows(case: Case, stream: str) -> list[tuple]:
 
 def _closing(rng: Random, case: Case, spec: QuerySpec, unit: str) -> QuerySpec:
     columns = [Col(r.alias, name, kind) for r in spec.references for name, kind in case.source(r.source).columns]
-    moving = rng.choice([r for r in spec.references if r.window is not None])
-    groups: list[Expression] = [Call(f"date_trunc:{unit}", (Col(moving.alias, case.source(moving.source).time, "TIMESTAMP"),))]
+    streams = [r for r in spec.references if r.window is not None]
+    moving = rng.choice(streams)
+    if len(streams) > 1 and not isinstance(moving.window, Range):
+        # In a join a bucket closes by the RANGE of its reference.
+        closing = replace(moving, window=Range(3 * UNITS[unit]))
+        spec = replace(spec, references=tuple(closing if r is moving else r for r in spec.references))
+    time = Col(moving.alias, case.source(moving.source).time, "TIMESTAMP")
+    buckets = (
+        Call(f"date_trunc:{unit}", (time,)),
+        Call("//", (Call("epoch_us", (time,)), Lit(3 * UNITS[unit], "BIGINT"))),
+        Call(f"date_trunc:{unit}", (Call("+", (time, Lit(UNITS[unit] // 2 + 1, "INTERVAL"))),)),
+    )
+    groups: list[Expression] = [rng.choice(buckets)]
     groups += rng.sample(columns, rng.choice((0, 0, 1)))
     aggregates = [_aggregate(rng, columns) for _ in range(rng.randint(1, 4))]
     having = Call(rng.choice((">", "<=", "<>")), (Agg("COUNT"), Lit(rng.choice((0, 1, 2)), "INT"))) if rng.random() < 0.3 else None
@@ -64,7 +75,7 @@ def _aggregate(rng: Random, columns: list[Col]) -> Expression:
     column = rng.choice(columns)
     kinds = ["COUNT"] + ["MIN", "MAX"] * (type_of(column) != "BOOLEAN")
     kinds += ["SUM", "AVG", "STDDEV"] * (type_of(column).split("(")[0] in ("INT", "BIGINT", "DOUBLE", "DECIMAL"))
-    return Agg("COUNT") if rng.random() < 0.2 else Agg(rng.choice(kinds), column)
+    return Agg("COUNT") if rng.random() < 0.2 else Agg(kind := rng.choice(kinds), column, kind not in ("MIN", "MAX") and rng.random() < 0.3)
 
 
 def exactly(rows: list[Values]) -> Counter:
@@ -77,7 +88,7 @@ def exactly(rows: list[Values]) -> Counter:
 
 @pytest.mark.property
 def test_shards_that_keep_parts_give_what_one_pipeline_gives() -> None:
-    merged = closed = known = 0
+    merged = closed = 0
     for seed in range(FIRST, FIRST + CASES):
         case, shards = closing_case(seed), 2 + seed % 4
         routings = case_layout(replace(case, tables=()), shards, ".").routing.routings if not case.tables else {}
@@ -89,12 +100,9 @@ def test_shards_that_keep_parts_give_what_one_pipeline_gives() -> None:
             assert stamps == sorted(stamps), said
             if name in routings and routings[name].merged:
                 merged, closed = merged + 1, closed + len(rows)
-        # Joins are not the oracle's subject here; they are compared with the engine in one piece.
-        if all(sum(r.window is not None for r in q.references) == 1 for q in case.queries):
-            wrong = differences(case, found)
-            assert not wrong, report(case, wrong)
-            known += 1
-    assert merged > CASES // 3 and closed > CASES and known > 3, "the cases say little"
+        wrong = differences(case, found)
+        assert not wrong, report(case, wrong)
+    assert merged > CASES // 3 and closed > CASES, "the cases say little"
 
 
 JOB = """
@@ -102,7 +110,8 @@ CREATE STREAM s (k BIGINT, v DOUBLE, w DECIMAL(12,2), name STRING, ts TIMESTAMP)
 CREATE STREAM t (k BIGINT, ts TIMESTAMP) WITH (time='ts'{format});
 CREATE QUERY whole AS
   SELECT date_trunc('second', s.ts) AS sec, COUNT(*) AS n, COUNT(v) AS nv, SUM(v) AS sv, AVG(v) AS av, STDDEV(v) AS dv, SUM(w) AS sw,
-         SUM(k) AS sk, MIN(name) AS lo, MAX(name) AS hi, MIN(w) AS lw, MAX(v) - MIN(v) AS span
+         SUM(k) AS sk, MIN(name) AS lo, MAX(name) AS hi, MIN(w) AS lw, MAX(v) - MIN(v) AS span,
+         COUNT(DISTINCT name) AS dn, SUM(DISTINCT k) AS dk, AVG(DISTINCT v) AS da, STDDEV(DISTINCT v) AS dd, SUM(DISTINCT w) AS dw
   FROM s GROUP BY date_trunc('second', s.ts) EMIT ON CLOSE;
 CREATE QUERY pairs AS
   SELECT date_trunc('second', t.ts) AS sec, s.name, COUNT(*) AS n, SUM(s.v) AS v
@@ -194,7 +203,7 @@ def test_a_query_with_merged_groups_comes_and_goes(tmp_path: Path) -> None:
     # It came at the end of the first second and went before the end of the third.
     assert job.listed()["pairs"][1:] == (997_500, 2_997_500)
     found = job.table("pairs")
-    assert set(found.column("_ts").cast(pa.int64()).to_pylist()) == {1_999_999}
+    assert set(found.column("_ts").cast(pa.int64()).to_pylist()) == {2_299_999}
     with Session() as session:
         session.execute(text[: text.index("CREATE QUERY pairs")].replace("time='ts'", "time='ts', format='memory'"))
         for number, batch in enumerate(given):
@@ -241,8 +250,7 @@ def test_groups_are_merged_only_where_that_helps_and_can_be_done() -> None:
     assert routed(f"CREATE QUERY q AS SELECT {bucket} AS b, COUNT(*) AS n FROM s GROUP BY {bucket} EMIT ON CLOSE;").merged
     keyed = routed(f"CREATE QUERY q AS SELECT {bucket} AS b, k, COUNT(*) AS n FROM s GROUP BY {bucket}, k EMIT ON CLOSE;")
     assert not keyed.merged and keyed.cells == 4 and "groups" not in keyed.explain()
-    distinct = routed(f"CREATE QUERY q AS SELECT {bucket} AS b, COUNT(DISTINCT v) AS n FROM s GROUP BY {bucket} EMIT ON CLOSE;")
-    assert not distinct.merged and "count(DISTINCT s.v) needs all its values in one place" in distinct.explain()
+    assert routed(f"CREATE QUERY q AS SELECT {bucket} AS b, COUNT(DISTINCT v) AS n FROM s GROUP BY {bucket} EMIT ON CLOSE;").merged
     sliding = routed("CREATE QUERY q AS SELECT COUNT(*) AS n FROM s [RANGE 1 SECOND];")
     assert not sliding.merged and sliding.cells == 1 and "only EMIT ON CLOSE merges them" in sliding.explain()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from eddyline.errors import BindingProblem, EddylineError, Unsupported
+from eddyline.errors import BindingProblem, EddylineError
 from eddyline.language.scope import Scope
 from eddyline.language.syntax import Apply, Cast, Constant, Name, Node
 from eddyline.language.windows import parse_span
@@ -92,8 +92,6 @@ def _aggregate(node: Apply, clause: Clause) -> Expression:
     arg = bind_expression(node.args[0], inner)
     # The smallest of the distinct values is the smallest value.
     distinct = node.distinct and node.function not in ("min", "max")
-    if distinct and node.function != "count":
-        raise Unsupported(f"{node.function}(DISTINCT …) is not supported", hint="COUNT(DISTINCT x) is", position=node.position)
     return resolve_aggregate(node.function, arg, distinct, node.position)
 
 

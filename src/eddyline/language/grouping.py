@@ -13,7 +13,9 @@ from eddyline.errors import BindingProblem, Position
 from eddyline.language.scope import Scope
 from eddyline.language.syntax import Item, Select
 from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, has_aggregate
+from eddyline.model.monotone import trend_of
 from eddyline.model.query import BoundQuery
+from eddyline.model.window import Range
 
 
 def check_groups(query: BoundQuery, select: Select, items: Sequence[Item], places: Mapping[Expression, Position | None]) -> None:
@@ -50,24 +52,23 @@ def _check_grouped(e: Expression, groups: tuple[Expression, ...], position: Posi
 
 
 def check_close(query: BoundQuery, scope: Scope, select: Select) -> None:
-    """EMIT ON CLOSE needs a grouping expression that is a bucket of some stream's event time."""
+    """EMIT ON CLOSE needs a grouping expression that is a bucket of some stream's event time, and that closes."""
     keys = query.group_by if query.group_by else tuple(o.expression for o in query.outputs) if query.distinct else ()
-    if not any(is_time_bucket(key, scope) for key in keys):
+    buckets = [(key, trend.column.ref) for key in keys if (trend := trend_of(key)) is not None and scope.is_event_time(trend.column)]
+    if not buckets:
         times = [f"{e.alias}.{e.relation.time}" for e in scope.entries if not e.reference.is_table]  # type: ignore[union-attr]
         raise BindingProblem(
             "EMIT ON CLOSE needs a time bucket among the grouping expressions",
             detail="a group is complete when its bucket of the event time has passed",
-            hint=f"for example GROUP BY date_trunc('minute', {times[0]})",
+            hint=f"for example GROUP BY date_trunc('minute', {times[0]}), or epoch_us({times[0]}) // 300000000 for five minutes",
             position=select.emit_position,
         )
-
-
-def is_time_bucket(e: Expression, scope: Scope) -> bool:
-    """Whether it is date_trunc of an event time."""
-    return (
-        isinstance(e, Call)
-        and e.function == "date_trunc"
-        and len(e.args) == 2
-        and isinstance(e.args[1], ColumnRef)
-        and scope.is_event_time(e.args[1])
-    )
+    windows = {reference.alias: reference.window for reference in query.streams}
+    if len(windows) > 1 and not any(isinstance(windows[alias], Range) for _, alias in buckets):
+        key, alias = buckets[0]
+        raise BindingProblem(
+            f"the bucket {key} never closes",
+            detail=f"{alias} is [{windows[alias]}] in a join: a row to come can meet a row of {alias} of any age",
+            hint=f"give {alias} a window such as [RANGE 10 MINUTES], or group by a bucket of a reference that has one",
+            position=select.emit_position,
+        )

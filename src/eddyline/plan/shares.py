@@ -33,7 +33,8 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.errors import PlanProblem
-from eddyline.model.expression import Aggregate, Call, Expression, refs_of, rename_refs, walk
+from eddyline.model.expression import Call, Expression, refs_of, rename_refs
+from eddyline.model.monotone import trend_of
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
 
@@ -222,15 +223,11 @@ def whole_because(query: BoundQuery) -> str:
     if query.emit.kind != "close":
         # Changes are told against what was told before, which somebody would have to remember.
         return "as only EMIT ON CLOSE merges them"
-    asked = [output.expression for output in query.outputs] + [e for e in (query.having,) if e is not None]
-    for found in (x for e in asked for x in walk(e)):
-        if isinstance(found, Aggregate) and found.distinct and found.function not in ("min", "max"):
-            return f"as {found} needs all its values in one place"
     return ""
 
 
 def _is_bucket(key: Expression) -> bool:
-    return isinstance(key, Call) and key.function == "date_trunc"
+    return isinstance(key, Call) and trend_of(key) is not None
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,12 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from eddyline.model.expression import Call, ColumnRef, Expression, Literal, columns_of
+from eddyline.model.expression import ColumnRef, Expression, columns_of
+from eddyline.model.monotone import trend_of
 from eddyline.model.query import BoundQuery
 from eddyline.model.window import Range, Rows
 from eddyline.operators.aggregate.aggregation import Aggregation
+from eddyline.operators.aggregate.buckets import Bucket
 from eddyline.operators.aggregate.config import AggregateConfig
 from eddyline.operators.aggregate.contributions import Batch, Block
 from eddyline.operators.aggregate.saved import block_table, load_block, load_state, save
@@ -43,7 +45,7 @@ class AggregateQuery(StandingQuery):
         #: Positions whose windows end a combination: all RANGE together by time, each ROWS by row number.
         self.ranges = [] if closing else [p for p, w in enumerate(lowered.windows) if isinstance(w, Range)]
         self.counted = [] if closing else [p for p, w in enumerate(lowered.windows) if isinstance(w, Rows)]
-        buckets = tuple((at, unit) for at, e in enumerate(keys) if (unit := _bucket_unit(e, lowered, times))) if closing else ()
+        buckets = tuple(b for at, e in enumerate(keys) if (b := _bucket(at, e, lowered, times)) is not None) if closing else ()
         queues = bool(self.ranges) + len(self.counted)
         self.aggregation = Aggregation(AggregateConfig(lowered.outputs, keys, lowered.having, query.emit, queues, buckets))
         self.keys = [(e, _compiled(e)) for e in keys]
@@ -236,9 +238,15 @@ def _at_or_after(instant: int, period: int) -> int:
     return -(-instant // period) * period
 
 
-def _bucket_unit(e: Expression, lowered: Lowered, times: Mapping[str, str]) -> str | None:
-    """The unit of date_trunc(unit, event time); None for every other expression."""
-    if not (isinstance(e, Call) and e.function == "date_trunc" and isinstance(e.args[0], Literal) and isinstance(e.args[1], ColumnRef)):
+def _bucket(at: int, e: Expression, lowered: Lowered, times: Mapping[str, str]) -> Bucket | None:
+    """A grouping expression as a bucket that closes; None where it is none, or a row of its reference can be met for ever."""
+    trend = trend_of(e)
+    if trend is None:
         return None
-    seat = lowered.seats[int(e.args[1].ref[1:])]
-    return str(e.args[0].value) if not seat.is_table and times[seat.source] == e.args[1].column else None
+    position = int(trend.column.ref[1:])
+    seat, window = lowered.seats[position], lowered.windows[position]
+    if seat.is_table or times[seat.source] != trend.column.column:
+        return None
+    if len(lowered.moving) == 1:
+        return Bucket(at, e)
+    return Bucket(at, e, window.micros) if isinstance(window, Range) else None

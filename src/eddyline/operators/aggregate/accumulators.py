@@ -4,7 +4,7 @@ Answer   `add` and `retract` take the groups' codes and the words of an argument
          COUNT, SUM, AVG and STDDEV keep sums, MIN and MAX a heap (only the extreme, where nothing leaves), DISTINCT a count per value.
          `part` gives what groups hold as columns that mean the same elsewhere, `merge` adds such columns to groups.
 State    Arrays by group, named in `by_group` for snapshots; heaps are derived from the live contributions.
-Limits   Where taking values back has cost digits, `renew` sums the live ones anew. Heaps and distinct values have no parts.
+Limits   Where taking values back has cost digits, `renew` sums the live ones anew. Heaps have no parts.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from eddyline.operators.aggregate.contributions import Contributions
 from eddyline.operators.aggregate.groups import Dictionary
 from eddyline.operators.aggregate.tables import arrays_of, as_table
 from eddyline.operators.aggregate.words import ALL, Words, decimals, floats, grown, is_text
+from eddyline.operators.functions_decimal import to_doubles
 from eddyline.operators.vectors import Issues, Mask
 from eddyline.state.columns import Array, Ints, pack_bits
 
@@ -86,16 +87,24 @@ class Tally(Accumulator):
 
 
 class FloatSums(Accumulator):
-    """SUM, AVG and STDDEV of doubles."""
+    """SUM, AVG and STDDEV of doubles, and of distinct numbers of another type as doubles."""
 
-    def __init__(self, squares: bool) -> None:
+    def __init__(self, squares: bool, kind: DataType, words: Words) -> None:
+        self.kind, self.words = kind, words
         self.by_group = ("sums", "squares", "tallies") if squares else ("sums", "tallies")
         self.sums: Array = np.zeros((0, 5))
         self.squares: Array = np.zeros((0, 5))
         self.tallies: Array = np.zeros((0, 4), np.int64)
 
     def change(self, codes: Ints, words: Ints, valid: Mask, sign: int) -> None:
-        sums.add_floats(codes, floats(words), valid, sign, self.sums, self.squares, self.tallies)
+        sums.add_floats(codes, self._doubles(words), valid, sign, self.sums, self.squares, self.tallies)
+
+    def _doubles(self, words: Ints) -> Array:
+        if self.kind == DOUBLE:
+            return floats(words)
+        if self.kind.name != "DECIMAL":
+            return words.astype(np.float64)
+        return to_doubles(self.words.decode(words, ALL, self.kind), self.kind)
 
     def renew(self, codes: Ints, values: Callable[[Mask], tuple[Ints, Ints, Mask]], groups: int) -> None:
         bad = sums.doubtful(codes, self.sums)
@@ -219,9 +228,10 @@ class Extreme(Accumulator):
 class Distinct(Accumulator):
     """Passes on each value of a group when it comes for the first time and when it leaves for the last."""
 
-    def __init__(self, inner: Accumulator, lasting: bool) -> None:
+    def __init__(self, inner: Accumulator, lasting: bool, kind: DataType, words: Words) -> None:
         self.inner = inner
         self.lasting = lasting
+        self.kind, self.words = kind, words
         self.values = Dictionary(2)
         self.counts: Ints = np.zeros(self.values.capacity, np.int64)
         self.by_group = inner.by_group
@@ -274,6 +284,25 @@ class Distinct(Accumulator):
     def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
         return self.inner.read(function, codes, issues)
 
+    def part(self, codes: Ints) -> pa.Table:
+        """The distinct values of each group: sums of them mean nothing where the same value lies in two parts."""
+        row_of = np.full(int(codes.max(initial=-1)) + 1, -1, np.int64)
+        row_of[codes] = np.arange(len(codes))
+        entries = self.values.keys[self.values.live()]
+        entries = entries[entries[:, 0] < len(row_of)]
+        rows = row_of[entries[:, 0]]
+        entries, rows = entries[rows >= 0], rows[rows >= 0]
+        order = np.argsort(rows, kind="stable")
+        ends = np.cumsum(np.bincount(rows, minlength=len(codes)))
+        values = self.words.decode(np.ascontiguousarray(entries[order, 1]), ALL, self.kind)
+        offsets = pa.array(np.concatenate([[0], ends]).astype(np.int64))
+        return pa.table({"values": pa.LargeListArray.from_arrays(offsets, values)})
+
+    def merge(self, codes: Ints, part: pa.Table) -> None:
+        lists = part.column("values").combine_chunks()
+        words, valid = self.words.encode(lists.flatten(), self.kind)
+        self.change(np.repeat(codes, lists.value_lengths().to_numpy()), words, valid, 1)
+
 
 def accumulator(family: str, kind: DataType, result: DataType, distinct: bool, squares: bool, lasting: bool, words: Words) -> Accumulator:
     """What keeps the aggregates of one family over one argument of type `kind`."""
@@ -282,10 +311,10 @@ def accumulator(family: str, kind: DataType, result: DataType, distinct: bool, s
     if family == "count":
         inner: Accumulator = Tally()
     elif family == "float":
-        inner = FloatSums(squares)
+        inner = FloatSums(squares, kind, words)
     else:
         inner = WholeSums(kind, result, words)
-    return Distinct(inner, lasting) if distinct else inner
+    return Distinct(inner, lasting, kind, words) if distinct else inner
 
 
 def live_values(contributions: Contributions, argument: int) -> Callable[[Mask], tuple[Ints, Ints, Mask]]:

@@ -22,7 +22,7 @@ from eddyline.kernels import group as kernels
 from eddyline.model.datatypes import BIGINT, TIMESTAMP
 from eddyline.model.expression import ColumnRef, Expression
 from eddyline.operators.aggregate.accumulators import Accumulator, Distinct, LastingExtreme, accumulator, live_values
-from eddyline.operators.aggregate.buckets import Buckets
+from eddyline.operators.aggregate.buckets import FOREVER, Buckets
 from eddyline.operators.aggregate.changelog import Emitted, change_table
 from eddyline.operators.aggregate.config import AGGREGATE, KEY, AggregateConfig
 from eddyline.operators.aggregate.contributions import Batch, Contributions
@@ -34,8 +34,6 @@ from eddyline.operators.vectors import Mask
 from eddyline.state.columns import Ints
 
 _NONE: Ints = np.empty(0, np.int64)
-#: Later than every bucket.
-_FOREVER = 1 << 62
 Columns = dict[tuple[str, str], pa.Array]
 
 
@@ -82,10 +80,6 @@ class Aggregation:
     # -- combinations come and go
 
     def enter(self, batch: Batch) -> None:
-        if self.buckets is not None:
-            # What comes after a group was complete is too late for it.
-            timely = batch.clock < self.buckets.due(batch.groups)
-            batch = batch if timely.all() else batch.take(timely)
         codes = np.zeros(len(batch), np.int64) if self.groups is None else self.groups.codes(batch.groups)
         self.reserve()
         slots = _NONE
@@ -142,7 +136,7 @@ class Aggregation:
         With `parts` what the groups hold here, before HAVING and outputs: for `merged_parts`.
         """
         assert self.buckets is not None and self.groups is not None
-        codes, due = self.buckets.closed(frontier, self.groups.keys)
+        codes, due = self.buckets.closed(frontier)
         if not len(codes):
             return None
         wanted = np.ones(len(codes), np.bool_) if stop is None else due <= stop + 1
@@ -261,5 +255,5 @@ def merged_parts(config: AggregateConfig, parts: Iterable[pa.Table], issues: Iss
     whole = Aggregation(config)
     for table in parts:
         whole.enter_parts(table)
-    found = whole.close(_FOREVER, None, issues)
+    found = whole.close(FOREVER, None, issues)
     return config.schema.empty_table() if found is None else found

@@ -1,20 +1,34 @@
 """Time buckets that close: groups of EMIT ON CLOSE by when they are complete.
 
-Answer   `Buckets.due` is, for groups, the first instant after their bucket (the latest, where they have several); `enter` notes new
-         groups, `closed` hands out those whose bucket lies below the frontier, in order.
-State    A queue of open groups.
+Answer   `Ends.due` is, for values of one grouping expression, the first instant at which no combination of the bucket can come any more:
+         the microsecond after the last one whose value it is, later by the RANGE of its reference where several streams are joined.
+         `Buckets` keeps open groups by when they are due, the earliest of their buckets; `enter` notes new groups, `closed` hands out
+         those that are due at the frontier, in order.
+State    A queue of open groups; the ends of buckets that were looked up.
+Limits   The end of a bucket is computed for units of fixed length, months and years. For every other monotone expression it is found by
+         bisection over all times, for all values at once: 64 evaluations. A group whose bucket is NULL stays open.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+import pyarrow as pa
 
 from eddyline.kernels import group as kernels
+from eddyline.model.datatypes import TIMESTAMP
+from eddyline.model.expression import Call, ColumnRef, Expression, Literal
+from eddyline.model.monotone import EARLY, trend_of
 from eddyline.operators.aggregate.expiry import ExpiryQueue
-from eddyline.operators.aggregate.words import grown
-from eddyline.operators.functions_time import DAY, months_of
+from eddyline.operators.aggregate.words import Words, grown
+from eddyline.operators.evaluate import Compiled, Issues, compile_expression
+from eddyline.operators.functions_time import DAY, LOWEST, months_of
 from eddyline.state.columns import Ints
 
+#: Later than every bucket that closes.
+FOREVER = 1 << 62
+_LAST = (1 << 63) - 1
 _FIXED = {
     "microsecond": 1,
     "millisecond": 1_000,
@@ -24,11 +38,22 @@ _FIXED = {
     "day": DAY,
     "week": 7 * DAY,
 }
-_MONTHS = {"month": 1, "quarter": 3, "year": 12, "decade": 120, "century": 1_200, "millennium": 12_000}
+_MONTHS = {"month": 1, "quarter": 3, "year": 12}
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """A grouping expression that is a monotone function of a stream's event time."""
+
+    #: Its place among the grouping expressions.
+    at: int
+    expression: Expression
+    #: The RANGE of its reference where several streams are joined: so long a row can still meet others.
+    delay: int = 0
 
 
 def end_of(begin: Ints, unit: str) -> Ints:
-    """The first microsecond after buckets that begin so.
+    """The first microsecond after buckets of `date_trunc` that begin so.
 
     >>> int(end_of(np.array([0]), "month")[0]) // DAY
     31
@@ -40,30 +65,100 @@ def end_of(begin: Ints, unit: str) -> Ints:
     return end
 
 
+class Ends:
+    """When the buckets of one grouping expression are over."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        self.bucket = bucket
+        e = bucket.expression
+        trend = trend_of(e)
+        assert trend is not None, "the binder lets only monotone expressions through"
+        self.column, self.rising = trend.column, trend.rising
+        #: The unit, where it is date_trunc of the event time itself.
+        self.unit: str | None = None
+        if isinstance(e, Call) and e.function == "date_trunc" and isinstance(e.args[1], ColumnRef) and isinstance(e.args[0], Literal):
+            self.unit = str(e.args[0].value) if e.args[0].value in _FIXED or e.args[0].value in _MONTHS else None
+        self._compiled: Compiled | None = None if isinstance(e, ColumnRef) else compile_expression(e)
+        self._words = Words()
+        #: Values that were looked up, ascending, and their ends.
+        self.known: Ints = np.empty(0, np.int64)
+        self.ends: Ints = np.empty(0, np.int64)
+
+    def due(self, words: Ints) -> Ints:
+        """The first instant after each bucket, its delay included."""
+        if self.unit is not None:
+            ends = end_of(words, self.unit)
+        else:
+            values, where = np.unique(words, return_inverse=True)
+            missing = values[~np.isin(values, self.known, assume_unique=True)]
+            if len(missing):
+                known = np.concatenate([self.known, missing])
+                order = np.argsort(known)
+                self.known, self.ends = known[order], np.concatenate([self.ends, self._found(missing)])[order]
+            ends = self.ends[np.searchsorted(self.known, values)][where.reshape(-1)]
+        due: Ints = np.minimum(ends, FOREVER - self.bucket.delay) + self.bucket.delay
+        return due
+
+    def forget(self, frontier: int) -> None:
+        """Buckets that are over are not asked for again."""
+        stays = self.ends + self.bucket.delay > frontier
+        self.known, self.ends = self.known[stays], self.ends[stays]
+
+    def _found(self, words: Ints) -> Ints:
+        """By bisection: the first time whose value lies beyond."""
+        low, high = np.full(len(words), LOWEST, np.int64), np.full(len(words), _LAST, np.int64)
+        while (low < high).any():
+            # The middle, rounded down, of numbers whose difference may not fit.
+            middle = (low >> 1) + (high >> 1) + (low & high & 1)
+            beyond = self._is_beyond(middle, words)
+            high = np.where(beyond, middle, high)
+            low = np.where(beyond, low, np.minimum(middle, _LAST - 1) + 1)
+        return np.minimum(low, FOREVER)
+
+    def _is_beyond(self, times: Ints, words: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Whether the value at each time comes after the given one; what cannot be computed lies at the ends of time."""
+        column = pa.array(times).cast(TIMESTAMP.arrow)
+        given = {(self.column.ref, self.column.column): column}
+        values = column if self._compiled is None else self._compiled(given, len(times), Issues())
+        found, valid = self._words.encode(values, self.bucket.expression.type)
+        beyond = found > words if self.rising else found < words
+        return np.where(valid, beyond, times > EARLY) if len(valid) else beyond
+
+
 class Buckets:
-    def __init__(self, keys: tuple[tuple[int, str], ...]) -> None:
-        #: Which grouping expressions are buckets, and of which unit.
-        self.keys = keys
+    def __init__(self, buckets: tuple[Bucket, ...]) -> None:
+        self.ends = [Ends(bucket) for bucket in buckets]
         self.queue = ExpiryQueue()
         self.open = np.zeros(0, np.bool_)
+        #: When each open group is due.
+        self.due: Ints = np.zeros(0, np.int64)
 
-    def due(self, groups: Ints) -> Ints:
-        """Of rows of group words."""
-        ends = [end_of(np.ascontiguousarray(groups[:, at]), unit) for at, unit in self.keys]
-        latest: Ints = ends[0] if len(ends) == 1 else np.maximum.reduce(ends)
-        return latest
+    def due_of(self, groups: Ints) -> Ints:
+        """Of rows of group words: the earliest of their buckets, for a combination lies in all of them."""
+        found = []
+        for ends in self.ends:
+            at = ends.bucket.at
+            due = ends.due(np.ascontiguousarray(groups[:, at]))
+            found.append(np.where((groups[:, -1] >> at) & 1 == 1, FOREVER, due))
+        earliest: Ints = found[0] if len(found) == 1 else np.minimum.reduce(found)
+        return earliest
 
     def enter(self, codes: Ints, groups: Ints) -> None:
         """Groups that something was added to; `groups` are the words of all groups by code."""
-        self.open = grown(self.open, len(groups))
+        self.open, self.due = grown(self.open, len(groups)), grown(self.due, len(groups))
         fresh = np.empty(len(codes), np.int64)
         fresh = fresh[: kernels.collect(self.open, codes, fresh, 0)]
-        self.queue.push(self.due(groups[fresh]), fresh)
+        if len(fresh):
+            due = self.due_of(groups[fresh])
+            self.due[fresh] = due
+            self.queue.push(due, fresh)
 
-    def closed(self, frontier: int, groups: Ints) -> tuple[Ints, Ints]:
+    def closed(self, frontier: int) -> tuple[Ints, Ints]:
         """Codes of the groups that are complete and when each was due, in that order; they are no longer open."""
         codes = self.queue.pop(frontier + 1)
-        due = self.due(groups[codes])
+        due = self.due[codes]
         order = np.argsort(due, kind="stable")
         self.open[codes] = False
+        for ends in self.ends:
+            ends.forget(frontier)
         return codes[order], due[order]

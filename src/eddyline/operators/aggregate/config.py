@@ -15,6 +15,7 @@ from eddyline.errors import Fault
 from eddyline.model.datatypes import DOUBLE, STRING, TIMESTAMP
 from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, Literal
 from eddyline.model.query import Emit, Output
+from eddyline.operators.aggregate.buckets import Bucket
 
 KEY = "key"
 AGGREGATE = "aggregate"
@@ -29,8 +30,8 @@ class AggregateConfig:
     emit: Emit
     #: Expiry queues: how many windows a combination can leave by.
     queues: int
-    #: EMIT ON CLOSE: which grouping expressions are time buckets, and of which unit.
-    buckets: tuple[tuple[int, str], ...] = ()
+    #: EMIT ON CLOSE: which grouping expressions are time buckets.
+    buckets: tuple[Bucket, ...] = ()
 
     @property
     def schema(self) -> pa.Schema:
@@ -101,7 +102,7 @@ class _Reader:
         return self.known[e]
 
     def _family(self, e: Aggregate, arg: Expression) -> int:
-        name = e.function if e.function in ("count", "min", "max") else "float" if arg.type == DOUBLE else "whole"
+        name = e.function if e.function in ("count", "min", "max") else "float" if e.type == DOUBLE else "whole"
         distinct = e.distinct and name not in ("min", "max")
         if arg not in self.layout.arguments:
             self.layout.arguments.append(arg)

@@ -42,15 +42,6 @@ class Batch:
     def __len__(self) -> int:
         return len(self.clock)
 
-    def take(self, chosen: Mask) -> Batch:
-        return Batch(
-            self.clock[chosen],
-            self.groups[chosen],
-            [w[chosen] for w in self.words],
-            [v[chosen] if len(v) else v for v in self.valid],
-            [k[chosen] for k in self.leaving],
-        )
-
     def slice(self, start: int, stop: int) -> Batch:
         return Batch(
             self.clock[start:stop],
