@@ -147,8 +147,8 @@ class Session:
                 self._runner.load(applied)
             elif isinstance(applied, DeclaredSink):
                 self._check_sink(applied)
-            elif isinstance(applied, Dropped) and applied.kind == "query":
-                self._runner.drop(applied.entry.name)
+            elif isinstance(applied, Dropped):
+                self._dropped(applied)
             elif isinstance(applied, ExplainRequest):
                 if applied.analyze:
                     self.analyzed.append(self._analyzed(applied.query))
@@ -315,6 +315,16 @@ class Session:
             self.job.catalog.drop("query", query.name)
             raise
         self.warnings += warnings_of(query)
+
+    def _dropped(self, dropped: Dropped) -> None:
+        if dropped.kind == "query":
+            self._runner.drop(dropped.entry.name)
+            return
+        try:
+            self._runner.forget(dropped.kind, dropped.entry.name)
+        except UserError:
+            self.job.catalog.add(dropped.entry)
+            raise
 
     def _check_sink(self, sink: DeclaredSink) -> None:
         try:

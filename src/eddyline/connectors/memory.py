@@ -3,7 +3,8 @@
 Answer   What is pushed comes out in the order in which it was pushed; values that do not fit the declared types come out as
          bad rows.
 State    Rows that were pushed and not yet read.
-Limits   The position counts rows. After a restart the rows before it are not there: whoever pushes continues after it.
+Limits   The position counts rows. Rows that were given at the beginning are given again after a restart, and those before the
+         position are passed over. A program that pushes continues after the position: its rows are all new.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class MemorySource:
         self._row = 0
         for rows in tables:
             self.push(rows)
+        #: Tables that wait and were given at the beginning.
+        self._given = len(self._waiting)
         if tables:
             self.end()
 
@@ -73,6 +76,8 @@ class MemorySource:
                 if table.num_rows > left:
                     self._waiting.appendleft(table.slice(left))
                     table = table.slice(0, left)
+                else:
+                    self._given = max(0, self._given - 1)
             chunk = conform(table, self.stream, "pushed", self._row)
             self._row += table.num_rows
             left -= table.num_rows
@@ -96,12 +101,14 @@ class MemorySource:
                 hint="seek before pushing",
             )
         with self._lock:
-            while self._waiting and self._row < wanted:
+            while self._given and self._row < wanted:
                 table = self._waiting.popleft()
                 skipped = min(table.num_rows, wanted - self._row)
                 self._row += skipped
                 if skipped < table.num_rows:
                     self._waiting.appendleft(table.slice(skipped))
+                else:
+                    self._given -= 1
             self._row = wanted
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ from rich.table import Table as RichTable
 from eddyline.connectors.base import Sink
 from eddyline.connectors.encoders import ENCODERS
 from eddyline.connectors.output import FileSink, Writer
-from eddyline.errors import BindingProblem, SourceProblem
+from eddyline.errors import BindingProblem, EddylineError, SourceProblem, UserError
 
 SINK_FORMATS = (*ENCODERS, "memory", "console", "drop")
 #: Written by Spark's own connectors, where their jars are.
@@ -48,6 +48,17 @@ def open_sink(options: Mapping[str, str], name: str) -> Sink:
 def sink_format(options: Mapping[str, str]) -> str:
     kind = options.get("format", "parquet").strip().lower()
     return "jsonl" if kind == "json" else kind
+
+
+def hand_over_problem(problem: Exception) -> EddylineError:
+    """What a sink or a callback raised, as an error of the job."""
+    if isinstance(problem, EddylineError):
+        return problem
+    return UserError(
+        "results could not be handed over",
+        detail=f"{type(problem).__name__}: {problem}",
+        hint="once the sink or the callback is mended, a start on the same checkpoint hands them over again",
+    )
 
 
 def ParquetSink(folder: str, writer: Writer | None = None) -> FileSink:

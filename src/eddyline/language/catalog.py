@@ -18,6 +18,9 @@ from eddyline.errors import BindingProblem, Position
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 
+#: In bytes. File systems take 255; names of files add a little to those of streams and queries.
+LONGEST_NAME = 200
+
 
 @dataclass(frozen=True)
 class Sink:
@@ -81,6 +84,13 @@ class Catalog:
             raise BindingProblem(
                 f"{name!r} cannot name a {kind}",
                 hint="names begin with a letter or digit and hold letters, digits, _ and -",
+                position=position,
+            )
+        if len(name.encode()) > LONGEST_NAME:
+            raise BindingProblem(
+                f"the name of a {kind} is too long",
+                detail=f"{name[:40]}… has {len(name.encode())} bytes",
+                hint=f"names have at most {LONGEST_NAME} bytes: they name folders and files",
                 position=position,
             )
         for other in ("stream", "table") if kind in ("stream", "table") else (kind,):

@@ -6,7 +6,6 @@ Limits   `elapsed_s` runs from the first row read to the last result handed out 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from eddyline.model.joining import Tree
@@ -14,16 +13,18 @@ from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.sharing.filter_group import FilterGroup
 from eddyline.plan.explain import explain
 from eddyline.plan.jtree.tree import JTree
+from eddyline.runtime.epoch_times import EpochTimes
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.standing import AnyQuery, SelectQuery
 
 
-def report(pipeline: Pipeline, elapsed: float, epoch_seconds: Sequence[float]) -> dict[str, Any]:
+def report(pipeline: Pipeline, elapsed: float, times: EpochTimes) -> dict[str, Any]:
     counters = [c for group in pipeline.groups.values() for c in group.counters.values()]
     return {
         "elapsed_s": elapsed,
-        "epochs": len(epoch_seconds),
-        "epoch_seconds": list(epoch_seconds),
+        "epochs": times.count,
+        "epoch_seconds": list(times.newest),
+        "epoch_times": times.summary(),
         "rows_in": {name: intake.rows_in for name, intake in pipeline.intakes.items()},
         "late": {name: intake.late for name, intake in pipeline.intakes.items()},
         "bad": {name: intake.bad for name, intake in pipeline.intakes.items()},

@@ -80,6 +80,9 @@ class Runner(Protocol):
 
     def drop(self, name: str) -> None: ...
 
+    def forget(self, kind: str, name: str) -> None:
+        """A stream, table or sink has been dropped: what is created under its name later is another one."""
+
     def check_sink(self, sink: DeclaredSink) -> str | None:
         """Refuse a sink that cannot be written here; what is worth knowing about one that can."""
 

@@ -10,13 +10,14 @@ State    The open sinks. `truncate_after` and `flush` are the two ends of exactl
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 import pyarrow as pa
 
 from eddyline.connectors.base import Sink
 from eddyline.connectors.dead_letter import DeadLetters
-from eddyline.connectors.sinks import AllSink, CallbackSink, ParquetSink, open_sink
+from eddyline.connectors.sinks import AllSink, CallbackSink, ParquetSink, hand_over_problem, open_sink
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.schema import Stream
 from eddyline.operators.sharing.filter_group import Bundle
@@ -76,13 +77,25 @@ class Delivery:
         for sink in self.sinks.pop(name, []):
             sink.close()
 
+    def drop_sink(self, name: str) -> None:
+        """A declared sink gets nothing from here on; what it has is written."""
+        dropped = self.declared.pop(name, None)
+        if dropped is None:
+            return
+        self.shared.pop(name, None)
+        for sinks in self.sinks.values():
+            if dropped in sinks:
+                sinks.remove(dropped)
+        dropped.close()
+
     def release(self, name: str, table: pa.Table) -> bool:
         """Results that are complete before their epoch ends: who takes them in this process has them at once, files wait for the end.
 
         Returns:
             whether anybody still waits for them; otherwise they need not be kept.
         """
-        waits = self._hand_over(name, table) or bool(self.shared)
+        with _handing_over():
+            waits = self._hand_over(name, table) or bool(self.shared)
         if waits and name in self.listening:
             self._handed_out.add(id(table))
         return waits
@@ -91,8 +104,9 @@ class Delivery:
         """The same for results of many queries in one table."""
         waits = bool(self.shared)
         if self.listening:
-            for name, table in bundle.pieces():
-                waits |= self._hand_over(name, table)
+            with _handing_over():
+                for name, table in bundle.pieces():
+                    waits |= self._hand_over(name, table)
         else:
             waits |= bool(self.sinks)
         if waits and self.listening:
@@ -110,6 +124,15 @@ class Delivery:
         return others
 
     def write(self, epoch: int, outcome: Outcome, streams: Mapping[str, Stream]) -> None:
+        """All results and dead letters of an epoch.
+
+        Raises:
+            UserError: a sink or a callback refuses them.
+        """
+        with _handing_over():
+            self._write(epoch, outcome, streams)
+
+    def _write(self, epoch: int, outcome: Outcome, streams: Mapping[str, Stream]) -> None:
         for name, tables in outcome.results.items():
             for table in tables:
                 for sink in self.sinks.get(name, ()):
@@ -139,10 +162,11 @@ class Delivery:
                         sink.write(epoch, table)
 
     def flush(self, epoch: int) -> None:
-        for sink in self._all():
-            sink.flush(epoch)
-        if self.dead is not None:
-            self.dead.flush(epoch)
+        with _handing_over():
+            for sink in self._all():
+                sink.flush(epoch)
+            if self.dead is not None:
+                self.dead.flush(epoch)
 
     def truncate_after(self, epoch: int) -> None:
         for sink in self._all():
@@ -161,3 +185,11 @@ class Delivery:
 
     def _all(self) -> Iterable[Sink | AllSink]:
         return [*(sink for sinks in self.sinks.values() for sink in sinks), *self.shared.values()]
+
+
+@contextmanager
+def _handing_over() -> Iterator[None]:
+    try:
+        yield
+    except Exception as problem:
+        raise hand_over_problem(problem) from problem

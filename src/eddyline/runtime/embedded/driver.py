@@ -2,15 +2,18 @@
 
 Answer   `run(once=True)` reads bounded sources to their end and closes; `step` runs one epoch over what is there now.
 State    The pipeline, the readers, the delivery, and the times of epochs.
-Limits   One thread. An epoch is at most `epoch_rows` rows of all streams together.
+Limits   One thread. An epoch is at most `epoch_rows` rows of all streams together. An epoch that fails is the driver's last one:
+         every later call repeats the error, and no checkpoint is taken, so that the next run begins at the last one before it.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from eddyline.connectors.base import Source
+from eddyline.errors import UserError
 from eddyline.model.schema import Stream
 from eddyline.runtime.clock import Clock, WallClock
 from eddyline.runtime.embedded.checkpoint import Checkpoint
@@ -18,6 +21,7 @@ from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.embedded.reader import EpochReader, StreamReader
 from eddyline.runtime.embedded.roster import Roster
 from eddyline.runtime.epoch import Epoch, Outcome
+from eddyline.runtime.epoch_times import EpochTimes
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.response import Responses
 from eddyline.runtime.runner import Observation
@@ -51,7 +55,7 @@ class EmbeddedDriver:
         self.pipeline.handout.measure(Responses(self.clock))
         self.checkpoint = checkpoint
         self.epoch = 0
-        self.epoch_seconds: list[float] = []
+        self.epoch_times = EpochTimes()
         #: Called after every epoch.
         self.observer: Callable[[EmbeddedDriver], None] | None = None
         self.began: float | None = None
@@ -59,7 +63,11 @@ class EmbeddedDriver:
         #: Held while an epoch runs: queries come and go between two epochs.
         self.lock = threading.RLock()
         self.roster: Roster
+        #: What ended the job in the middle of an epoch, if anything did.
+        self.failure: BaseException | None = None
         self._heard: dict[str, float] = {}
+        #: The streams that were idle in the last epoch.
+        self._idle: frozenset[str] = frozenset()
         self._saved = self.clock.now()
         self._stopping = False
 
@@ -67,12 +75,44 @@ class EmbeddedDriver:
         self.streams[stream.name] = stream
         self.readers[stream.name] = StreamReader(stream, source)
 
+    def drop_stream(self, name: str) -> None:
+        """Close a stream's source and forget its rows; no query reads it."""
+        self.readers.pop(name).source.close()
+        self._heard.pop(name, None)
+        for kept in (self.streams, self.pipeline.intakes, self.pipeline.streams, self.pipeline.segments):
+            kept.pop(name)
+
     # -- running
 
     def step(self, closing: bool = False) -> Outcome:
-        """One epoch over what the sources have now."""
-        with self.lock:
+        """One epoch over what the sources have now.
+
+        Raises:
+            UserError: the epoch failed, or an earlier one has.
+        """
+        with self.lock, self._last_if_it_fails():
             return self._step(closing)
+
+    @contextmanager
+    def _last_if_it_fails(self) -> Iterator[None]:
+        """Work that cannot be repeated in this process: if it fails, every later call repeats the error."""
+        self.raise_failure()
+        try:
+            yield
+        except BaseException as problem:
+            self.failure = problem
+            raise
+
+    def raise_failure(self) -> None:
+        """Repeat the error that ended the job, if there was one."""
+        if isinstance(self.failure, Exception):
+            raise self.failure
+        if self.failure is not None:
+            raise UserError(
+                "the job was interrupted in the middle of an epoch",
+                detail=type(self.failure).__name__,
+                hint="a new session on the same checkpoint continues before that epoch",
+            ) from self.failure
 
     def _step(self, closing: bool) -> Outcome:
         self._poll()
@@ -82,8 +122,8 @@ class EmbeddedDriver:
         arrivals = EpochReader(self.readers).next_epoch(self.settings.epoch_rows)
         for name in arrivals:
             self._heard[name] = started
-        idle = frozenset(name for name in self.readers if self._is_idle(name, started))
-        outcome = self.pipeline.step(Epoch(arrivals, idle, closing))
+        self._idle = self._idle_streams(started)
+        outcome = self.pipeline.step(Epoch(arrivals, self._idle, closing))
         self.epoch += 1
         self.delivery.write(self.epoch, outcome, self.streams)
         for name in outcome.gone:
@@ -91,7 +131,7 @@ class EmbeddedDriver:
         if outcome.gone:
             self.roster.tell()
         self.ended = self.clock.now()
-        self.epoch_seconds.append(self.ended - started)
+        self.epoch_times.add(self.ended - started)
         if self.observer is not None:
             self.observer(self)
         self._checkpoint_if_due(self.ended)
@@ -117,18 +157,26 @@ class EmbeddedDriver:
                 self.save()
                 self.roster.tell()
 
+    def _idle_streams(self, now: float) -> frozenset[str]:
+        return frozenset(name for name in self.readers if self._is_idle(name, now))
+
     def _is_idle(self, name: str, now: float) -> bool:
         limit = self.streams[name].idle
         return limit is not None and now - self._heard.setdefault(name, now) >= limit / 1e6
 
     def run(self, once: bool) -> None:
         """Work until the sources end (`once`: then close), or until `stop`."""
+        with self._last_if_it_fails():
+            self._run(once)
+
+    def _run(self, once: bool) -> None:
         reader = EpochReader(self.readers)
         self._stopping = False
         while not self._stopping:
             if reader.finished or (once and not self._something()):
                 break
-            if self._something() or self._waits_for_idle():
+            # A stream that falls idle moves the frontier without new rows: one epoch tells the pipeline.
+            if self._something() or self._idle_streams(self.clock.now()) != self._idle:
                 self.step()
             else:
                 self._poll()
@@ -136,25 +184,23 @@ class EmbeddedDriver:
                 self.clock.sleep(_NAP)
         if once and not self._stopping:
             self.step(closing=True)
-        self.finish()
+        self._finish()
 
     def _something(self) -> bool:
         """Whether any source has rows now."""
         came = [reader.fill(1) or reader.pieces for reader in self.readers.values()]
         return any(came)
 
-    def _waits_for_idle(self) -> bool:
-        """A stream may fall idle while others wait for it: the frontier then moves without new rows."""
-        now = self.clock.now()
-        waiting = any(intake.waiting for intake in self.pipeline.intakes.values())
-        return waiting and any(self._is_idle(name, now) for name in self.readers)
-
     def stop(self) -> None:
         """Finish the epoch at hand and leave a checkpoint."""
         self._stopping = True
 
     def finish(self) -> None:
-        """Hand out and write everything, and leave a checkpoint where there is one."""
+        """Hand out and write everything, and leave a checkpoint where there is one; not after a failed epoch."""
+        with self._last_if_it_fails():
+            self._finish()
+
+    def _finish(self) -> None:
         self.save()
         self.roster.tell()
         self.delivery.close()
@@ -184,6 +230,9 @@ class EmbeddedDriver:
         self.epoch = found.epoch
         self.delivery.truncate_after(found.epoch)
         found.restore(self.pipeline)
+        # A stream ends with its run: in this one it may go on.
+        for intake in self.pipeline.intakes.values():
+            intake.closed = False
         for name, position in found.positions.items():
             if name in self.readers:
                 self.readers[name].seek(position)

@@ -29,6 +29,10 @@ from eddyline.runtime.standing import AnyQuery
 Own = Callable[[AnyQuery], Iterable[Sink]]
 
 
+#: So many dropped queries and so many refused records are remembered: the newest.
+_NOTES = 1_000
+
+
 class Roster:
     def __init__(self, job: Job, pipeline: Pipeline, delivery: Delivery, own: Own, control: ControlFolder | None = None) -> None:
         self.job = job
@@ -64,6 +68,7 @@ class Roster:
         standing = self.pipeline.queries[name]
         gone = self.pipeline.stop_query(name, self.pipeline.newest())
         self._dropped[name] = (instant(standing.start), standing.stop)
+        _keep_newest(self._dropped)
         if gone:
             self.delivery.drop_query(name)
 
@@ -123,6 +128,7 @@ class Roster:
                 self._carry_out(record)
             except EddylineError as problem:
                 self._refused[str(self.applied)] = str(problem)
+                _keep_newest(self._refused)
             self.applied += 1
         return True
 
@@ -161,6 +167,11 @@ class Roster:
             if name not in self.pipeline.queries:
                 queries.append({"query": name, "state": "dropped", "start": start, "stop": stop})
         self.control.write_state({"applied": self.applied, "queries": queries, "refused": self._refused})
+
+
+def _keep_newest(notes: dict[str, Any]) -> None:
+    if len(notes) > _NOTES:
+        del notes[next(iter(notes))]
 
 
 def instant(start: int) -> int | None:

@@ -8,6 +8,8 @@ Limits   Used from one thread at a time, apart from `push`.
 from __future__ import annotations
 
 import threading
+import time
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,13 +40,17 @@ from eddyline.runtime.runner import Handle, Observer
 from eddyline.runtime.standing import AnyQuery
 
 
+#: Seconds that a call for results leaves to the thread in the background.
+_BREATH = 0.0005
+
+
 class KeptResults:
-    """What a query has to say, until somebody takes it."""
+    """Results of a query until they are taken; one thread may keep while another takes."""
 
     def __init__(self, runner: EmbeddedRunner, name: str) -> None:
         self._runner = runner
         self._name = name
-        self._waiting: list[pa.Table] = []
+        self._waiting: deque[pa.Table] = deque()
         self.standing: AnyQuery | None = None
 
     @property
@@ -63,8 +69,8 @@ class KeptResults:
         self._waiting.append(table)
 
     def take(self) -> list[pa.Table]:
-        tables, self._waiting[:] = list(self._waiting), []
-        return tables
+        # `popleft` takes and removes in one step; tables that come meanwhile are for the next call.
+        return [self._waiting.popleft() for _ in range(len(self._waiting))]
 
     def to_dataframe(self, streaming: bool) -> Any:
         raise Unsupported(
@@ -98,7 +104,6 @@ class EmbeddedRunner:
         self._clock = clock
         self._driver: EmbeddedDriver | None = None
         self._thread: threading.Thread | None = None
-        self._failure: BaseException | None = None
         self._closed = False
 
     @property
@@ -147,6 +152,26 @@ class EmbeddedRunner:
             with self._driver.lock:
                 self._driver.roster.drop(name)
         self.handles.pop(name, None)
+        self._own.pop(name, None)
+
+    def forget(self, kind: str, name: str) -> None:
+        if self._driver is None:
+            self._sources.pop(name, None) if kind == "stream" else None
+            return
+        with self._driver.lock:
+            if kind == "sink":
+                self._driver.delivery.drop_sink(name)
+                return
+            for query in self._driver.pipeline.queries.values():
+                if any(reference.source == name for reference in query.query.references):
+                    raise UserError(
+                        f"{kind} {name} is read by query {query.name}, which has been dropped and still has results to give",
+                        detail=f"it goes when every stream has passed {query.stop}",
+                        hint=f"drop the {kind} once it has gone",
+                    )
+            if kind == "stream":
+                self._driver.drop_stream(name)
+                self._sources.pop(name, None)
 
     def check_sink(self, sink: DeclaredSink) -> str | None:
         if self.begun:
@@ -165,6 +190,9 @@ class EmbeddedRunner:
     # -- running
 
     def push(self, stream: Stream, rows: Rows) -> int:
+        self._raise_failure()
+        if self._closed:
+            raise UserError("the session has ended", hint="rows are pushed before run(once=True) or stop(); a new session takes more")
         source = self._sources.get(stream.name)
         if not isinstance(source, MemorySource):
             raise BindingProblem(f"rows cannot be pushed to {stream.name}", hint="declare it with format = 'memory', or without a format")
@@ -176,7 +204,10 @@ class EmbeddedRunner:
     def step_pending(self) -> None:
         """Process what has been pushed, unless a thread does that already."""
         self._raise_failure()
-        if self._thread is None and not self._closed:
+        if self._thread is not None:
+            # A program that polls in a tight loop leaves the interpreter to the thread that makes the results.
+            time.sleep(_BREATH)
+        elif not self._closed:
             while any(isinstance(s, MemorySource) and s.waiting_rows for s in self._sources.values()):
                 self.driver.step()
 
@@ -190,13 +221,14 @@ class EmbeddedRunner:
         driver.run(once)
 
     def start(self) -> None:
+        self._raise_failure()
         driver = self.driver
 
         def work() -> None:
             try:
                 driver.run(once=False)
-            except BaseException as problem:  # handed to whoever calls next
-                self._failure = problem
+            except BaseException as problem:  # every later call of the session raises it
+                driver.failure = problem
 
         self._thread = threading.Thread(target=work, name="eddyline", daemon=True)
         self._thread.start()
@@ -207,10 +239,10 @@ class EmbeddedRunner:
             self._thread.join()
             self._thread = None
             self._closed = True
-        elif self._driver is not None and not self._closed:
+        self._raise_failure()
+        if self._driver is not None and not self._closed:
             self._driver.finish()
             self._closed = True
-        self._raise_failure()
 
     def ask_to_stop(self) -> None:
         if self._driver is not None:
@@ -232,7 +264,7 @@ class EmbeddedRunner:
     def stats(self) -> dict[str, Any]:
         driver = self.driver
         elapsed = (driver.ended or 0.0) - (driver.began or 0.0)
-        return report(driver.pipeline, elapsed, driver.epoch_seconds)
+        return report(driver.pipeline, elapsed, driver.epoch_times)
 
     def dead_letters(self, stream: Stream) -> list[pa.Table]:
         kept: Mapping[str, list[pa.Table]] = self.driver.delivery.kept_dead or {}
@@ -283,6 +315,5 @@ class EmbeddedRunner:
             self.observer(driver.observation)
 
     def _raise_failure(self) -> None:
-        if self._failure is not None:
-            problem, self._failure = self._failure, None
-            raise problem
+        if self._driver is not None:
+            self._driver.raise_failure()

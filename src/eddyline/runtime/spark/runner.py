@@ -13,6 +13,7 @@ import os
 import shutil
 import tempfile
 import weakref
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -178,6 +179,16 @@ class SparkRunner:
             self.driver.drop_running(name)
         self.handles.pop(name, None)
         self._own.pop(name, None)
+
+    def forget(self, kind: str, name: str) -> None:
+        if self.begun:
+            raise UserError(f"a {kind} cannot be dropped while the job runs", hint=f"stop(), DROP {kind.upper()} {name}, start()")
+        if kind == "stream":
+            self._frames.pop(name, None)
+        elif kind == "table" and self._driver is not None:
+            # The copy that earlier runs of this session used.
+            with suppress(FileNotFoundError):
+                os.remove(os.path.join(self.checkpoint, "eddyline", "tables", f"{name}.arrow"))
 
     def check_sink(self, sink: DeclaredSink) -> str | None:
         if self.begun:

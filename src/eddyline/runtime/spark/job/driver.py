@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from eddyline.connectors.base import Sink
+from eddyline.connectors.sinks import hand_over_problem
 from eddyline.errors import EddylineError, UserError
 from eddyline.language.catalog import Catalog
 from eddyline.language.catalog import Sink as DeclaredSink
@@ -256,13 +257,7 @@ class SparkDriver:
     def _readable(self, problem: BaseException) -> EddylineError:
         """What went wrong, in one message: in a sink or a callback of this process, or somewhere in Spark."""
         failed = self.delivery.failed
-        if failed is None or isinstance(failed, EddylineError):
-            return failed or readable(problem)
-        return UserError(
-            "results could not be handed over",
-            detail=f"{type(failed).__name__}: {failed}",
-            hint="once the sink or the callback is mended, a start on the same checkpoint runs the batch again",
-        )
+        return readable(problem) if failed is None else hand_over_problem(failed)
 
     def _opened_sink(self, sink: DeclaredSink) -> Sink:
         return open_spark_sink(self.spark, sink, self.layout.checkpoint)

@@ -16,6 +16,7 @@ from eddyline.language import Job
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.plan.shares import RoutingTable, declared_rates, route_all
+from eddyline.runtime.epoch_times import EpochTimes
 from eddyline.runtime.report import plan_text
 from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.layout import Layout
@@ -68,6 +69,7 @@ def statistics(driver: SparkDriver) -> dict[str, Any]:
         "elapsed_s": sum(seconds),
         "epochs": progress.batches,
         "epoch_seconds": seconds,
+        "epoch_times": EpochTimes(seconds).summary(),
         "rows_in": {name: progress.rows_in.get(name, 0) + progress.bad.get(name, 0) for name in names},
         "late": {name: progress.late.get(name, 0) for name in names},
         "bad": {name: progress.bad.get(name, 0) for name in names},
