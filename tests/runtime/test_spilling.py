@@ -73,10 +73,12 @@ def test_files_go_with_their_rows_and_with_the_session() -> None:
 
 
 def test_a_disk_that_cannot_be_written_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    with opened(JOIN, **SPILLS) as session:
-        monkeypatch.setattr(type(session.pipeline.spilling), "_path", lambda _: Path("/nowhere/at/all"))
-        with pytest.raises(StateProblem, match="cannot be spilled"):
-            fed(session)
+    session = opened(JOIN, **SPILLS)
+    monkeypatch.setattr(type(session.pipeline.spilling), "_path", lambda _: Path("/nowhere/at/all"))
+    with pytest.raises(StateProblem, match="cannot be spilled"):
+        fed(session)
+    with pytest.raises(StateProblem, match="cannot be spilled"):
+        session.stop()
 
 
 def test_what_cannot_be_spilled_is_refused_or_told(caplog: pytest.LogCaptureFixture) -> None:

@@ -39,7 +39,6 @@ from eddyline.runtime.report import plan_text, report
 from eddyline.runtime.runner import Handle, Observer
 from eddyline.runtime.standing import AnyQuery
 
-
 #: Seconds that a call for results leaves to the thread in the background.
 _BREATH = 0.0005
 
