@@ -15,7 +15,7 @@ STAMP := $(VENV)/.setup-$(KEY)
 # The slow suites: each has a task of its own, and `make test` runs them all.
 SLOW := tests/property tests/spark tests/fault
 CLUSTER := $(wildcard tests/spark tests/fault)
-FAST := $(addprefix --ignore=,$(SLOW)) -m "not slow and not property and not spark and not fault"
+FAST := $(addprefix --ignore=,$(SLOW)) -m "not slow and not property and not spark and not fault and not long"
 
 export SPARK_LOCAL_IP ?= 127.0.0.1
 export PYTHONUNBUFFERED = 1
@@ -57,7 +57,7 @@ check: lint ## lint, then unit, golden and documentation tests (under 2 minutes)
 	$(PYTEST) -n $(JOBS) $(FAST) $(ARGS)
 
 test: lint ## all that the build server runs: lint, every test, Spark and fault tests included (under 15 minutes)
-	$(PYTEST) -n $(JOBS) $(addprefix --ignore=,tests/spark tests/fault) $(ARGS)
+	$(PYTEST) -n $(JOBS) -m "not long" $(addprefix --ignore=,tests/spark tests/fault) $(ARGS)
 	$(if $(CLUSTER),$(PYTEST) -n 0 -m "not long" $(CLUSTER) $(ARGS))
 
 property: $(STAMP) ## random cases against the oracle
@@ -66,7 +66,8 @@ property: $(STAMP) ## random cases against the oracle
 spark: $(STAMP) ## the suites on Spark
 	$(PYTEST) -n 0 tests/spark $(ARGS)
 
-fault: $(STAMP) ## kill real processes and compare what is left with the oracle
+fault: $(STAMP) ## kill real processes and compare what is left with the oracle; every test that takes long
+	$(PYTEST) -n 0 -m long --ignore=tests/fault tests $(ARGS)
 	$(PYTEST) -n 0 tests/fault $(ARGS)
 
 soak: $(STAMP) ## random cases and random kills, again and again: make soak MINUTES=30
