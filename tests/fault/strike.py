@@ -2,7 +2,7 @@
 
 Answer   `activate(Plan(…))` numbers every operation of this process by which files below some folders change: making, opening for
          writing, writing, making sure of the disk, renaming, removing. At the operation with the given number it does what the plan says.
-         With the environment variable EDDYLINE_STRIKE (`Plan.environment`) and `tests/fault/site` on PYTHONPATH every Python process of
+         With the environment variable EDDYLINE_STRIKE (`Plan.environment`) and `tests/fault/hook` on PYTHONPATH every Python process of
          a job does the same, Spark's driver and workers too; they count together.
 State    The log of the plan, to which every operation is written before it happens: number, kind, file and the functions of eddyline
          that asked for it (`operations` reads it).
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 VARIABLE = "EDDYLINE_STRIKE"
-SITE = Path(__file__).parent / "site"
+HOOK = Path(__file__).parent / "hook"
 #: Length of a line of the log: where a line ends says its number, in whichever process it was written.
 _LINE = 512
 #: Operations that need space, and stop when the disk is full.
@@ -43,7 +43,7 @@ class Plan:
     how: str = "kill"
 
     def environment(self) -> dict[str, str]:
-        paths = [str(SITE), str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+        paths = [str(HOOK), str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
         return {VARIABLE: json.dumps(asdict(self)), "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
 
 
