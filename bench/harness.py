@@ -3,7 +3,7 @@
 Answer   `measure` times one function; `compare` lets several take turns in one run, so that a ratio is not made of two
          moods of a machine; `write` and `read` keep what was found, with the machine, as one JSON file.
 State    A thread samples the resident memory of this process and its children, or of a given process, while a sample runs.
-Limits   A peak shorter than the sampling interval is not seen. Where the system tells no shares, memory in common counts for each process.
+Limits   A peak shorter than the sampling interval is not seen. Where the system reports no shares, common memory counts for each process.
 Reading  bench/README.md
 """
 
@@ -110,7 +110,7 @@ class PeakMemory:
     True
     """
 
-    #: Looking holds up who is looked at: it may take one part in so many of the time.
+    #: Sampling slows the sampled process down: it may take one part in this many of the time.
     SHARE = 50
 
     def __init__(self, pid: int | None = None, interval: float = 0.1):

@@ -1,4 +1,4 @@
-"""What all tests share: random cases that are the same in every run, unless somebody soaks."""
+"""What all tests share: random cases that are the same in every run, except in a soak."""
 
 from __future__ import annotations
 

@@ -33,7 +33,9 @@ def runner(name: str, workload: workloads.Workload, **options: object) -> Callab
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description="The same queries on several systems.")
-    parser.add_argument("--runner", nargs="+", required=True, choices=[*RUNNERS, "all"], help="who runs; the first is the baseline")
+    parser.add_argument(
+        "--runner", nargs="+", required=True, choices=[*RUNNERS, "all"], help="which contenders run; the first is the baseline"
+    )
     parser.add_argument("--workload", nargs="+", default=["W1", "W2", "W3"], choices=list(workloads.SHAPES))
     parser.add_argument("--batches", type=int, default=10, help="files per stream, on Spark micro-batches")
     parser.add_argument("--factor", type=int, default=1, help="how many times as long as usual, at the same rates")
@@ -109,7 +111,7 @@ def table(workload: workloads.Workload, comparison: harness.Comparison, found: d
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    """End with everything that was started: also a process whose start the signal interrupts, which nobody else knows of yet."""
+    """End with everything that was started: also a process whose start the signal interrupts and that is in no list yet."""
     for child in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):
             child.kill()

@@ -77,7 +77,7 @@ class SourceProblem(UserError):
 
 
 class DataProblem(UserError):
-    """Rows that were told to stop the job: `SET on_late = 'error'`, `SET on_bad = 'error'`."""
+    """Rows that stop the job: `SET on_late = 'error'`, `SET on_bad = 'error'`."""
 
 
 class PlanProblem(UserError):

@@ -111,7 +111,7 @@ class Session:
             overwrite: Empty an `out` that holds earlier results.
             follow: Wait for more files when those of a stream have been read.
             keep_results: Keep results until they are taken; without it they only go to `out`, sinks and callbacks.
-            clock: Tells the time of idle streams and checkpoints; for tests.
+            clock: Gives the time for idle streams and checkpoints; tests pass their own.
         """
         self.job = Job(settings)
         self._runner: Runner
@@ -123,7 +123,7 @@ class Session:
                 self.job, out=out, checkpoint=checkpoint, overwrite=overwrite, follow=follow, keep_results=keep_results, clock=clock
             )
         else:
-            # Only those who use Spark need to have it.
+            # PySpark is imported only where the job runs on Spark.
             from eddyline.runtime.spark.runner import SparkRunner
 
             self._runner = SparkRunner(self.job, spark, out=out, checkpoint=checkpoint, overwrite=overwrite, keep_results=keep_results)

@@ -74,7 +74,7 @@ def test_an_interrupted_switch_leaves_no_process_behind(tmp_path):
         time.sleep(0.01)
     parent.terminate()
     assert parent.wait(30) == 128 + signal.SIGTERM
-    # Killed with its parent, it may be gone a moment later, or wait for somebody to bury it.
+    # Killed with its parent, it may be gone a moment later, or stay a zombie until its parent waits for it.
     _, alive = psutil.wait_procs(children, timeout=10)
     assert [child for child in alive if child.status() != psutil.STATUS_ZOMBIE] == []
 

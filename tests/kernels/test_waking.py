@@ -11,7 +11,7 @@ from tests.kernels.test_bloom import chains
 
 
 def side(rng: np.random.Generator, rows: int, values: int, parts: int, floor: int, span: int) -> tuple[object, ...]:
-    """A store of rows with `parts` keys towards who asks, one key towards the other side and one towards the third."""
+    """A store of rows with `parts` keys towards the asking side, one key towards the other side and one towards the third."""
     own = rng.integers(0, values, (rows, parts))
     joint, third = rng.integers(0, values, (rows, 1)), np.zeros((rows, 2), np.int64)
     keys = combined([np.ascontiguousarray(column) for column in own.T])

@@ -1,4 +1,4 @@
-"""The oracle against DuckDB, which is told the definitions of windows in SQL.
+"""The oracle against DuckDB, with the definitions of windows written in SQL.
 
 Each stream becomes a table of its processed rows with `_ts`, `_number` (total order) and `_rank` (in its stream).
 """

@@ -30,7 +30,7 @@ def test_rates_windows_and_keys_as_declared() -> None:
     assert (inputs["b"].rate, inputs["b"].rows) == (10, 30)
     assert (inputs["c"].rate, inputs["c"].rows) == (ASSUMED_RATE, ASSUMED_RATE * ASSUMED_SPAN)
     edges = {(edge.left, edge.right): edge.selectivity for edge in graph.edges}
-    # The side with more values decides; where nobody says anything a row finds one partner in the fuller window.
+    # The side with more values decides; without a declaration a row finds one partner in the fuller window.
     assert edges["a", "b"] == pytest.approx(1 / 500)
     assert edges["c", "b"] if ("c", "b") in edges else edges["b", "c"] == pytest.approx(1 / (ASSUMED_RATE * ASSUMED_SPAN))
     assert graph.unit == "bytes"

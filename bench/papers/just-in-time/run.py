@@ -79,7 +79,7 @@ GOALS = [
     ("bushy N=4, dmax 50, hash", replace(BUSHY_DEFAULT, sources=4, dmax=50, hours=5, probe="hash"), FORMS),
     ("every row finds partners, hash", replace(BUSHY_DEFAULT, sources=4, dmax=6, minutes=1.5, hours=5, probe="hash"), (AUTO, CHAIN)),
 ]
-#: A run of less than so many seconds is measured in several rounds.
+#: A run of fewer seconds is measured in several rounds.
 SHORT, ROUNDS = 2.0, 9
 
 
@@ -134,7 +134,7 @@ def taking_turns(contenders: dict[str, Callable[[], dict[str, float]]]) -> dict[
     found = {name: contender() for name, contender in contenders.items()}
     rounds = ROUNDS - 1 if max(m["cpu_s"] for m in found.values()) < SHORT else 0
     for number in range(rounds):
-        # Who comes first in one round comes last in the next.
+        # The contender that is first in one round is last in the next.
         for name in list(contenders) if number % 2 else reversed(contenders):
             found[name]["cpu_s"] = min(found[name]["cpu_s"], contenders[name]()["cpu_s"])
     if len({m["results"] for m in found.values()}) != 1:

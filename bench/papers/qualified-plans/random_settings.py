@@ -7,7 +7,7 @@ Answer   As in Section 6 of the paper: for N = 3..20 streams, 100 settings each,
            edge      the price of a random tree on the exact front (N <= 8): only trees of that price or better qualify.
          Up to N = 8 the finder says whether a qualified tree exists.
          Times are CPU seconds of this process, so that what else the machine does is not counted.
-Limits   Beyond N = 8 nobody knows how many settings have one; there the share found is reported without a truth.
+Limits   Beyond N = 8 it is unknown how many settings have one; there the share found is reported without a truth.
 Reading  README.md in this folder
 
 Run: `python bench/papers/qualified-plans/random_settings.py [--settings 100] [--most 20]`; writes results/.

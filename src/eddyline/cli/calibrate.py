@@ -35,7 +35,7 @@ _ROWS, _EPOCH, _WINDOW = 48_000, 4_000, "[RANGE 8 SECONDS]"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Streams a, b, … joined pair by pair, each pair over so many key values; run as several trees."""
+    """Streams a, b, … joined pair by pair, each pair with its number of key values; run as several trees."""
 
     pairs: tuple[tuple[str, int], ...]
     trees: tuple[str, ...]

@@ -22,7 +22,7 @@ CREATE QUERY big_bids AS
   FROM auctions [RANGE 10 MINUTES] a, bids [RANGE 10 MINUTES] b, categories c
   WHERE a.item_id = b.item_id AND a.category = c.category AND b.price > 150;
 
--- A bidder who raises his own bid within ten seconds: a stream joined with itself.
+-- Pairs of bids by one bidder within ten seconds, the second one higher: a stream joined with itself.
 CREATE QUERY raised AS
   SELECT x.item_id, x.bidder, x.price AS first_price, y.price AS second_price
   FROM bids [RANGE 10 SECONDS] x, bids [RANGE 10 SECONDS] y

@@ -36,7 +36,7 @@ KINDS: dict[str, tuple[Callable[..., generate.Generated], str, tuple[tuple[str, 
         (
             ("sources", int, 4, "how many sources"),
             ("dmax", int, 200, "values are uniform from 1 to this"),
-            ("last_factor", int, 1, "the last source draws from a domain so many times larger"),
+            ("last_factor", int, 1, "the last source draws from a domain larger by this factor"),
         ),
     ),
     "orders": (
@@ -67,7 +67,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         one.add_argument("--seconds", type=float, default=seconds, help="length in event time")
         one.add_argument("--seed", type=int, default=0, help="the same seed gives the same rows")
         one.add_argument("--skew", type=float, default=0.0, help="Zipf exponent of keys; 0: uniform")
-        one.add_argument("--disorder", type=float, default=0.0, help="rows come up to so many seconds behind the newest")
+        one.add_argument("--disorder", type=float, default=0.0, help="rows come up to this many seconds behind the newest")
         one.add_argument("--late", type=float, default=0.0, help="share of rows that come later than that")
         one.add_argument("--burst", type=float, help="Pareto shape of the gaps between rows, above 1; none: even gaps")
         one.add_argument("--files", type=int, default=1, help="files per stream")

@@ -1,4 +1,4 @@
-"""Files that nobody has declared yet: which CREATE statement would read them.
+"""Files without a declaration: which CREATE statement would read them.
 
 Answer   `declaration` looks at the first file of a path and gives CREATE STREAM, or CREATE TABLE where no column holds times:
          format by the file's ending, columns and types by its schema (parquet) or its first rows (csv, jsonl, json),

@@ -21,7 +21,7 @@ def explained(counts: list[list[int]], seconds: list[float]) -> npt.NDArray[np.f
         found = np.linalg.lstsq(shares[:, used], np.ones(len(shares)), rcond=None)[0]
         if (found >= 0).all():
             break
-        # An operation that seems to earn time has too little weight in the runs to be told apart: it is taken as free.
+        # An operation that seems to earn time has too little weight in the runs to be measured: its price is set to zero.
         used.pop(int(found.argmin()))
     costs = np.zeros(shares.shape[1])
     costs[used] = found

@@ -1,6 +1,6 @@
 """`eddyline query add | drop | list --job DIR`: the queries of a running job, without a restart.
 
-Answer   DIR is the checkpoint folder of the job. What is wrong with a query is said here, before the job hears of it; the job
+Answer   DIR is the checkpoint folder of the job. A mistake in the query is reported here, before the job reads the record; the job
          takes the change up between two epochs, or at its next start.
 """
 

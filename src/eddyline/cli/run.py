@@ -1,4 +1,4 @@
-"""`eddyline run job.sql`: run a job file to its end, or until it is told to stop."""
+"""`eddyline run job.sql`: run a job file to its end, or until a signal stops it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def opened(args: argparse.Namespace) -> Iterator[Session]:
     if args.engine == "embedded":
         yield Session(follow=not args.once, **kept)
         return
-    # Only those who use Spark need to have it.
+    # PySpark is imported only where the job runs on Spark.
     if find_spec("pyspark") is None:
         raise SettingProblem("Spark is not installed", hint="pip install 'eddyline[spark]', or --engine embedded")
     from eddyline.runtime.spark.job.session import open_session

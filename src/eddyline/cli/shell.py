@@ -61,7 +61,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     interactive = sys.stdin.isatty() and sys.stdout.isatty()
-    # Where nobody looks, a table is as wide as it needs to be.
+    # Outside a terminal a table is as wide as its contents.
     shell = Shell(Console() if sys.stdout.isatty() else Console(width=200))
     for path in args.files:
         shell.attempt(lambda path=path: shell.read(path) if path.endswith(".sql") else shell.open(stem(path), path))  # type: ignore[misc]

@@ -43,7 +43,7 @@ class Source(Protocol):
         """Bounded, and everything has been read."""
 
     def read(self, max_rows: int) -> Chunk | None:
-        """The next rows, at most so many (bad ones included); None: nothing is there at the moment."""
+        """The next rows, at most `max_rows` (bad ones included); None: nothing is there at the moment."""
 
     def position(self) -> dict[str, Any]:
         """Where the next read begins, as plain JSON."""

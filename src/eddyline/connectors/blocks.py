@@ -35,7 +35,7 @@ class Block:
     unit: str = "row"
     #: The file ends with this block: what follows cannot be read.
     last: bool = False
-    #: Declared columns that nobody needs were left out, because none of their values could make a row bad.
+    #: Declared columns that no query reads were left out, because none of their values could make a row bad.
     projected: bool = False
 
     def part(self, offset: int, count: int) -> Block:

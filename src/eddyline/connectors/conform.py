@@ -154,7 +154,7 @@ def _is_within_calendar(values: pa.ChunkedArray) -> bool:
 def _separate(
     table: pa.Table, rows: pa.Table, doubts: list[_Doubt], schema: Schema, target: pa.Schema, place: str, where: np.ndarray
 ) -> Chunk:
-    """Good rows apart from bad ones; of several things wrong with a row, the first is told."""
+    """Good rows apart from bad ones; of several mistakes in a row, the first is reported."""
     dead = np.zeros(table.num_rows, bool)
     reasons = pa.nulls(table.num_rows, pa.string())
     for misfit, text in doubts:

@@ -28,7 +28,7 @@ class Shape:
     seed: int = 0
     #: Exponent of the Zipf distribution of keys; 0: uniform.
     skew: float = 0.0
-    #: Rows come up to so many seconds behind the newest one.
+    #: Rows come up to this many seconds behind the newest one.
     disorder: float = 0.0
     #: This share of the rows comes later than that.
     late: float = 0.0

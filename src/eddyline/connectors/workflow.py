@@ -41,7 +41,7 @@ def order_events(
     """Trace, type and time of every event, in time order.
 
     Args:
-        concurrent: about so many traces are open at a time.
+        concurrent: about how many traces are open at a time.
         quotes: how often GenerateQuote is repeated in a trace.
         local: share of traces with UseLocalStock: patterns that need UseRemoteStock fail there.
         cancelled: share of traces that end with CancelOrder instead of FinishOrder.

@@ -12,7 +12,7 @@ from numba import njit
 
 
 def words_for(bits: int) -> int:
-    """How many words hold so many bits; at least one.
+    """How many words hold `bits` bits; at least one.
 
     >>> words_for(64), words_for(65)
     (1, 2)

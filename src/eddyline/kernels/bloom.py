@@ -21,7 +21,7 @@ _KEYS_PER_WORD = 4
 
 
 def filter_for(keys: int) -> np.ndarray:
-    """An empty filter of the right size for so many keys."""
+    """An empty filter of the right size for `keys` keys."""
     words = 64
     while words * _KEYS_PER_WORD < keys:
         words *= 2

@@ -55,7 +55,7 @@ def _accumulate(sums, g, x):
 
 @njit(cache=True, nogil=True)
 def add_floats(codes, values, valid, sign, sums, squares, tallies):
-    """`squares` has no rows where nobody asks for sums of squares; `valid` is empty where all count."""
+    """`squares` has no rows where no aggregate needs sums of squares; `valid` is empty where all count."""
     with_squares = len(squares) > 0
     for i in range(len(codes)):
         if len(valid) and not valid[i]:

@@ -4,7 +4,7 @@ Answer   `bind_query` turns a SELECT into a `BoundQuery` against a catalog. Outp
          name, else the function's name, else `column_<n>`; `*` gives column names, and over several references
          `<alias>_<column>`.
 Limits   It does not choose a plan, and does not look at data. Whether a source has the repeatable order that ROWS needs is for
-         those who open it.
+         the runtime that opens it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Answer   Four kinds of node: a column of a reference, a literal, a call, and (above joins only) an aggregate. Everything
          with an operator or a name is a `Call` with a canonical lower-case function name and casts made explicit, so
-         that both arguments of `=` have one type and nobody after the binder asks about coercion.
+         that both arguments of `=` have one type and no module after the binder handles coercion.
 Limits   What a function computes is said in `operators/evaluate.py`, how it is typed in `model/functions.py`.
 
 Canonical operator names: `+ - * / // %`, `neg`, `= <> < <= > >=`, `and or not`, `is_null`, `is_not_null`,

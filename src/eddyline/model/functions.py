@@ -108,7 +108,7 @@ def resolve_aggregate(function: str, arg: Expression | None, distinct: bool = Fa
         hint = "sum a CASE WHEN … THEN 1 ELSE 0 END" if arg.type == BOOLEAN else "it takes numbers; CAST the argument if it holds some"
         raise BindingProblem(f"{name} does not take {arg.type}", hint=hint, position=position)
     if name != "sum":
-        # Distinct values are told apart before they are made DOUBLE: two large whole numbers may become one there.
+        # Distinct values are compared before they are converted to DOUBLE: two large whole numbers may become one there.
         return Aggregate(name, arg if distinct and arg.type != NULL else convert(arg, DOUBLE), distinct, DOUBLE)
     if arg.type.name == "DECIMAL":
         return Aggregate(name, arg, distinct, decimal(38, arg.type.scale))

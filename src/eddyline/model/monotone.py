@@ -19,7 +19,7 @@ _DAY = 86_400_000_000
 #: The years 1 and 9999, in microseconds since 1970.
 EARLY, LATE = -719_162 * _DAY, 2_932_897 * _DAY - 1
 _LIMITS: dict[DataType, int] = {INT: 2**31 - 1, BIGINT: 2**63 - 1, DATE: 2**31 - 1, TIMESTAMP: 2**63 - 1, INTERVAL: 2**63 - 1}
-#: Types in which a bucket can be told from the next.
+#: Types whose values have a next value, so that one bucket ends where the next begins.
 _BUCKETS = (INT, BIGINT, DOUBLE, DATE, TIMESTAMP)
 
 

@@ -59,7 +59,7 @@ class Stream:
     time: str
     #: How far, in microseconds of event time, rows may come behind the newest one without being late.
     lateness: int = 0
-    #: After so many microseconds of processing time without rows the stream stops holding the frontier back.
+    #: After this many microseconds of processing time without rows the stream stops holding the frontier back.
     idle: int | None = None
     #: The column that orders rows of equal time; None: the position in the source does.
     sequence: str | None = None

@@ -98,7 +98,7 @@ def refuse(name: str, settings: Settings, choice: Choice, assumed: tuple[str, ..
         name: the query.
         settings: its settings, with the budgets of the job.
         choice: what the search found; its `nearest` tree exceeds least.
-        assumed: streams whose rate nobody declared.
+        assumed: streams that declare no rate.
         on_disk: that is already with payload spilled.
     """
     bound = choice.bound or "cpu"

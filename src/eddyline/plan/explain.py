@@ -1,7 +1,7 @@
 """The one text form of a plan: for goldens, the command line and `--stats`.
 
 Answer   `explain` says how a query is answered: its tree, its references with windows and filters, its joins, what it selects.
-Limits   Costs and run-time figures are added by whoever has them, as further lines of the same form `name: text`.
+Limits   The caller adds costs and run-time figures as further lines of the same form `name: text`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def cost_lines(lowered: Lowered, choice: TreeChoice, running: Price | None = Non
     streams = {seat.source for seat in lowered.seats if not seat.is_table}
     limited = choice.left.cpu is not None or choice.left.memory is not None
     if len(lowered.seats) < 2 or (streams <= set(choice.assumed) and not limited):
-        # Costs made of assumptions alone say nothing that anybody asked for.
+        # Costs that rest on assumptions alone are not shown.
         return {}
     price = running or choice.price
     lines = {

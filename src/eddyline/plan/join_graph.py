@@ -28,7 +28,7 @@ Floats = npt.NDArray[np.float64]
 LEAST_ROWS = 1e-9
 LEAST_SELECTIVITY = 1e-15
 
-#: What one stored row costs when nobody has measured it: a timestamp, an order number, a key hash, a payload column.
+#: What one stored row costs before it has been measured: a timestamp, an order number, a key hash, a payload column.
 DEFAULT_ROW_BYTES = 64.0
 #: What a combination keeps per component: the row number; its payload stays in the stream's store.
 DEFAULT_COMPONENT_BYTES = 16.0
@@ -56,12 +56,12 @@ class JoinInput:
 
     @classmethod
     def over_time(cls, alias: str, rate: float, window: float, row_bytes: float = DEFAULT_ROW_BYTES) -> JoinInput:
-        """A stream with a RANGE window of so many seconds."""
+        """A stream with a RANGE window of `window` seconds."""
         return cls(alias, float(rate), float(rate) * float(window), row_bytes)
 
     @classmethod
     def over_rows(cls, alias: str, rate: float, rows: float, row_bytes: float = DEFAULT_ROW_BYTES) -> JoinInput:
-        """A stream with a ROWS window, or one that keeps so many rows for another reason."""
+        """A stream that keeps a given number of rows: a ROWS window, or a static table."""
         return cls(alias, float(rate), float(rows), row_bytes)
 
     @classmethod

@@ -3,7 +3,7 @@
 Answer   `decide(seen, running)` compares the tree that runs with the best one for what was seen, and gives a `Migration` when the
          running one breaks a budget that another keeps, or costs clearly more CPU (1.5 times). It is a pure function: the same
          sums give the same decision everywhere, so one place can decide for all shards and send the record to each.
-State    None. Who asks remembers how often the same answer came (hysteresis) and when the last move was.
+State    None. The planner remembers how often the same answer came (hysteresis) and when the last move was.
 Limits   The answer of a query never depends on its tree: a migration changes work and memory only. A record names references
          by position, so that it means the same in every shard.
 Reading  docs/design/0003-replanning.md
@@ -25,9 +25,9 @@ from eddyline.plan.lower import Lowered
 from eddyline.plan.statistics import Seen, Sources, graph_of
 from eddyline.plan.tree_choice import Orders, TreeChoice, aliases_of, choose, positions_of
 
-#: The running plan has to cost so many times as much CPU as another before moving is worth it.
+#: A move is worth it when the running plan costs at least this factor more CPU than the other.
 CLEARLY_WORSE = 1.5
-#: Where nothing fits, a tree that exceeds so many times less is worth moving to.
+#: Where no tree fits the budget, a tree is worth moving to when its excess is smaller by this factor.
 CLEARLY_NEARER = 1.2
 
 

@@ -38,7 +38,7 @@ RULES: tuple[tuple[str, Rule], ...] = (
 
 @dataclass(frozen=True)
 class RuleTrace:
-    """What one rule did to one query, and how long it took. Texts are made when somebody asks for them."""
+    """What one rule did to one query, and how long it took. Texts are made when they are read."""
 
     rule: str
     old: BoundQuery
@@ -107,7 +107,7 @@ def run_rule(name: str, rule: Rule, query: BoundQuery, off: frozenset[str] = fro
             verify(after)
             verify_rewritten(query, after)
     except RecursionError:
-        # Rules go deeper into an expression than those who run it. What is nested that deeply runs as it is written.
+        # Rules recurse deeper into an expression than its evaluation does. One that is too deep for the rules runs as written.
         after = query
     except Fault as problem:
         raise Fault(f"rule {name} broke query {query.name}: {problem.message}", detail=problem.detail) from problem

@@ -221,7 +221,7 @@ def _chosen_axes(query: BoundQuery, rates: Mapping[str, float], shards: int) -> 
 def whole_because(query: BoundQuery) -> str:
     """Why the groups of an aggregate cannot be kept in parts; empty: they can."""
     if query.emit.kind != "close":
-        # Changes are told against what was told before, which somebody would have to remember.
+        # A change is a difference from the result before it, and merged parts keep no earlier result.
         return "as only EMIT ON CLOSE merges them"
     return ""
 
@@ -235,11 +235,11 @@ class RoutingTable:
     """The routings of all queries of a job, with one bit per different route of a stream."""
 
     routings: Mapping[str, Routing]
-    #: stream -> its different routes; the position is the bit. None: a bit that nobody uses at the moment.
+    #: stream -> its different routes; the position is the bit. None: no reference uses the bit at the moment.
     routes: Mapping[str, tuple[Route | None, ...]]
 
     def bits(self, query: str) -> dict[str, int]:
-        """alias -> the bit that tells whether a row was sent for this reference."""
+        """alias -> the bit that is set where a row was sent for this reference."""
         found = self.routings[query].routes
         return {alias: self.routes[route.stream].index(route) for alias, route in found.items()}
 

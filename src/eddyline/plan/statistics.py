@@ -28,10 +28,10 @@ ASSUMED_RATE = 100.0
 #: What an UNBOUNDED window is taken to hold before anything was seen, in seconds.
 ASSUMED_SPAN = 3600.0
 ASSUMED_TABLE_ROWS = 1000.0
-#: The part of all rows, or pairs of rows, that a condition keeps when nobody knows better.
+#: The part of all rows, or pairs of rows, that a condition keeps while nothing has been observed or declared.
 ASSUMED_PARTS = {"=": 0.1, "<>": 0.9, "like": 0.25, "is_null": 0.05, "is_not_null": 0.95, "in": 0.2, "between": 0.25}
 ASSUMED_PART = 1 / 3
-#: Below so many pairs looked at, an observed selectivity says less than the assumption.
+#: Below this number of pairs looked at, an observed selectivity says less than the assumption.
 _FEW_PAIRS = 256.0
 #: Bytes: seq and ts; a key with its chain and its share of the buckets; a combination per component.
 _ROW_BYTES, _KEY_BYTES, _COMPONENT_BYTES = 16.0, 24.0, 24.0
@@ -162,13 +162,13 @@ def residuals_between(lowered: Lowered, pair: Pair) -> tuple[Expression, ...]:
 
 
 def is_declared(lowered: Lowered, sources: Sources) -> bool:
-    """Whether anybody said anything about the streams of a query: a rate, or how many values a column has."""
+    """Whether a stream of the query declares something: a rate, or how many values a column has."""
     found = [sources.get(seat.source) for seat in lowered.seats if not seat.is_table]
     return any(name == "rate" or name.startswith("distinct_") for source in found if source is not None for name in source.options)
 
 
 def assumed_rates(lowered: Lowered, sources: Sources) -> tuple[str, ...]:
-    """The streams of a query whose rate nobody declared."""
+    """The streams of a query that declare no rate."""
     names = dict.fromkeys(seat.source for seat in lowered.seats if not seat.is_table)
     return tuple(name for name in names if name not in sources or "rate" not in sources[name].options)
 
@@ -216,7 +216,7 @@ def _stored_once(lowered: Lowered, inputs: list[JoinInput]) -> list[JoinInput]:
 def _selectivity(lowered: Lowered, pair: Pair, sources: Sources, inputs: list[JoinInput], seen: Seen | None) -> float:
     found = None if seen is None else seen.edges.get(pair)
     if found is not None and found.pairs >= _FEW_PAIRS:
-        # Nothing found among so many pairs is no proof of never.
+        # Finding nothing among these pairs does not prove that the selectivity is zero.
         return max(found.matched, 0.5) / found.pairs
     part = 1.0
     for equality in lowered.equalities:
@@ -238,7 +238,7 @@ def _equal_part(lowered: Lowered, condition: Expression, sources: Sources, input
                 known.append(float(values))
     if known:
         return 1.0 / max(*known, 1.0)
-    # Nobody knows the keys: a new row finds one partner in the fuller of the two windows.
+    # The keys are unknown: a new row finds one partner in the fuller of the two windows.
     return 1.0 / max(inputs[pair[0]].rows, inputs[pair[1]].rows, 1.0)
 
 

@@ -15,7 +15,7 @@ from eddyline.model.window import Unbounded
 
 
 def verify(query: BoundQuery) -> None:
-    """The laws that every bound query keeps: whoever broke one is at fault, not the user."""
+    """The laws that every bound query keeps: a query that breaks one is a fault of the engine, not of the user."""
     aliases = {reference.alias for reference in query.references}
     having = () if query.having is None else (query.having,)
     for expression in (*query.where, *(o.expression for o in query.outputs), *query.group_by, *having):

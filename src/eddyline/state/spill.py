@@ -1,7 +1,7 @@
 """A payload column whose older rows lie on disk.
 
 Answer   The same as the column it takes the place of: rows are appended to a head in memory; `spill` writes the head to an Arrow file
-         and maps it. `gather` reads both, so nobody who asks for values notices.
+         and maps it. `gather` reads both, so callers see one column.
 
              |·· forgotten ··|== file ==|===== file =====|-- head --|
                              gone                      ahead      used

@@ -23,7 +23,7 @@ from eddyline.model.schema import Column, Schema
 
 @dataclass(frozen=True)
 class Mark:
-    """A line `! text`, after so many rows."""
+    """A line `! text`, and the number of rows before it."""
 
     after: int
     text: str

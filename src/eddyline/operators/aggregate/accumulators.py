@@ -164,7 +164,7 @@ class WholeSums(Accumulator):
 
     def merge(self, codes: Ints, part: pa.Table) -> None:
         more = arrays_of(part)
-        # It counts the parts, and nobody asks for that.
+        # It counts the parts, and no result uses that count.
         sums.add_whole(codes, more["sums"][:, 0], more["sums"][:, 1], ALL, 1, self.sums, np.zeros_like(self.tallies))
         np.add.at(self.tallies, codes, more["tallies"])
 

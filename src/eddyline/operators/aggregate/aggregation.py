@@ -225,7 +225,7 @@ class Aggregation:
     # -- strings that are still named
 
     def sweep(self, waiting: Iterable[Batch]) -> None:
-        """Forget strings that nobody names, when there are many; `waiting` have not entered yet."""
+        """Forget strings that no group names, when there are many; `waiting` have not entered yet."""
         if self.words.is_full:
             self.words.sweep(self._named(waiting))
 

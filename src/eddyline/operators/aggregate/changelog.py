@@ -17,7 +17,7 @@ from eddyline.state.columns import Ints
 
 
 class Emitted:
-    """What readers have been told, by group."""
+    """The last result that readers have received, by group."""
 
     def __init__(self, outputs: int) -> None:
         self.present: Mask = np.zeros(0, np.bool_)
@@ -28,7 +28,7 @@ class Emitted:
         self.present, self.words, self.valid = grown(self.present, groups), grown(self.words, groups), grown(self.valid, groups)
 
     def put(self, codes: Ints, columns: list[pa.Array], kinds: list[DataType], words: Words) -> Mask:
-        """Note the outputs of groups that stand; True where they differ from what was told before."""
+        """Note the outputs of groups that stand; True where they differ from the result before."""
         changed = ~self.present[codes]
         for at, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
             new, valid = words.encode(column, kind)

@@ -3,7 +3,7 @@
 Answer   `Words.encode` turns an Arrow array into words and a validity mask; equal values have equal words, and for everything
          but STRING and DECIMAL the words are in the order of the values. STRING and DECIMAL become ids of interned bytes, in
          whose bytewise order values lie. `decode` goes back.
-State    The interned bytes. `sweep` forgets those that nobody names any more; the others keep their ids.
+State    The interned bytes. `sweep` forgets those that no group names any more; the others keep their ids.
 Limits   -0.0 is 0.0 and every NaN the same: as groups and comparisons in SQL want it.
 """
 

@@ -209,7 +209,7 @@ class BoxTable:
         return mine[self.low.view[mine] <= self.high.view[mine]]
 
     def _compact(self) -> None:
-        """Leaves removed boxes out, and columns and bounds that nobody uses any more."""
+        """Leaves removed boxes out, and columns and bounds that no box uses any more."""
         alive = self.slot.view >= 0
         terms = np.diff(self.box_term.view)
         keep_term = np.repeat(alive, terms)

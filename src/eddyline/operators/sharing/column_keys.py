@@ -5,7 +5,7 @@ Answer   Integers, dates, timestamps, booleans and decimals of up to 18 digits a
          the *bounds*, the texts that predicates compare with: a bound has a label, what lies between two bounds has a key
          between their labels.
 State    `TextKeys`: the bounds in ascending order. Labels are far apart, so that a new bound finds a free one; when it does
-         not, all get new labels, and whoever has kept old ones asks for the `relabelling`.
+         not, all get new labels; a caller that keeps old labels reads the `relabelling`.
 Limits   Texts that lie between the same two bounds share a key: no predicate can tell them apart.
 """
 

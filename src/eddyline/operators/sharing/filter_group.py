@@ -8,7 +8,7 @@ Answer   `match` takes new rows of the stream in total order and gives *bundles*
 State    The grouped filter, and per slot: name, start, stop, route, SELECT list, how many results there were.
          No row is kept: a row is its own newest row, so it is in every window the moment it comes and never again.
 Limits   Cost grows with rows and matches. A query that matches nothing costs nothing in Python; one that does costs a slice
-         of a table, and only where somebody asks for its results apart from the others'.
+         of a table, and only where the driver takes its results apart from those of other queries.
 Reading  docs/operators/sharing.md
 """
 

@@ -1,7 +1,7 @@
 """Which rows of a batch each standing query wants: all predicates on one stream, tested together.
 
 Answer   For every slot (one per query and reference) the rows for which its predicate is true, as (slot, row) pairs or as
-         bits per row. A row that is in no pair is wanted by nobody.
+         bits per row. A row that is in no pair is wanted by no query.
 State    The boxes of all predicates (`boxes`) and their ranges in search order (`interval_index`). Adding or removing a slot
          touches its own boxes only.
          A large batch is sorted once per column and all ranges are looked up in it; a small one is looked up row by row
@@ -28,7 +28,7 @@ from eddyline.operators.sharing.column_keys import number_keys, validity
 from eddyline.operators.sharing.interval_index import IntervalIndex
 from eddyline.operators.sharing.predicates import SELF, boxes_of
 
-#: Looking up one row in the tree costs about as much as looking up so many ranges in a sorted batch.
+#: Looking up one row in the tree costs about as much as looking up this many ranges in a sorted batch.
 _RANGES_PER_ROW = 32
 #: Candidates that are held at a time before they are confirmed; more come from boxes whose best column is a poor one.
 _CANDIDATES = 1 << 20

@@ -64,7 +64,7 @@ class Candidate:
 
 @dataclass
 class Candidates:
-    """Every tree seen, once. The key is the set of join nodes, which tells trees apart."""
+    """Every tree seen, once. The key is the set of join nodes: different trees have different sets."""
 
     model: CostModel
     budgets: Budgets

@@ -51,7 +51,7 @@ def _partitions(mask: int) -> Iterator[tuple[int, ...]]:
 
 
 def random_shape(count: int, lots: random.Random) -> Shape:
-    """A tree drawn from the top down: the number of children first, then who belongs to which. Not uniform over trees."""
+    """A tree drawn from the top down: the number of children first, then the child that each leaf belongs to. Not uniform over trees."""
     shape: Shape = {}
     pending = [(1 << count) - 1]
     while pending:

@@ -97,7 +97,7 @@ class SubPlans:
         points: list[SubPlan] = []
         for cpu, memory, partial, children in sorted(options):
             # By increasing CPU: what a cheaper sub-plan dominates even at its best need not be combined. The front falls in
-            # memory, so the last point that is not dearer tells.
+            # memory, so the last point that is not dearer decides.
             place = bisect_right(points, (cpu, inf))
             if place and points[place - 1][1] <= memory:
                 continue
@@ -191,7 +191,7 @@ def non_dominated(points: list[SubPlan]) -> list[SubPlan]:
 
 
 def thinned(points: list[SubPlan], most: int | None) -> list[SubPlan]:
-    """At most so many points, evenly over the front, both ends included."""
+    """At most `most` points, evenly over the front, both ends included."""
     if most is None or len(points) <= most:
         return points
     if most == 1:

@@ -68,7 +68,7 @@ def look_for_least_excess(candidates: Candidates) -> None:
 
 
 def stretched(budgets: Budgets, factor: float) -> Budgets:
-    """Both budgets so many times as large."""
+    """Both budgets multiplied by the factor."""
     return Budgets(
         None if budgets.cpu is None else budgets.cpu * factor,
         None if budgets.memory is None else budgets.memory * factor,
