@@ -3,11 +3,13 @@
 from datetime import date, datetime
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from eddyline.connectors.conversion import as_text, convert
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, decimal
+from tests.seeds import first_seed
 
 INF = float("inf")
 
@@ -109,3 +111,52 @@ def test_many_misfits_are_found_in_one_pass():
 )
 def test_anything_has_a_text(values, kind, text):
     assert as_text(pa.chunked_array([pa.array(values, kind)])).to_pylist() == [text]
+
+
+@pytest.mark.parametrize(
+    ("text", "whole", "exact"),
+    [
+        ("5.0", 5, Decimal("5.00")),
+        ("5.", 5, Decimal("5.00")),
+        (".0", 0, Decimal("0.00")),
+        ("+500", 500, Decimal("500.00")),
+        ("-0500.00", -500, Decimal("-500.00")),
+        ("1e3", 1000, Decimal("1000.00")),
+        ("+1.5E+1", 15, Decimal("15.00")),
+        ("150e-1", 15, Decimal("15.00")),
+        ("125e-2", None, Decimal("1.25")),
+        ("1255e-3", None, None),
+        ("1e18", 10**18, None),
+        ("1e19", None, None),
+        ("1e99999", None, None),
+        ("0x10", None, None),
+        ("1_000", None, None),
+        ("1,000", None, None),
+        ("inf", None, None),
+        ("1e", None, None),
+    ],
+)
+def test_one_rule_for_numbers_in_text(text, whole, exact):
+    for neighbours in ([], ["7"], ["x"], ["7", "x", None], ["1e2", "2.0"]):
+        assert convert(pa.chunked_array([[text, *neighbours]]), BIGINT)[0].to_pylist()[0] == whole
+        assert convert(pa.chunked_array([[text, *neighbours]]), decimal(10, 2))[0].to_pylist()[0] == exact
+
+
+def test_whether_a_text_fits_does_not_depend_on_its_neighbours():
+    random = np.random.default_rng(first_seed(700))
+    letters = list("0123456789") + list("00.eE+-xX_naif(): TZ") + ["2024-01-01", "nan", "inf", "10:00:00"]
+    texts = ["".join(random.choice(letters, random.integers(1, 7))) for _ in range(400)] + [
+        "nan(1)",
+        "-nan",
+        "0x1",
+        "1e5",
+        "+1e5",
+        ".",
+        "0" * 45 + "7",
+    ]
+    kinds = [BOOLEAN, INT, BIGINT, DOUBLE, DATE, TIMESTAMP, decimal(10, 2), decimal(5, 5)]
+    for kind in kinds:
+        together = converted(texts, kind)
+        alone = [converted([text], kind) for text in texts]
+        assert [repr(value) for value in together[0]] == [repr(values[0]) for values, _ in alone]
+        assert together[1] == [place for place, (_, wrong) in enumerate(alone) if wrong]

@@ -4,13 +4,15 @@ Answer   `convert` gives the column in the declared type and, where some values 
          Arrow cast is tried first; only when it refuses are the misfits looked for, by masks over the whole column.
 Limits   Nothing is rounded into a type silently: 3.5 is no BIGINT, 1.234 no DECIMAL(10, 2), 10:30 no DATE. Two
          exceptions: time finer than a microsecond is cut off, and DOUBLE values become the nearest DECIMAL. Numbers are no
-         times and booleans no numbers: their meaning would be a guess. Empty text is null everywhere but in STRING.
+         times and booleans no numbers: their meaning would be a guess. Empty text is null everywhere but in STRING. Whether
+         a text fits depends on the text alone, never on its neighbours: 5.0 and 1e3 are integers, 0x10 and 1_000 no numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,6 +26,9 @@ _BOUNDS = {"INT": (-(2**31), 2**31 - 1), "BIGINT": (-(2**63), 2**63 - 1)}
 _TICKS = {"s": 10**6, "ms": 10**3}
 _TRUE, _FALSE = ("true", "t", "1"), ("false", "f", "0")
 _FLOAT = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?(?i:nan|inf|infinity)$"
+_WHOLE = r"^\+?(-?)0*(\d+)(?:\.0*)?$"
+_POWER = r"^[+-]?(\d+\.?\d*|\.\d+)[eE][+-]?\d+$"
+_WIDE = pa.decimal128(38, 0)
 _TIME = r"^\d{4}-\d\d-\d\d([ T]\d\d(:\d\d(:\d\d(\.\d{1,6})?)?)?)?$"
 _ZONE = r"(Z|[+-]\d\d(:?\d\d)?)$"
 
@@ -148,16 +153,57 @@ def _to_integer(values: pa.ChunkedArray, kind: DataType) -> Converted:
     if pa.types.is_decimal(source):
         return _attempt(values, cast, lambda v: pc.equal(pc.floor(v), v))
     if pa.types.is_string(source):
-        text = _trimmed(values)
+        return _integers_of_text(_trimmed(values), kind)
+    return _none_fits(values, kind)
+
+
+def _integers_of_text(text: pa.ChunkedArray, kind: DataType) -> Converted:
+    """Whole numbers in any decimal notation: 5, +5, 5.0, 1e3."""
+    # Arrow reads 0x10 too, but only where all other values of the column are plain integers.
+    if not _has_letter(text, b"xX"):
         try:
             return text.cast(kind.arrow), None
         except pa.ArrowInvalid:
-            whole = pc.replace_substring_regex(text, r"^\+?(-?\d+)\.?0*$", r"\1") if _any(pc.match_substring_regex(text, r"[.+]")) else text
-        fits = pc.fill_null(pc.match_substring_regex(whole, r"^-?\d{1,37}$"), True)
-        number = pc.if_else(fits, whole, pa.scalar(None, pa.string())).cast(pa.decimal128(38, 0))
-        inside = pc.fill_null(_within(number, pa.scalar(low, pa.decimal128(38, 0)), pa.scalar(high, pa.decimal128(38, 0))), True)
-        return pc.if_else(inside, number, pa.scalar(None, number.type)).cast(kind.arrow), pc.and_(fits, inside)
-    return _none_fits(values, kind)
+            pass
+    low, high = (pa.scalar(bound, _WIDE) for bound in _BOUNDS[kind.name])
+    plain = pc.replace_substring_regex(text, _WHOLE, r"\1\2")
+    if _has_letter(text, b"."):
+        plain = pc.replace_substring_regex(plain, r"^[+-]?\.0+$", "0")
+    fits = pc.fill_null(pc.match_substring_regex(plain, r"^-?\d{1,37}$"), True)
+    number = pc.if_else(fits, plain, pa.scalar(None, pa.string())).cast(_WIDE)
+    number, fits = _with_exponents(text, number, fits)
+    inside = pc.fill_null(_within(number, low, high), True)
+    return pc.if_else(inside, number, pa.scalar(None, _WIDE)).cast(kind.arrow), pc.and_(fits, inside)
+
+
+def _with_exponents(text: pa.ChunkedArray, number: pa.ChunkedArray, fits: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """The same with the values of numbers that are written with an exponent, 1e3, where the type holds them exactly."""
+    if not _has_letter(text, b"eE"):
+        return number, fits
+    powers = pc.fill_null(pc.match_substring_regex(text, _POWER), False)
+    if not _any(powers):
+        return number, fits
+    written = pc.replace_substring_regex(text.filter(powers), r"^\+", "")
+    read, exact = _attempt(written, lambda v: v.cast(number.type))
+    known = pc.is_valid(read) if exact is None else exact
+    # One after another into the places of the mask.
+    return _placed(number, powers, read), _placed(fits, powers, known)
+
+
+def _placed(column: pa.ChunkedArray, mask: pa.ChunkedArray, values: pa.ChunkedArray) -> pa.ChunkedArray:
+    whole, where, fresh = (c.combine_chunks() for c in (column, mask, values))
+    return pa.chunked_array([pc.replace_with_mask(whole, where, fresh)])
+
+
+def _has_letter(text: pa.ChunkedArray, letters: bytes) -> bool:
+    """Whether some letter is anywhere in a column of text; may be wrong with yes, never with no."""
+    for chunk in text.chunks:
+        data = chunk.buffers()[2]
+        if data is not None and len(chunk):
+            view = np.frombuffer(data, np.uint8)
+            if any(bool((view == letter).any()) for letter in letters):
+                return True
+    return False
 
 
 def _to_double(values: pa.ChunkedArray, kind: DataType) -> Converted:
@@ -167,7 +213,14 @@ def _to_double(values: pa.ChunkedArray, kind: DataType) -> Converted:
     if pa.types.is_decimal(source):
         return values.cast(kind.arrow), None
     if pa.types.is_string(source):
-        return _attempt(_trimmed(values), lambda v: v.cast(kind.arrow), lambda v: pc.match_substring_regex(v, _FLOAT))
+        text = _trimmed(values)
+        if _has_letter(text, b"("):  # Arrow takes nan(1)
+            numbers = pc.fill_null(pc.match_substring_regex(text, _FLOAT), True)
+            column, fits = (
+                _to_double(pc.if_else(numbers, text, pa.scalar(None, pa.string())), kind) if _any(numbers) else _none_fits(text, kind)
+            )
+            return column, numbers if fits is None else pc.and_(numbers, fits)
+        return _attempt(text, lambda v: v.cast(kind.arrow), lambda v: pc.match_substring_regex(v, _FLOAT))
     return _none_fits(values, kind)
 
 
@@ -248,12 +301,14 @@ def _to_decimal(values: pa.ChunkedArray, kind: DataType) -> Converted:
         try:
             return text.cast(target), None
         except pa.ArrowInvalid:
-            text = pc.replace_substring_regex(text, r"^\+", "")
-            text = pc.replace_substring_regex(text, r"^(-?)0+(\d)", r"\1\2")
-            text = pc.replace_substring_regex(text, rf"(\.\d{{{kind.scale}}})0+$", r"\1")
+            pass
+        plain = pc.replace_substring_regex(text, r"^\+", "")
+        plain = pc.replace_substring_regex(plain, r"^(-?)0+(\d)", r"\1\2")
+        plain = pc.replace_substring_regex(plain, rf"(\.\d{{{kind.scale}}})0+$", r"\1")
         fraction = rf"(\.\d{{0,{kind.scale}}})?"
         form = rf"^-?\d{{0,{whole_digits}}}{fraction}$" if whole_digits else rf"^-?0?{fraction}$"
-        return _attempt(text, lambda v: v.cast(target), lambda v: pc.match_substring_regex(v, form))
+        column, fits = _attempt(plain, lambda v: v.cast(target), lambda v: pc.match_substring_regex(v, form))
+        return _with_exponents(text, column, fits) if fits is not None else (column, fits)
     return _none_fits(values, kind)
 
 

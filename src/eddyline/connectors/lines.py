@@ -43,6 +43,19 @@ class Lines:
         """One record as text, whatever its bytes are."""
         return self.data[self.starts[record] : self.ends[record]].decode("utf-8", "replace").rstrip("\r")
 
+    def has_many(self, letters: bytes, limit: int, low: int, high: int) -> bool:
+        """Whether a record of a range holds more than so many of some letters."""
+        starts, ends = self.starts[low:high], self.ends[low:high]
+        # Most records are shorter than the limit: then nothing is counted.
+        if int((ends - starts).max(initial=0)) <= limit:
+            return False
+        data = np.frombuffer(self.data, np.uint8)[starts[0] : ends[-1]]
+        found = data == letters[0]
+        for letter in letters[1:]:
+            found |= data == letter
+        places = np.flatnonzero(found) + starts[0]
+        return bool((np.searchsorted(places, ends) - np.searchsorted(places, starts) > limit).any())
+
     def after(self, count: int) -> Lines:
         return Lines(self.data, self.starts[count:], self.ends[count:], self.numbers[count:])
 

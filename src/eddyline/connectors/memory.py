@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from eddyline.connectors.base import Chunk, Position
 from eddyline.connectors.conform import conform, target_of
-from eddyline.connectors.text import json_text
+from eddyline.connectors.json_values import json_text
 from eddyline.errors import CheckpointProblem, DataProblem
 from eddyline.model.schema import Schema, Stream
 

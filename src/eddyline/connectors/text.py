@@ -10,10 +10,8 @@ Limits   CSV values are text until `conform` gives them their types; an empty va
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -23,6 +21,7 @@ import pyarrow.json
 
 from eddyline.connectors.blocks import Block
 from eddyline.connectors.conform import bad_row, bad_schema, find_column
+from eddyline.connectors.json_values import DEEPEST, OPENING, decode, documents, json_text
 from eddyline.connectors.lines import Lines, read_lines
 from eddyline.connectors.listing import DataFile
 from eddyline.connectors.parquet import first_line
@@ -181,6 +180,8 @@ def _json_parser(schema: Schema) -> Parser:
 
     def parse(lines: Lines, low: int, high: int) -> Parsed:
         text = lines.buffer(low, high)
+        if lines.has_many(OPENING, DEEPEST, low, high):
+            raise ValueError("a line may be nested too deep")
         str(memoryview(text), "utf-8")  # the parser does not look whether text is UTF-8
         reading = pyarrow.json.ReadOptions(use_threads=False, block_size=text.size + 1024)
         return pyarrow.json.read_json(pa.BufferReader(text), reading, parsing), []
@@ -197,7 +198,7 @@ def _json_records(lines: Lines, low: int, high: int, schema: Schema) -> Parsed:
         try:
             if "\ufffd" in text:
                 raise ValueError("the line is not UTF-8 text")
-            value = json.loads(text, parse_float=Decimal, parse_constant=str)
+            value = decode(text)
             if not isinstance(value, dict):
                 raise ValueError("a JSON object was expected")
             values.append(value)
@@ -210,22 +211,11 @@ def _json_rows(values: list[dict[str, Any]], schema: Schema) -> pa.Table:
     return pa.table({name: pa.array([json_text(v.get(name)) for v in values], pa.string()) for name in schema.names})
 
 
-def json_text(value: Any) -> str | None:
-    """Any JSON value as text; text as it is."""
-    if value is None:
-        return None
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()  # half of a surrogate pair is no text
-    if isinstance(value, Decimal):
-        return format(value, "f") if -40 < value.adjusted() < 40 else str(value)
-    return json.dumps(value, default=str)
-
-
 def _starts_with_a_line(file: DataFile) -> bool:
     """Whether a file of format json holds one object per line."""
     try:
         lines = next(read_lines(file.path), None)
-        return lines is None or not len(lines) or isinstance(json.loads(lines.text(0)), dict)
+        return lines is None or not len(lines) or isinstance(decode(lines.text(0)), dict)
     except (OSError, ValueError):
         return False
 
@@ -235,7 +225,7 @@ def _read_document(file: DataFile, schema: Schema, first: int) -> Iterator[Block
     try:
         with pa.input_stream(file.path) as stream:
             text = stream.read().decode("utf-8-sig")
-        for value in _documents(text):
+        for value in documents(text):
             values = value if isinstance(value, list) else [value]
             skipped = min(len(values), max(0, first - record))
             record += skipped
@@ -257,12 +247,3 @@ def _document_block(file: DataFile, schema: Schema, record: int, values: list[An
     bad = _bad_rows(schema, reasons, [json_text(values[i]) for i in wrong])
     places = np.flatnonzero(objects)
     return Block(record, len(values), rows, bad, record + places + 1, places, wrong)
-
-
-def _documents(text: str) -> Iterator[Any]:
-    decoder = json.JSONDecoder(parse_float=Decimal, parse_constant=str)
-    place = 0
-    while text[place:].strip():
-        place += len(text[place:]) - len(text[place:].lstrip())
-        value, place = decoder.raw_decode(text, place)
-        yield value
