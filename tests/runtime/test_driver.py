@@ -200,3 +200,20 @@ def test_many_dropped_queries_leave_bounded_marks(tmp_path: Path) -> None:
     assert len(marks["dropped"]) == 1_000
     assert "q1499" in marks["dropped"]
     assert threading.active_count() < 20
+
+
+def test_a_stop_right_after_the_start_is_not_lost() -> None:
+    for _ in range(30):
+        session = Session()
+        session.execute("CREATE STREAM a (k BIGINT, ts TIMESTAMP) WITH (time = 'ts')")
+        session.query("q", "SELECT k FROM a")
+        session.start()
+        session.stop()
+
+
+def test_a_run_that_was_asked_to_stop_before_it_began_stops(tmp_path: Path) -> None:
+    session = Session(follow=True)
+    session.execute(f"CREATE STREAM a (k BIGINT, ts TIMESTAMP) WITH (time = 'ts', format = 'csv', path = '{tmp_path}')")
+    session.query("q", "SELECT k FROM a")
+    session.ask_to_stop()
+    session.run(once=False)

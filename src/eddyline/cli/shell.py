@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -61,6 +62,9 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     interactive = sys.stdin.isatty() and sys.stdout.isatty()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        # From here on Ctrl-C ends what runs, not the shell.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # Outside a terminal a table is as wide as its contents.
     shell = Shell(Console() if sys.stdout.isatty() else Console(width=200))
     for path in args.files:

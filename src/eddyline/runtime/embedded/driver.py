@@ -170,8 +170,14 @@ class EmbeddedDriver:
             self._run(once)
 
     def _run(self, once: bool) -> None:
+        try:
+            self._work(once)
+        finally:
+            # At the end, not at the beginning: a run that was asked to stop before it began stops.
+            self._stopping = False
+
+    def _work(self, once: bool) -> None:
         reader = EpochReader(self.readers)
-        self._stopping = False
         while not self._stopping:
             if reader.finished or (once and not self._something()):
                 break
@@ -192,7 +198,7 @@ class EmbeddedDriver:
         return any(came)
 
     def stop(self) -> None:
-        """Finish the epoch at hand and leave a checkpoint."""
+        """Finish the epoch at hand and leave a checkpoint; before a run: end it as soon as it begins."""
         self._stopping = True
 
     def finish(self) -> None:

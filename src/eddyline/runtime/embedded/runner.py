@@ -104,6 +104,8 @@ class EmbeddedRunner:
         self._driver: EmbeddedDriver | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
+        #: Asked to stop while the driver was made.
+        self._asked = False
 
     @property
     def begun(self) -> bool:
@@ -113,6 +115,8 @@ class EmbeddedRunner:
     def driver(self) -> EmbeddedDriver:
         if self._driver is None:
             self._driver = self._build()
+            if self._asked:
+                self._driver.stop()
         return self._driver
 
     # -- saying what there is
@@ -244,6 +248,7 @@ class EmbeddedRunner:
             self._closed = True
 
     def ask_to_stop(self) -> None:
+        self._asked = True
         if self._driver is not None:
             self._driver.stop()
 

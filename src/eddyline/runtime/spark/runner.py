@@ -119,6 +119,7 @@ class SparkRunner:
         self._keep_results = keep_results
         self._overwrite = overwrite
         self._prepared = False
+        self._asked = False
         self._frames: dict[str, DataFrame] = {}
         self._own: dict[str, list[Sink]] = {}
         self._driver: SparkDriver | None = None
@@ -226,11 +227,16 @@ class SparkRunner:
 
     def run(self, once: bool) -> None:
         self._driver = driver = self._build()
-        if once:
-            driver.run()
-        else:
-            driver.start()
-            driver.wait()
+        if self._asked:
+            driver.ask_to_stop()
+        try:
+            if once:
+                driver.run()
+            else:
+                driver.start()
+                driver.wait()
+        finally:
+            self._asked = False
 
     def start(self) -> None:
         self._driver = self._build()
@@ -241,6 +247,8 @@ class SparkRunner:
             self._driver.stop()
 
     def ask_to_stop(self) -> None:
+        # Also for a run whose driver is still being made.
+        self._asked = True
         if self._driver is not None:
             self._driver.ask_to_stop()
 

@@ -231,6 +231,9 @@ class SparkDriver:
 
     def _started(self, once: bool) -> StreamingQuery:
         forget_stop(self.layout.checkpoint)
+        if self._stopping:
+            # The request came before the start; the one of an earlier run has been forgotten.
+            ask_to_stop(self.layout.checkpoint)
         self.spark.dataSource.register(PacketSource)
         if self.roster is not None:
             self.roster.begin()

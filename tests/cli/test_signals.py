@@ -1,0 +1,127 @@
+"""SIGINT and SIGTERM at every stage of a command: it ends soon, without a traceback, and the same command then continues."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+#: Sends the process a signal when it first loads a module, opens a file or lists a folder of this name.
+STRIKE = """
+import os, sys
+
+moment, number = os.environ["STRIKE_AT"], int(os.environ["STRIKE_WITH"])
+struck = []
+
+def hook(event, details):
+    if struck or event not in ("import", "open", "os.scandir") or not details:
+        return
+    name = str(details[0])
+    if name == moment or (event != "import" and name.endswith("/" + moment)):
+        struck.append(True)
+        print("struck", file=sys.stderr, flush=True)
+        os.kill(os.getpid(), number)
+
+sys.addaudithook(hook)
+"""
+
+LOADING = [
+    "argparse",
+    "eddyline.errors",
+    "eddyline.cli.jobs",
+    "numpy",
+    "pyarrow",
+    "eddyline.session",
+    "job.sql",
+    "eddyline.language.grammar",
+]
+RUNNING = ["numba", "eddyline.runtime.pipeline", "data"]
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    (tmp_path / "data").mkdir()
+    for number in (1, 2):
+        rows = {"k": [number * 10, number * 10 + 1], "ts": pa.array([number * 2, number * 2 + 1], pa.timestamp("us"))}
+        parquet.write_table(pa.table(rows), tmp_path / "data" / f"{number}.parquet")
+    (tmp_path / "job.sql").write_text(
+        f"CREATE STREAM a (k BIGINT, ts TIMESTAMP) WITH (time = 'ts', path = '{tmp_path}/data'); CREATE QUERY q AS SELECT k FROM a;"
+    )
+    (tmp_path / "sitecustomize.py").write_text(STRIKE)
+    return tmp_path
+
+
+def command(job: Path, *more: str) -> list[str]:
+    return [
+        *(sys.executable, "-m", "eddyline", "run", str(job / "job.sql")),
+        *("--out", str(job / "out"), "--checkpoint", str(job / "state"), "--quiet", *more),
+    ]
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+    try:
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert "Traceback" not in errors and "Error" not in errors, errors
+    return process.returncode, errors
+
+
+def struck(job: Path, moment: str, number: signal.Signals, *more: str) -> int:
+    environment = dict(os.environ, STRIKE_AT=moment, STRIKE_WITH=str(int(number)))
+    environment["PYTHONPATH"] = f"{job}{os.pathsep}{environment.get('PYTHONPATH', '')}"
+    code, errors = ended(subprocess.Popen(command(job, *more), env=environment, stderr=subprocess.PIPE, text=True))
+    assert "struck" in errors, "the moment did not come"
+    return code
+
+
+def results(job: Path) -> list[int]:
+    assert subprocess.run(command(job, "--once"), timeout=60).returncode == 0
+    return parquet.read_table(job / "out" / "q").column("k").to_pylist()
+
+
+@pytest.mark.parametrize("moment", LOADING)
+def test_a_signal_while_modules_are_loaded_ends_the_process_by_that_signal(job: Path, moment: str) -> None:
+    number = signal.SIGINT if LOADING.index(moment) % 2 == 0 else signal.SIGTERM
+    assert struck(job, moment, number) == -number
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", RUNNING)
+def test_a_signal_while_the_engine_is_made_or_runs_ends_the_run_in_order(job: Path, moment: str) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # Following, so that only the signal ends it.
+        assert struck(job, moment, number) in (0, -number)
+    assert results(job) == [10, 11, 20, 21]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_at_any_moment_loses_nothing(job: Path, number: signal.Signals) -> None:
+    for delay in (0.15, 0.4, 0.7, 1.0, 1.5):
+        process = subprocess.Popen(command(job), stderr=subprocess.PIPE, text=True)
+        time.sleep(delay)
+        process.send_signal(number)
+        code, _ = ended(process)
+        assert code in (0, -number)
+    assert results(job) == [10, 11, 20, 21]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_signal_while_spark_starts_loses_nothing(job: Path) -> None:
+    for delay, number in ((1.0, signal.SIGINT), (5.0, signal.SIGTERM), (8.0, signal.SIGTERM)):
+        process = subprocess.Popen(command(job, "--engine", "spark", "--master", "local[1]"), stderr=subprocess.PIPE, text=True)
+        time.sleep(delay)
+        process.send_signal(number)
+        code, _ = ended(process)
+        assert code in (0, -number)
+    assert subprocess.run(command(job, "--engine", "spark", "--master", "local[1]", "--once"), timeout=120).returncode == 0
+    assert parquet.read_table(job / "out" / "q").column("k").to_pylist() == [10, 11, 20, 21]
