@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from eddyline.connectors.sinks import CallbackSink
 from eddyline.language import bind_script
-from eddyline.runtime.control import ControlFolder, add_record
+from eddyline.runtime.control import ControlFolder
+from eddyline.runtime.control_record import add_record
 from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.figures import make_layout, roster
 from eddyline.runtime.spark.job.progress import Progress

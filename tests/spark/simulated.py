@@ -23,8 +23,9 @@ from eddyline.connectors.memory import MemorySource
 from eddyline.connectors.sinks import MemorySink
 from eddyline.language import Job, bind_script
 from eddyline.plan.migration import Migration
-from eddyline.runtime.control import ControlFolder, add_record, drop_record
-from eddyline.runtime.spark.ingest.control import control_records, read_control, write_control
+from eddyline.runtime.control import ControlFolder
+from eddyline.runtime.control_record import add_record, drop_record
+from eddyline.runtime.spark.ingest.control import next_control, read_control, write_control
 from eddyline.runtime.spark.ingest.packer import Packer
 from eddyline.runtime.spark.job import roster
 from eddyline.runtime.spark.job.layout import PackedLayout
@@ -152,7 +153,7 @@ class Simulated:
         """Batches without rows, as control records ask for them."""
         for _ in range(most):
             self.driver.roster.look()
-            if len(control_records(self.checkpoint)) == self.heard:
+            if next_control(self.checkpoint) == self.heard:
                 return
             self.run(crashes=crashes)
 
@@ -187,7 +188,7 @@ class Simulated:
         layout = self.driver.packed.at(self.batch).open()
         packer = Packer(layout)
         if self.control_range is None:
-            self.control_range = (self.heard, len(control_records(self.checkpoint)))
+            self.control_range = (self.heard, next_control(self.checkpoint))
         made = [packer.control(read_control(self.checkpoint, n), n) for n in range(*self.control_range)]
         if closing:
             made.append(packer.control(json.dumps({"closing": True}).encode(), 1 << 62))

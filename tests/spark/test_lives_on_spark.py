@@ -13,7 +13,8 @@ import pytest
 
 from eddyline.connectors.sinks import MemorySink
 from eddyline.language import bind_script
-from eddyline.runtime.control import ControlFolder, add_record, drop_record
+from eddyline.runtime.control import ControlFolder
+from eddyline.runtime.control_record import add_record, drop_record
 from eddyline.runtime.spark.ingest.control import ask_to_stop, forget_stop
 from eddyline.runtime.spark.job.driver import SparkDriver
 from tests.oracle.intake import Values

@@ -12,7 +12,8 @@ import json
 from eddyline.cli.jobs import read_job
 from eddyline.plan.prepare import prepare_tree
 from eddyline.plan.verify import verify, warnings_of
-from eddyline.runtime.control import ControlFolder, add_record, apply_record, drop_record, planned_job
+from eddyline.runtime.control import ControlFolder, apply_record, planned_job
+from eddyline.runtime.control_record import add_record, drop_record
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -66,8 +67,7 @@ def listed(folder: ControlFolder) -> list[dict[str, object]]:
     """What the job says of its queries, and behind it what it has not taken up yet."""
     state = folder.state()
     lines: dict[str, dict[str, object]] = {line["query"]: line for line in state["queries"]}
-    waiting = list(folder.records(state["applied"]))
-    if waiting:
+    if folder.waiting(state["applied"]):
         job = planned_job(folder)
         pending = {query.name for query in job.queries}
         for name in sorted(pending):

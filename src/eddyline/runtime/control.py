@@ -1,44 +1,51 @@
 """Control of a running job through files below its checkpoint: queries are added and dropped without a restart.
 
-Answer   `ControlFolder` keeps three things. `catalog.sql` is what the job was started with; the job writes it, so that others
-         can bind a new query before they send it. `control/<number>.json` are records (add these statements, drop these
-         names), numbered from 0 without a gap, each written whole by whoever asks. `control/state.json` is what became of
-         the queries; the job writes it.
+Answer   `ControlFolder` keeps these things. `catalog.sql` is what the job was started with; the job writes it, so that a new query can be
+         bound before it is sent. `control/<number>.json` are records (add these statements, drop these names), each written whole by the
+         process that asks. `control/folded.json` is what the records below a number have done together: the job writes it and removes
+         them; those that it does not take go to `control/refused`. `control/state.json` is what became of the queries; the job writes it.
          `apply_record` carries one record out on a `Job`, wholly or not at all; `planned_job` is the job as all records
          written so far will leave it.
-State    Files only. Which records have been carried out is the driver's to remember, in its checkpoint.
-Limits   Streams and tables cannot be added to a running job, nor sinks FOR ALL. Nothing here knows a driver.
+State    Files only. Which records have been carried out, and what they did, is the driver's to remember, in its checkpoint.
+Limits   Streams and tables cannot be added to a running job, nor sinks FOR ALL. Nothing here knows a driver. Writers and the job
+         lock the folder for each change, with a lock that dies with its process.
 Reading  docs/operators/sharing.md
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from eddyline.errors import EddylineError, Unsupported, UserError
-from eddyline.language import Job, Sink, bind_script, parse_script, render
-from eddyline.language.syntax import ColumnDefinition, CreateQuery, CreateSink, CreateStream, CreateTable, Option, Set
+from eddyline.language import Job, Sink, bind_script, parse_script
+from eddyline.language.syntax import CreateQuery, CreateSink, Set
 from eddyline.model.query import BoundQuery
-from eddyline.model.schema import Column, Stream
-from eddyline.model.window import span_text
-from eddyline.settings import Settings
+from eddyline.runtime.control_fold import Fold
+from eddyline.runtime.control_record import Malformed, Record, RefusedRecords, read_record, record_name, record_numbers
+from eddyline.state.sealed import read_sealed, write_sealed
 from eddyline.state.whole_file import write_whole
 
 CATALOG = "catalog.sql"
 FOLDER = "control"
 STATE = "state.json"
-
-Record = dict[str, Any]
+FOLDED = "folded.json"
+#: So many records are carried out before they are folded together.
+FOLD_RECORDS = 64
 
 
 class ControlFolder:
     def __init__(self, checkpoint: str) -> None:
         self.checkpoint = checkpoint
         self.folder = os.path.join(checkpoint, FOLDER)
+        self.refused = RefusedRecords(self.folder)
 
     # -- what the job is
 
@@ -63,33 +70,90 @@ class ControlFolder:
     def append(self, record: Mapping[str, Any]) -> int:
         """Write a record after all others and return its number."""
         os.makedirs(self.folder, exist_ok=True)
-        hidden = os.path.join(self.folder, f".{os.getpid()}.part")
+        hidden = os.path.join(self.folder, f".{uuid.uuid4().hex}.part")
         _write(hidden, json.dumps(record))
-        number = sum(1 for _ in self.records(0))
-        while True:
-            try:
-                # A link appears whole or not at all, and never over the record of somebody else.
-                os.link(hidden, self._path(number))
-                break
-            except FileExistsError:
-                number += 1
-        os.remove(hidden)
-        return number
+        try:
+            with self._locked():
+                number = max([self.folded()[0], self.state()["applied"], *(n + 1 for n in record_numbers(self.folder)[-1:])])
+                while True:
+                    try:
+                        # A link appears whole or not at all, and never over another record.
+                        os.link(hidden, self._path(number))
+                        return number
+                    except FileExistsError:
+                        number += 1
+        finally:
+            os.remove(hidden)
 
     def has(self, number: int) -> bool:
         """Whether there is a record of this number: what a driver asks between two epochs."""
-        return os.path.exists(self._path(number))
+        return os.path.lexists(self._path(number))
+
+    def waiting(self, first: int) -> list[int]:
+        """The numbers of the records from a number on; one that was removed by hand leaves a gap."""
+        return [number for number in record_numbers(self.folder) if number >= first]
+
+    def read(self, number: int) -> Record:
+        """A record.
+
+        Raises:
+            Malformed: the file is none.
+        """
+        return read_record(self._path(number))
 
     def records(self, first: int) -> Iterator[Record]:
-        """The records from a number on, oldest first."""
-        number = first
-        while self.has(number):
-            with open(self._path(number), encoding="utf-8") as file:
-                yield json.load(file)
-            number += 1
+        """The records from a number on, oldest first, without files that are none."""
+        for number in self.waiting(first):
+            with contextlib.suppress(Malformed):
+                yield self.read(number)
 
     def _path(self, number: int) -> str:
-        return os.path.join(self.folder, f"{number:012d}.json")
+        return os.path.join(self.folder, record_name(number))
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        file = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(file)
+
+    # -- what they did together
+
+    def fold(self, applied: int, fold: Fold, refused: Mapping[str, str]) -> None:
+        """Write down what the records below a number did, and remove them; the checkpoint knows it by now.
+
+        Args:
+            refused: the records that were not taken, with the reason.
+        """
+        path = os.path.join(self.folder, FOLDED)
+        if applied == 0 and fold == Fold() and not os.path.exists(path):
+            return
+        with self._locked():
+            write_sealed(path, {"applied": applied, **fold.as_json()})
+            for number in record_numbers(self.folder):
+                if number < applied:
+                    self._remove(number, refused.get(str(number)))
+            self.refused.forget_oldest()
+
+    def _remove(self, number: int, refused: str | None) -> None:
+        if refused is None:
+            try:
+                os.unlink(self._path(number))
+                return
+            except OSError as problem:
+                refused = str(problem.strerror)
+        self.refused.set_aside(number, refused)
+
+    def folded(self) -> tuple[int, Fold]:
+        """The number below which records are folded, and what they did."""
+        try:
+            hint = "start the job once more: it writes the file again"
+            found = read_sealed(os.path.join(self.folder, FOLDED), "what control records have done so far", hint)
+        except FileNotFoundError:
+            return 0, Fold()
+        return int(found["applied"]), Fold.of(found)
 
     # -- what became of it
 
@@ -99,12 +163,14 @@ class ControlFolder:
 
     def state(self) -> dict[str, Any]:
         """What the job wrote last: `applied` records, `queries` with state, start and stop, `refused` records."""
+        unknown: dict[str, Any] = {"applied": 0, "queries": [], "refused": {}}
         try:
             with open(os.path.join(self.folder, STATE), encoding="utf-8") as file:
-                found: dict[str, Any] = json.load(file)
-                return found
-        except FileNotFoundError:
-            return {"applied": 0, "queries": [], "refused": {}}
+                found = json.load(file)
+        except (OSError, ValueError, RecursionError):
+            # The job writes it anew with its next change.
+            return unknown
+        return found if isinstance(found, dict) and unknown.keys() <= found.keys() else unknown
 
 
 @dataclass(frozen=True)
@@ -114,16 +180,6 @@ class Change:
     added: tuple[BoundQuery, ...] = ()
     #: Dropped queries, each with the sinks that it had.
     dropped: tuple[tuple[BoundQuery, tuple[Sink, ...]], ...] = ()
-
-
-def add_record(sql: str) -> Record:
-    return {"op": "add", "sql": sql}
-
-
-def drop_record(names: Iterable[str], by: str | None = None) -> Record:
-    """`by` says who drops, where that is not somebody outside of the job."""
-    record = {"op": "drop", "queries": list(names)}
-    return record if by is None else {**record, "by": by}
 
 
 def apply_record(job: Job, record: Record) -> Change:
@@ -157,7 +213,10 @@ def apply_record(job: Job, record: Record) -> Change:
                 added.append(made)
         if not added:
             raise UserError("there is no query to add", hint="CREATE QUERY name AS SELECT …")
-    except EddylineError:
+    except RecursionError as problem:
+        undo(job, added)
+        raise UserError("the statements are nested too deeply", hint="write the expression with fewer parentheses") from problem
+    except BaseException:
         undo(job, added)
         raise
     finally:
@@ -178,64 +237,30 @@ def replay(job: Job, records: Iterable[Record]) -> list[Change]:
     for record in records:
         try:
             changes.append(apply_record(job, record))
-        except EddylineError:
+        except Exception:  # whatever is wrong with it: a record never ends a job
             continue
     return changes
 
 
 def planned_job(folder: ControlFolder) -> Job:
     """The job as it will be once every record written so far has been carried out."""
-    job = bind_script(folder.catalog())
-    replay(job, folder.records(0))
-    return job
+    while True:
+        job = bind_script(folder.catalog())
+        applied, fold = folder.folded()
+        fold.apply(job)
+        replay(job, folder.records(applied))
+        # The job may have folded records while they were read.
+        if folder.folded()[0] == applied:
+            return job
+
+
+def refusal(problem: Exception) -> str:
+    """Why a record is not taken, in one text: what is wrong with it, or what went wrong with it."""
+    return str(problem) if isinstance(problem, EddylineError | Malformed) else f"{type(problem).__name__}: {problem}"
 
 
 def _names(queries: Iterable[BoundQuery]) -> set[str]:
     return {query.name.lower() for query in queries}
-
-
-# ---- the catalog as text
-
-
-def catalog_text(job: Job) -> str:
-    """Statements that declare the job's streams, tables, queries, sinks and settings again."""
-    lines = [render(CreateStream(s.name, _definitions(s.schema.columns), _stream_options(s))) for s in job.streams]
-    lines += [render(CreateTable(t.name, _definitions(t.schema.columns), _options(t.options))) for t in job.tables]
-    lines += [query_text(query) for query in job.queries]
-    lines += [render(CreateSink(s.name, s.query, _options(s.options))) for s in job.sinks]
-    lines += [render(Set(name, value)) for name, value in _settings(job.settings).items()]
-    return "".join(f"{line};\n" for line in lines)
-
-
-def query_text(query: BoundQuery) -> str:
-    """CREATE QUERY with everything that differs from the defaults said in WITH."""
-    settings = ", ".join(f"{name} = {_value(value)}" for name, value in _settings(query.settings).items())
-    return f'CREATE QUERY "{query.name}"{f" WITH ({settings})" if settings else ""} AS {query.text.rstrip().rstrip(";")}'
-
-
-def _definitions(columns: Iterable[Column]) -> tuple[ColumnDefinition, ...]:
-    return tuple(ColumnDefinition(c.name, c.type) for c in columns)
-
-
-def _options(options: Mapping[str, Any]) -> tuple[Option, ...]:
-    return tuple(Option(name, value) for name, value in options.items())
-
-
-def _stream_options(stream: Stream) -> tuple[Option, ...]:
-    given = dict(stream.options) | {"time": stream.time, "lateness": span_text(stream.lateness).lower()}
-    if stream.idle is not None:
-        given["idle"] = span_text(stream.idle).lower()
-    if stream.sequence is not None:
-        given["sequence"] = stream.sequence
-    return _options(given)
-
-
-def _settings(settings: Settings) -> dict[str, Any]:
-    return {name: value if isinstance(value, str | int) else str(value) for name, value in settings.changed().items()}
-
-
-def _value(value: object) -> str:
-    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
 
 
 def _write(path: str, text: str) -> None:

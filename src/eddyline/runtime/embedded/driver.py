@@ -153,9 +153,10 @@ class EmbeddedDriver:
         """Queries that control records bring or take, at this boundary between two epochs."""
         with self.lock:
             if self.roster.poll():
-                # Saved before anyone is told: after a crash the queries have the starts and stops that were seen.
+                # Saved before `tell`: after a crash the queries have the starts and stops that were seen.
                 self.save()
                 self.roster.tell()
+                self.roster.fold()
 
     def _idle_streams(self, now: float) -> frozenset[str]:
         return frozenset(name for name in self.readers if self._is_idle(name, now))

@@ -1,25 +1,30 @@
 """The queries of an embedded run as they come and go: by the session that runs it, or by control records.
 
 Answer   `add` starts a query at the newest instant of any stream, with its sinks; `drop` stops one at that instant, and it goes
-         once the frontier has passed it. `poll` carries out the control records that are new, between two epochs.
-State    How many records have been carried out, and what became of dropped queries. Both are part of the checkpoint, which is
-         written before anyone is told: a start that has been seen is kept through a crash.
-Limits   A record that cannot be carried out is refused as a whole and noted; the job runs on.
+         once the frontier has passed it. `poll` carries out the control records that are new, between two epochs; `fold` removes
+         them when the checkpoint knows what they did.
+State    How many records have been carried out, what they did together, and what became of dropped queries. All of it is part of the
+         checkpoint, which is written before `tell`: a start that has been seen is kept through a crash.
+Limits   A record that cannot be carried out, for whatever reason, is refused as a whole, noted and set aside; the job runs on.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from eddyline.connectors.base import Sink
-from eddyline.errors import CheckpointProblem, EddylineError, UserError
+from eddyline.errors import CheckpointProblem, UserError
 from eddyline.language import Job
 from eddyline.language import Sink as DeclaredSink
 from eddyline.model.query import BoundQuery
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.plan.prepare import prepare_tree
-from eddyline.runtime.control import Change, ControlFolder, Record, apply_record, catalog_text, replay, undo
+from eddyline.runtime.catalog_text import catalog_text
+from eddyline.runtime.control import FOLD_RECORDS, ControlFolder, apply_record, refusal, undo
+from eddyline.runtime.control_fold import Fold
+from eddyline.runtime.control_record import Record
 from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.snapshot import saved_queries
@@ -31,6 +36,8 @@ Own = Callable[[AnyQuery], Iterable[Sink]]
 
 #: So many dropped queries and so many refused records are remembered: the newest.
 _NOTES = 1_000
+#: A record behind a gap in the numbers is found so many seconds later.
+_LOOK_SECONDS = 1.0
 
 
 class Roster:
@@ -40,7 +47,11 @@ class Roster:
         self.delivery = delivery
         self.control = control
         self.applied = 0
+        self.folded = Fold()
         self._own = own
+        #: Records that have been carried out and are still in the folder; all of them are folded when one was refused.
+        self._unfolded = 0
+        self._looked = 0.0
         #: Queries that have been dropped: start and stop.
         self._dropped: dict[str, tuple[int | None, int | None]] = {}
         self._refused: dict[str, str] = {}
@@ -63,12 +74,14 @@ class Roster:
                 hint="choose another name, or add it again once it has gone",
             )
 
-    def drop(self, name: str) -> None:
+    def drop(self, name: str, by_record: bool = False) -> None:
         """Stop a query now: results up to the newest instant of any stream are still delivered."""
         standing = self.pipeline.queries[name]
         gone = self.pipeline.stop_query(name, self.pipeline.newest())
         self._dropped[name] = (instant(standing.start), standing.stop)
         _keep_newest(self._dropped)
+        if name in self.folded.added or by_record:
+            self.folded.drop(name)
         if gone:
             self.delivery.drop_query(name)
 
@@ -76,7 +89,7 @@ class Roster:
         standing = self.pipeline.add_query(query, start, slot)
         try:
             self.delivery.add_query(query.name, standing.schema, sinks, self._own(standing))
-        except EddylineError:
+        except BaseException:
             self.pipeline.drop_query(query.name)
             raise
         return standing
@@ -93,10 +106,12 @@ class Roster:
             self.applied = int(control["applied"])
             self._dropped = {name: (start, stop) for name, (start, stop) in control["dropped"].items()}
             self._refused = dict(control["refused"])
-            for change in self._replayed():
-                bound |= {query.name: query for query in change.added}
-                sinks |= {query.name: self.job.catalog.sinks_of(query.name) for query in change.added}
-                sinks |= {query.name: had for query, had in change.dropped}
+            self.folded = Fold.of(control["folded"])
+            gone = self.folded.apply(self.job)
+            bound |= {query.name: query for query in self.job.queries}
+            bound |= {name: query for name, (query, _) in gone.items() if name not in self.job.catalog.queries}
+            sinks |= {name: had for name, (_, had) in gone.items()}
+            sinks |= {query.name: self.job.catalog.sinks_of(query.name) for query in self.job.queries}
         known = saved_queries(header) if header is not None else {}
         for name, saved in known.items():
             if name in bound:
@@ -109,28 +124,39 @@ class Roster:
             return []
         return fresh
 
-    def _replayed(self) -> list[Change]:
-        assert self.control is not None
-        records: list[Record] = []
-        for number, record in enumerate(self.control.records(0)):
-            if number < self.applied:
-                records.append(record)
-        return replay(self.job, records)
-
     # -- control
 
     def poll(self) -> bool:
         """Carry out the records that are new; whether there were any."""
-        if self.control is None or not self.control.has(self.applied):
+        if self.control is None or not self._is_due():
             return False
-        for record in self.control.records(self.applied):
+        numbers = self.control.waiting(self.applied)
+        for number in numbers:
             try:
-                self._carry_out(record)
-            except EddylineError as problem:
-                self._refused[str(self.applied)] = str(problem)
+                self._carry_out(self.control.read(number))
+            except Exception as problem:  # whatever is wrong with it: a record never ends the job
+                self._refused[str(number)] = refusal(problem)
                 _keep_newest(self._refused)
-            self.applied += 1
-        return True
+                self._unfolded = FOLD_RECORDS
+            self._unfolded += 1
+            self.applied = number + 1
+        return bool(numbers)
+
+    def _is_due(self) -> bool:
+        """Whether to look for new records: the next one is there, or may lie behind a gap."""
+        assert self.control is not None
+        if self.control.has(self.applied):
+            return True
+        now = time.monotonic()
+        late = now - self._looked >= _LOOK_SECONDS
+        self._looked = now if late else self._looked
+        return late
+
+    def fold(self, at_once: bool = False) -> None:
+        """Remove the records that the checkpoint, which has just been written, knows."""
+        if self.control is not None and (at_once or self._unfolded >= FOLD_RECORDS):
+            self.control.fold(self.applied, self.folded, self._refused)
+            self._unfolded = 0
 
     def _carry_out(self, record: Record) -> None:
         change = apply_record(self.job, record)
@@ -140,20 +166,23 @@ class Roster:
                 prepare_tree(query)
                 self.add(query)
                 stood.append(query.name)
-        except EddylineError:
+        except BaseException:
             for name in stood:
                 self.pipeline.drop_query(name)
                 self.delivery.drop_query(name)
             undo(self.job, change.added)
             raise
         for query, _ in change.dropped:
-            self.drop(query.name)
+            self.drop(query.name, by_record=True)
         for query in change.added:
             self._dropped.pop(query.name, None)
+            self.folded.add(query, self.job.catalog.sinks_of(query.name))
 
     def marks(self) -> dict[str, Any]:
         """What the checkpoint keeps of this."""
-        return {"applied": self.applied, "dropped": {name: list(at) for name, at in self._dropped.items()}, "refused": self._refused}
+        self.folded.forget(self.pipeline.queries)
+        dropped = {name: list(at) for name, at in self._dropped.items()}
+        return {"applied": self.applied, "dropped": dropped, "refused": self._refused, "folded": self.folded.as_json()}
 
     def tell(self) -> None:
         """Write down what became of the queries, for `eddyline query list`."""

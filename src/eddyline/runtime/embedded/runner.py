@@ -312,6 +312,7 @@ class EmbeddedRunner:
         for query in later:
             driver.roster.add(query)
         driver.roster.tell()
+        driver.roster.fold(at_once=True)
         return driver
 
     def _observed(self, driver: EmbeddedDriver) -> None:

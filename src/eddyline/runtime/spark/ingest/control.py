@@ -1,7 +1,7 @@
 """Control records: what every shard must hear in the same batch.
 
-Answer   Numbered JSON files below the checkpoint, written whole or not at all; the source counts them in its offset and
-         copies each to every shard.
+Answer   Numbered JSON files below the checkpoint, written whole or not at all; the source's offset says the number of the next one, and
+         each is copied to every shard. Those of batches that cannot run again are removed (`forget_control`).
          A record may say: `idle` (these streams are silent), `closing` (the streams end), `start` and `stop` (these queries
          come and go, at the newest instant of any stream), `move` (this join group goes to another tree). An empty one only
          makes Spark run a batch.
@@ -16,8 +16,11 @@ import os
 import threading
 from collections.abc import Mapping
 
+from eddyline.runtime.control_record import record_name, record_numbers
 from eddyline.state.whole_file import write_whole
 
+#: Records that stay behind the last committed batch.
+_KEPT = 200
 _WRITING = threading.Lock()
 
 
@@ -25,16 +28,23 @@ def _folder(checkpoint: str) -> str:
     return os.path.join(checkpoint, "eddyline", "control")
 
 
-def control_records(checkpoint: str) -> list[str]:
-    """The names of all records, oldest first; their numbers count from 0 without a gap."""
-    try:
-        return sorted(name for name in os.listdir(_folder(checkpoint)) if name.endswith(".json"))
-    except FileNotFoundError:
-        return []
+def next_control(checkpoint: str) -> int:
+    """The number of the next record: they count from 0 without a gap, and the newest is never removed."""
+    numbers = record_numbers(_folder(checkpoint))
+    return numbers[-1] + 1 if numbers else 0
+
+
+def forget_control(checkpoint: str, taken: int) -> None:
+    """Remove records below a number that a committed batch has taken; a good many stay, for batches that run again."""
+    for number in record_numbers(_folder(checkpoint)):
+        if number >= taken - _KEPT:
+            return
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(_folder(checkpoint), record_name(number)))
 
 
 def read_control(checkpoint: str, number: int) -> bytes:
-    with open(os.path.join(_folder(checkpoint), f"{number:012d}.json"), "rb") as record:
+    with open(os.path.join(_folder(checkpoint), record_name(number)), "rb") as record:
         return record.read()
 
 
@@ -44,8 +54,8 @@ def write_control(checkpoint: str, record: Mapping[str, object]) -> int:
     os.makedirs(folder, exist_ok=True)
     # Batches end in one thread, silence and new queries are noticed in others.
     with _WRITING:
-        number = len(control_records(checkpoint))
-        write_whole(os.path.join(folder, f"{number:012d}.json"), json.dumps(record))
+        number = next_control(checkpoint)
+        write_whole(os.path.join(folder, record_name(number)), json.dumps(record))
     return number
 
 

@@ -28,7 +28,7 @@ from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from eddyline.connectors.listing import DataFile, list_files
 from eddyline.errors import SourceProblem
 from eddyline.model.schema import Stream
-from eddyline.runtime.spark.ingest.control import control_records, is_asked_to_stop, read_control
+from eddyline.runtime.spark.ingest.control import forget_control, is_asked_to_stop, next_control, read_control
 from eddyline.runtime.spark.ingest.packet import PACKET, PIECE_ROWS, spark_schema
 from eddyline.runtime.spark.job.failure import reported
 from eddyline.runtime.spark.job.layout import Layout, PackedLayout, batch_id
@@ -162,7 +162,7 @@ class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {
             "files": files,
             "open": still_open,
-            "control": len(control_records(self.packed.open().checkpoint)),
+            "control": next_control(self.packed.open().checkpoint),
             "runs": start["runs"] + int(ends),
             "done": done or ends,
         }
@@ -210,7 +210,8 @@ class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 yield from _pieces(layout, packer, name, number, DataFile(file, path), last)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing to forget: the log of files is the record of what was read."""
+        """Forget control records; the log of files is the record of what was read."""
+        forget_control(self.packed.open().checkpoint, end["control"])
 
 
 _PACKERS: dict[str, Packer] = {}

@@ -29,7 +29,9 @@ from eddyline.errors import EddylineError, UserError
 from eddyline.language.catalog import Catalog
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.query import BoundQuery
-from eddyline.runtime.control import ControlFolder, add_record, drop_record, query_text
+from eddyline.runtime.catalog_text import query_text
+from eddyline.runtime.control import ControlFolder
+from eddyline.runtime.control_record import add_record, drop_record
 from eddyline.runtime.spark.ingest.control import ask_to_stop, forget_stop, write_control
 from eddyline.runtime.spark.ingest.frames import packed_frame
 from eddyline.runtime.spark.ingest.idle import IdleWatch

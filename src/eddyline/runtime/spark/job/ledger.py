@@ -28,7 +28,7 @@ from eddyline.errors import CheckpointProblem
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.plan.shares import Record, RoutingTable
-from eddyline.runtime.control import query_text
+from eddyline.runtime.catalog_text import query_text
 from eddyline.runtime.stream_identity import check_identities, identity
 from eddyline.state.whole_file import write_whole
 
@@ -36,6 +36,8 @@ from eddyline.state.whole_file import write_whole
 FORMAT = 3
 
 JOB, CONTROL = "job", "control"
+#: So many queries that have gone, and so many refused records, are remembered: the newest.
+NOTES = 1_000
 
 
 @dataclass
@@ -168,6 +170,20 @@ class Ledger:
             record = routing.record(name)
             entry = self.queries[name]
             entry.shares, entry.bits, entry.merged = list(record.shares), dict(record.bits), record.merged
+
+    def refuse(self, number: int, reason: str) -> None:
+        """Note why a control record was not taken."""
+        self.refused[str(number)] = reason
+        for oldest in list(self.refused)[:-NOTES]:
+            del self.refused[oldest]
+
+    def forget_oldest(self) -> None:
+        """Of queries that have gone only the newest are kept, for `query list`; one that the job's file may still have stays dropped."""
+        gone = [
+            (entry.gone or 0, n) for n, entry in self.queries.items() if entry.final and (entry.origin, entry.dropped_by) != (JOB, CONTROL)
+        ]
+        for _, name in sorted(gone)[:-NOTES]:
+            del self.queries[name]
 
     def write(self) -> None:
         body = {

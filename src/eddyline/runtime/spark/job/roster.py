@@ -20,14 +20,17 @@ from typing import Any
 import pyarrow as pa
 
 from eddyline.connectors.base import Sink
-from eddyline.errors import EddylineError, UserError
+from eddyline.errors import UserError
 from eddyline.language import Job
 from eddyline.language.catalog import Catalog
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.query import BoundQuery
 from eddyline.plan.prepare import prepare_tree
 from eddyline.plan.verify import verify
-from eddyline.runtime.control import ControlFolder, Record, apply_record, catalog_text, query_text, undo
+from eddyline.runtime.catalog_text import catalog_text, query_text, sink_text
+from eddyline.runtime.control import FOLD_RECORDS, ControlFolder, apply_record, refusal, undo
+from eddyline.runtime.control_fold import Fold
+from eddyline.runtime.control_record import Record
 from eddyline.runtime.spark.ingest.control import write_control
 from eddyline.runtime.spark.job.layout import Layout, PackedLayout
 from eddyline.runtime.spark.job.ledger import CONTROL, Entry, Ledger
@@ -60,6 +63,8 @@ class Roster:
         self.ledger.write()
         #: Records for which a batch has been asked.
         self._asked = 0
+        #: Records that have been taken up since the last fold; at the start all that an earlier run has left.
+        self._unfolded = FOLD_RECORDS
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -101,6 +106,7 @@ class Roster:
         self.ledger.write()
         self._say(said)
         self.tell()
+        self._fold()
 
     def watch(self) -> None:
         """Ask for a batch whenever somebody has written a record: Spark runs none without input."""
@@ -114,9 +120,9 @@ class Roster:
         self._thread.start()
 
     def look(self) -> None:
-        first = max(self._asked, self.ledger.applied)
-        if self.control.has(first):
-            self._asked = first + sum(1 for _ in self.control.records(first))
+        new = self.control.waiting(max(self._asked, self.ledger.applied))
+        if new:
+            self._asked = new[-1] + 1
             self._say([{}])
 
     def rest(self) -> None:
@@ -138,6 +144,7 @@ class Roster:
         self._say(said)
         if changed or applied != self.ledger.applied:
             self.tell()
+        self._fold()
 
     def _say(self, records: Iterable[Mapping[str, object]]) -> None:
         for record in records:
@@ -166,6 +173,7 @@ class Roster:
             self.model.drop_query(name)
         if ready:
             self._lay_out(self.layout.queries)
+            self.ledger.forget_oldest()
         return bool(ready)
 
     # -- control records
@@ -173,17 +181,34 @@ class Roster:
     def _poll(self) -> list[dict[str, object]]:
         """Take up the records that are new; what the shards must hear."""
         said: list[dict[str, object]] = []
-        for record in self.control.records(self.ledger.applied):
-            if self._must_wait(record):
-                # The name is free after one batch more.
-                said.append({})
-                break
+        for number in self.control.waiting(self.ledger.applied):
             try:
+                record = self.control.read(number)
+                if self._must_wait(record):
+                    # The name is free after one batch more.
+                    said.append({})
+                    break
                 said += self._take_up(record)
-            except EddylineError as problem:
-                self.ledger.refused[str(self.ledger.applied)] = str(problem)
-            self.ledger.applied += 1
+            except Exception as problem:  # whatever is wrong with it: a record never ends the job
+                self.ledger.refuse(number, refusal(problem))
+                self._unfolded = FOLD_RECORDS
+            self._unfolded += 1
+            self.ledger.applied = number + 1
         return said
+
+    def _fold(self) -> None:
+        """Remove the control records that the ledger, which has just been written, knows."""
+        if self._unfolded < FOLD_RECORDS:
+            return
+        fold = Fold()
+        for name, entry in self.ledger.queries.items():
+            if entry.origin == CONTROL and not entry.is_leaving:
+                sinks = [DeclaredSink(sink, name, options) for sink, options in entry.sinks]
+                fold.added[name] = [entry.statement, *map(sink_text, sinks)]
+            elif entry.origin != CONTROL and entry.is_leaving and entry.dropped_by == CONTROL:
+                fold.dropped.append(name)
+        self.control.fold(self.ledger.applied, fold, self.ledger.refused)
+        self._unfolded = 0
 
     def _must_wait(self, record: Record) -> bool:
         """Whether a record speaks of a query that has gone but is not yet forgotten."""
@@ -195,7 +220,7 @@ class Roster:
         if change.added:
             try:
                 self._prepare(change.added)
-            except EddylineError:
+            except BaseException:
                 undo(self.job, change.added)
                 raise
             return [{"start": [query.name for query in change.added]}]
@@ -219,7 +244,7 @@ class Roster:
             for query in added:
                 self.model.add_query(query)
                 self._open_sinks(query.name)
-        except EddylineError:
+        except BaseException:
             for query in added:
                 if query.name in self.model.queries:
                     self.model.drop_query(query.name)

@@ -1,0 +1,62 @@
+"""A job as text: statements that declare its streams, tables, queries, sinks and settings again.
+
+Answer   `catalog_text` is the whole job, `query_text` one query, `sink_text` one sink. Parsed and bound again they give the same.
+Limits   A query's settings stand in its WITH where they differ from the defaults; whoever binds the text binds it under the defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from eddyline.language import Job, Sink, render
+from eddyline.language.syntax import ColumnDefinition, CreateSink, CreateStream, CreateTable, Option, Set
+from eddyline.model.query import BoundQuery
+from eddyline.model.schema import Column, Stream
+from eddyline.model.window import span_text
+from eddyline.settings import Settings
+
+
+def catalog_text(job: Job) -> str:
+    """Statements that declare the job's streams, tables, queries, sinks and settings again."""
+    lines = [render(CreateStream(s.name, _definitions(s.schema.columns), _stream_options(s))) for s in job.streams]
+    lines += [render(CreateTable(t.name, _definitions(t.schema.columns), _options(t.options))) for t in job.tables]
+    lines += [query_text(query) for query in job.queries]
+    lines += [sink_text(sink) for sink in job.sinks]
+    lines += [render(Set(name, value)) for name, value in _settings(job.settings).items()]
+    return "".join(f"{line};\n" for line in lines)
+
+
+def query_text(query: BoundQuery) -> str:
+    """CREATE QUERY with everything that differs from the defaults said in WITH."""
+    settings = ", ".join(f"{name} = {_value(value)}" for name, value in _settings(query.settings).items())
+    return f'CREATE QUERY "{query.name}"{f" WITH ({settings})" if settings else ""} AS {query.text.rstrip().rstrip(";")}'
+
+
+def sink_text(sink: Sink) -> str:
+    return render(CreateSink(sink.name, sink.query, _options(sink.options)))
+
+
+def _definitions(columns: Iterable[Column]) -> tuple[ColumnDefinition, ...]:
+    return tuple(ColumnDefinition(c.name, c.type) for c in columns)
+
+
+def _options(options: Mapping[str, Any]) -> tuple[Option, ...]:
+    return tuple(Option(name, value) for name, value in options.items())
+
+
+def _stream_options(stream: Stream) -> tuple[Option, ...]:
+    given = dict(stream.options) | {"time": stream.time, "lateness": span_text(stream.lateness).lower()}
+    if stream.idle is not None:
+        given["idle"] = span_text(stream.idle).lower()
+    if stream.sequence is not None:
+        given["sequence"] = stream.sequence
+    return _options(given)
+
+
+def _settings(settings: Settings) -> dict[str, Any]:
+    return {name: value if isinstance(value, str | int) else str(value) for name, value in settings.changed().items()}
+
+
+def _value(value: object) -> str:
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)

@@ -1,0 +1,85 @@
+"""What all control records of a job together have done: ten thousand of them fold into the queries that are left.
+
+Answer   `Fold` keeps, in the order of coming, the queries that records have added (with their sinks) and the names of the job's own queries
+         that records have dropped. `taken` folds one more change in; `apply` does to the job of the file what all the records did.
+State    Plain JSON: part of the checkpoint, and of `control/folded.json`, from which `eddyline query` knows the job without the records.
+Limits   A query that has been dropped is kept while it still has results to give (`leaving`), then `forget` lets it go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from eddyline.errors import EddylineError
+from eddyline.language import Job, Sink, parse_script
+from eddyline.model.query import BoundQuery
+from eddyline.runtime.catalog_text import query_text, sink_text
+from eddyline.settings import Settings
+
+
+@dataclass
+class Fold:
+    #: Query -> the statements that create it and its own sinks.
+    added: dict[str, list[str]] = field(default_factory=dict)
+    #: The same for added queries that have been dropped and still have results to give.
+    leaving: dict[str, list[str]] = field(default_factory=dict)
+    #: Queries of the job's file that have been dropped.
+    dropped: list[str] = field(default_factory=list)
+
+    @staticmethod
+    def of(found: Mapping[str, Any]) -> Fold:
+        return Fold(dict(found["added"]), dict(found["leaving"]), list(found["dropped"]))
+
+    def as_json(self) -> dict[str, Any]:
+        return {"added": self.added, "leaving": self.leaving, "dropped": self.dropped}
+
+    def add(self, query: BoundQuery, sinks: Iterable[Sink]) -> None:
+        self.leaving.pop(query.name, None)
+        self.added[query.name] = statements(query, sinks)
+
+    def drop(self, name: str) -> None:
+        if name in self.added:
+            self.leaving[name] = self.added.pop(name)
+        elif name not in self.dropped:
+            self.dropped.append(name)
+
+    def forget(self, standing: Iterable[str]) -> None:
+        """Let go of dropped queries that have given their last result."""
+        if self.leaving:
+            left = set(standing)
+            self.leaving = {name: said for name, said in self.leaving.items() if name in left}
+
+    def apply(self, job: Job) -> dict[str, tuple[BoundQuery, tuple[Sink, ...]]]:
+        """Change the job of the file into the one that the records made of it.
+
+        Returns:
+            every query that has been dropped, with the sinks that it had: it may still have results to give.
+        """
+        gone: dict[str, tuple[BoundQuery, tuple[Sink, ...]]] = {}
+        for name in [*self.dropped, *self.leaving]:
+            if name in self.leaving:
+                self._create(job, self.leaving[name])
+            if name in job.catalog.queries:
+                gone[name] = (job.catalog.queries[name], job.catalog.sinks_of(name))
+                job.catalog.drop("query", name)
+        for said in self.added.values():
+            self._create(job, said)
+        return gone
+
+    def _create(self, job: Job, said: Iterable[str]) -> None:
+        """A query that the edited file has under the same name, or whose stream it no longer has, is the file's."""
+        settings, job.settings = job.settings, Settings()
+        try:
+            for text in said:
+                job.apply(parse_script(text)[0])
+        except EddylineError:
+            return
+        finally:
+            job.settings = settings
+
+
+def statements(query: BoundQuery, sinks: Iterable[Sink]) -> list[str]:
+    """What creates a query and the sinks that it does not share."""
+    return [query_text(query), *(sink_text(sink) for sink in sinks if sink.query is not None)]
