@@ -4,7 +4,8 @@ Answer   For each probing row o: the stored rows c with an equal key, `order[c] 
          `dead[c] >= floor[o]` (still in its window). Pairs come grouped by o, in the order of o.
 State    A chain links rows of one bucket from the newest to the oldest by distances: `heads[bucket]` is the id of the
          newest, `back[position]` the distance to the one before (0: none). Row ids only grow; a row leaves by falling
-         below `first`, which ends every chain that reaches it, so forgetting costs nothing.
+         below `first`, which ends every chain that reaches it, so forgetting costs nothing. A row that leaves from the
+         middle is unlinked, so that a walk never meets it.
 
               heads ─► 97 ──2──► 95 ──5──► 90 ──8──► 82   first = 85: the walk ends here
 
@@ -31,6 +32,47 @@ def link(heads, back, keys, base, start, stop):
         head = heads[bucket]
         back[row - base] = row - head if head >= 0 and row - head < _FAR else 0
         heads[bucket] = row
+
+
+@njit(cache=True, nogil=True)
+def link_alive(heads, back, keys, base, start, stop, dropped):
+    """The same for the rows that are not dropped."""
+    mask = np.uint64(len(heads) - 1)
+    for row in range(start, stop):
+        if dropped[row - base]:
+            continue
+        bucket = mix(keys[row - base]) & mask
+        head = heads[bucket]
+        back[row - base] = row - head if head >= 0 and row - head < _FAR else 0
+        heads[bucket] = row
+
+
+@njit(cache=True, nogil=True)
+def unlink(heads, back, keys, base, first, positions, dropped):
+    """Take the rows at these positions, which are flagged as dropped, out of their chains; each chain is walked once."""
+    mask = np.uint64(len(heads) - 1)
+    buckets = np.empty(len(positions), np.int64)
+    for i in range(len(positions)):
+        buckets[i] = np.int64(mix(keys[positions[i]]) & mask)
+    buckets.sort()
+    for i in range(len(buckets)):
+        if i > 0 and buckets[i] == buckets[i - 1]:
+            continue
+        newer = np.int64(-1)
+        row = heads[buckets[i]]
+        while row >= first:
+            step = back[row - base]
+            if not dropped[row - base]:
+                if newer < 0:
+                    heads[buckets[i]] = row
+                else:
+                    back[newer - base] = newer - row
+                newer = row
+            row = row - step if step else np.int64(-1)
+        if newer < 0:
+            heads[buckets[i]] = -1
+        else:
+            back[newer - base] = 0
 
 
 @njit(cache=True, nogil=True)

@@ -60,7 +60,7 @@ class StreamState:
         compiled = compile_expression(key.expression)
         self.keys[key.mark] = (compiled, key.expression.type)
         self.store.add_mark(key.mark, np.int64)
-        if self.store.live:
+        if self.store.extent:
             ids = np.arange(self.store.first, self.store.end)
             here = {at: self.store.gather(at[1], ids) for at in compiled.columns}
             self.store.mark(key.mark)[:] = key_words(compiled(here, len(ids)), key.expression.type)
@@ -71,7 +71,7 @@ class StreamState:
         if len(marks) > 1 and mark not in self.composites:
             self.composites[mark] = marks
             self.store.add_mark(mark, np.int64)
-            if self.store.live:
+            if self.store.extent:
                 self.store.mark(mark)[:] = combined([self.store.mark(m) for m in marks])
         self.store.add_index(mark)
         return mark
@@ -133,6 +133,28 @@ class StreamState:
         for port in self.ports:
             cut = min(cut, port.first_needed(store, frontier, seen))
         store.forget_before(cut)
+
+    def release(self, port: Port, ids: Ints) -> int:
+        """No row still to come can meet these rows under this port; returns how many of them no port wants any more and are dropped.
+
+        The rows keep their numbers: a ROWS window does not reach further back because rows have gone.
+        """
+        if len(self.ports) == 1:
+            return self.store.drop(ids)
+        port.release(self.store, ids[self.store.holds(ids)])
+        return self.drop_unwanted()
+
+    def drop_unwanted(self) -> int:
+        """Drop the rows that no port wants: those that only a query wanted that has gone, and those that all ports have released."""
+        store = self.store
+        if not self.ports or not store.extent or not all(port.stores_words for port in self.ports):
+            return 0
+        wanted = np.zeros(store.extent, np.bool_)
+        for port in self.ports:
+            words = port.words_of(store, store.first, store.end)
+            assert words is not None
+            wanted |= any_bit(words)
+        return 0 if wanted.all() else store.drop(np.flatnonzero(~wanted) + store.first)
 
 
 def whole_columns(table: pa.Table) -> dict[str, pa.Array]:

@@ -31,6 +31,7 @@ from eddyline.runtime.newest import NewestPlaces
 from eddyline.runtime.response import Responses
 from eddyline.runtime.standing import SelectQuery, StandingQuery
 from eddyline.state.columns import Ints
+from eddyline.state.renumbering import Renumbering
 
 Members = Mapping[str, StandingQuery]
 
@@ -61,6 +62,12 @@ class HandOut:
         """A query of the group has come or gone, or its tree is another."""
         self._schedules.pop(group, None)
         self._seatings.pop(group, None)
+
+    def renumber(self, old_to_new: Renumbering) -> None:
+        """The rows of a stream have new ids."""
+        for schedule in self._schedules.values():
+            if schedule is not None:
+                schedule.renumber(old_to_new)
 
     def dropped(self, query: StandingQuery) -> None:
         self.changed(query.group)

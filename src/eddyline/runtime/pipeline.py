@@ -42,6 +42,7 @@ from eddyline.plan.lower import Lowered
 from eddyline.plan.prepare import prepare
 from eddyline.plan.tree_choice import Orders, positions_of
 from eddyline.runtime.epoch import Arrival, Epoch, Outcome
+from eddyline.runtime.forgetting import close_gaps, drop_unwanted
 from eddyline.runtime.handout import HandOut
 from eddyline.runtime.memory import keep_freed_memory
 from eddyline.runtime.planner import Planner
@@ -200,6 +201,7 @@ class Pipeline:
             standing.group.close()
             signature = next(s for s, g in self.groups.items() if g is standing.group)
             del self.groups[signature]
+        drop_unwanted([base.stream for base in standing.group.bases.values()])
 
     def _group_for(self, lowered: Lowered) -> JoinGroup:
         if lowered.signature not in self.groups:
@@ -267,6 +269,7 @@ class Pipeline:
                 self.drop_query(name)
                 outcome.gone.append(name)
         self.epochs += 1
+        close_gaps(self)
         self.spilling.after_epoch()
         if not epoch.closing:
             self.planner.after_epoch()

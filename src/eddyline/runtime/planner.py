@@ -38,6 +38,7 @@ from eddyline.plan.migration import Migration, Running, assess, judge, plan_docu
 from eddyline.plan.statistics import EdgeSeen, Pair, ReferenceSeen, Seen, join_pairs, residuals_between
 from eddyline.plan.tree_choice import Orders, TreeChoice, aliases_of, choose, qualified
 from eddyline.state.columns import Ints
+from eddyline.state.renumbering import Renumbering
 
 if TYPE_CHECKING:
     from eddyline.runtime.pipeline import Pipeline
@@ -299,6 +300,13 @@ class Planner:
         watch.ends = {p: bases[p].store.end for p in moving}
         return True
 
+    def renumber(self, old_to_new: Renumbering) -> None:
+        """The rows of a stream have new ids: which of them are new since the last look stays."""
+        for watch in self.watches.values():
+            for position, end in watch.ends.items():
+                if watch.group.bases[position].store is old_to_new.store:
+                    watch.ends[position] = old_to_new.bound(end)
+
 
 class _Sample:
     """Some of the new rows of a reference and some of those in its window, without those that no query wants."""
@@ -318,6 +326,7 @@ class _Sample:
         self.wanted = came * (len(self.new) / len(new) if len(new) else float(came > 0))
 
     def _wanted(self, ids: Ints) -> Ints:
+        ids = ids[self.base.store.holds(ids)] if self.base.store.dropped else ids
         words = self.base.words(ids)
         return ids if words is None else ids[any_bit(words)]
 

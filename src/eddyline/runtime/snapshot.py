@@ -26,6 +26,7 @@ from eddyline.operators.stream import StreamState
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.state.columns import Ints
 from eddyline.state.segment import Segment, open_marks
+from eddyline.state.store import Store
 
 #: Changes when a snapshot of an older version could no longer be read.
 FORMAT = 1
@@ -48,6 +49,8 @@ def take_snapshot(pipeline: Pipeline) -> Snapshot:
         segments.seal()
         for segment in segments.segments:
             blocks[segment.name] = partial(segments.table, segment)
+        if segments.dropped is not None:
+            blocks[segments.dropped] = segments.dropped_table
         for chunk in intake.chunks:
             blocks[_chunk_name(name, chunk)] = partial(_chunk_table, chunk)
         if intake.census is not None:
@@ -60,7 +63,11 @@ def take_snapshot(pipeline: Pipeline) -> Snapshot:
             "rows_in": intake.rows_in,
             "late": intake.late,
             "bad": intake.bad,
-            "end": pipeline.streams[name].store.end,
+            "end": segments.store.end,
+            "first": segments.store.first,
+            "generation": segments.store.generation,
+            "drops": segments.store.drops,
+            "dropped": segments.dropped,
             "segments": [[s.first, s.end] for s in segments.segments],
             "waiting": [_chunk_name(name, c) for c in intake.chunks],
             "census": None if intake.census is None else _census_name(name, intake),
@@ -115,8 +122,10 @@ def restore(pipeline: Pipeline, header: Header, load: Load) -> None:
     for name, saved in header["streams"].items():
         _restore_intake(pipeline.intakes[name], saved, load)
         segments = pipeline.segments[name]
-        segments.segments = [Segment(name, first, end) for first, end in saved["segments"]]
+        generation = saved.get("generation", 0)
+        segments.segments = [Segment(name, first, end, generation) for first, end in saved["segments"]]
         _restore_store(pipeline.streams[name], [load(s.name) for s in segments.segments], saved["end"])
+        _restore_drops(segments.store, saved, load)
     for query in tuple(pipeline.queries.values()):
         saved = header["queries"][query.name]
         query.results = saved["results"]
@@ -178,6 +187,14 @@ def _restore_store(stream: StreamState, tables: list[pa.Table], end: int) -> Non
         for mark, parts in stream.composites.items():
             marks[mark] = combined([marks[p] for p in parts])
         store.append(len(table), payload, {name: values for name, values in marks.items() if name in store.marks})
+
+
+def _restore_drops(store: Store, saved: Mapping[str, Any], load: Load) -> None:
+    """Which of the rows that lie in segments are gone; headers of earlier versions know of none."""
+    store.forget_before(saved.get("first", store.first))
+    if saved.get("dropped") is not None:
+        store.drop(np.asarray(load(saved["dropped"]).column("id")))
+    store.generation, store.drops = saved.get("generation", 0), saved.get("drops", 0)
 
 
 def _came_before(ts: Ints, port: Port) -> bool:

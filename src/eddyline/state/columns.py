@@ -168,6 +168,8 @@ class StringColumn:
     def keep(self, positions: Ints, used: int) -> None:
         packed = order.string_lengths(self.offsets, positions)
         data = order.gather_strings(self.offsets, self.data, self.shift, positions, packed)
+        if len(self.data) > 4 * max(len(data), 1024):
+            self.data = np.empty(2 * max(len(data), 1024), np.uint8)
         self.data[: len(data)] = data
         self.offsets[: len(packed)] = packed
         self.shift = 0

@@ -7,7 +7,8 @@ Answer   A segment is a range of row ids of one store. It is named when it is se
              ids   |···dead···|== s0 ==========|== s1 =====|= s2 =| new |
                                                             └── sealed as one when s2 is not larger than what came
 
-State    The live segments, oldest first.
+State    The live segments, oldest first. A segment holds the rows that were dropped from its middle too: which ones they are is a list
+         of its own (`dropped`), until the store closes the gaps. Then all rows are sealed anew, under names with the store's generation.
 Limits   Rows die from the oldest on, so at most the first segment has dead ones: when three quarters of it are dead it is sealed
          anew without them, and it goes when all of them are. What is written again in all is a third of what was written.
 """
@@ -19,7 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from eddyline.state.store import Store
+from eddyline.state.renumbering import Renumbering
+from eddyline.state.store import DROPPED, Store
 
 #: Larger segments are left alone: state stores like values of a few megabytes.
 _ROWS_AT_MOST = 65_536
@@ -32,10 +34,16 @@ class Segment:
     store: str
     first: int
     end: int
+    #: How often the store had given its rows new ids: the same ids of another generation are other rows.
+    generation: int = 0
 
     @property
     def name(self) -> str:
-        return f"{self.store}-{self.first}-{self.end}"
+        return f"{_label(self.store, self.generation)}-{self.first}-{self.end}"
+
+
+def _label(store: str, generation: int) -> str:
+    return f"{store}-g{generation}" if generation else store
 
 
 class SegmentList:
@@ -50,16 +58,36 @@ class SegmentList:
         store = self.store
         self.segments = [s for s in self.segments if s.end > store.first]
         if self.segments and self._is_mostly_dead(self.segments[0]):
-            self.segments[0] = Segment(store.name, store.first, self.segments[0].end)
+            self.segments[0] = self._segment(store.first, self.segments[0].end)
         start = self.segments[-1].end if self.segments else store.first
         start = max(start, store.first)
         if start < store.end:
             while self.segments and self.segments[-1].end - self.segments[-1].first <= store.end - start < _ROWS_AT_MOST:
                 start = max(self.segments.pop().first, store.first)
             while store.end - start > _ROWS_AT_MOST:
-                self.segments.append(Segment(store.name, start, start + _ROWS_AT_MOST))
+                self.segments.append(self._segment(start, start + _ROWS_AT_MOST))
                 start += _ROWS_AT_MOST
-            self.segments.append(Segment(store.name, start, store.end))
+            self.segments.append(self._segment(start, store.end))
+
+    def _segment(self, first: int, end: int) -> Segment:
+        return Segment(self.store.name, first, end, self.store.generation)
+
+    def renumber(self, old_to_new: Renumbering) -> None:
+        """The rows have new ids: what was written means other rows now. As many rows are gone as are written again."""
+        if old_to_new.store is self.store:
+            self.segments = []
+
+    @property
+    def dropped(self) -> str | None:
+        """The name of the list of rows that lie in segments and were dropped from the store; None: there are none."""
+        store = self.store
+        if not store.dropped:
+            return None
+        lowest = store.first + int(np.argmax(store.mark(DROPPED)))
+        return f"{_label(store.name, store.generation)}-dropped-{store.drops}-{lowest}"
+
+    def dropped_table(self) -> pa.Table:
+        return pa.table({"id": np.flatnonzero(self.store.mark(DROPPED)) + self.store.first})
 
     def _is_mostly_dead(self, segment: Segment) -> bool:
         rows = segment.end - segment.first
@@ -78,8 +106,8 @@ class SegmentList:
 
 
 def is_derived(mark: str) -> bool:
-    """Marks that can be computed from the payload: keys, hashes of several keys, chains."""
-    return mark.startswith(("key:", "hash:", "back:"))
+    """Marks that are not written with the rows: keys, hashes of several keys and chains are computed, dropped rows have a list."""
+    return mark == DROPPED or mark.startswith(("key:", "hash:", "back:"))
 
 
 def _as_arrow(values: np.ndarray) -> pa.Array:

@@ -7,9 +7,11 @@ Answer   A row gets the next id when it is appended and keeps it. `first <= id <
              base          first                    end
               |··· dead ····|======== live ==========|   free
 
-State    All columns share one capacity and one base, so that position = id - base everywhere.
-Limits   Rows leave from the front (`forget_before`). Leaving from the middle (`keep`) gives the remaining rows new ids:
-         only for stores whose ids nobody else holds.
+State    All columns share one capacity and one base, so that position = id - base everywhere. Rows that were dropped from the
+         middle have a flag in the mark `dropped`; a store that never dropped a row has no such mark.
+Limits   Rows leave from the front (`forget_before`) or from anywhere (`drop`). A dropped row leaves the chains of all indexes at once,
+         and its room when `compact` or `keep` closes the gaps. Both give the remaining rows new ids: `compact` returns the map, and
+         every holder of ids has a method `renumber` that takes it; `keep` is for stores whose ids have no other holder.
 """
 
 from __future__ import annotations
@@ -24,9 +26,14 @@ import pyarrow as pa
 from eddyline.kernels import probe
 from eddyline.model.datatypes import DataType
 from eddyline.state.columns import Array, Ints, StoredColumn, stored_column
+from eddyline.state.renumbering import Renumbering
 from eddyline.state.spill import LEAST_ROWS, SpilledColumn
 
 _SMALLEST = 256
+#: The mark that flags rows dropped from the middle.
+DROPPED = "dropped"
+#: An index is made anew when so large a part of the live rows leaves at once; otherwise single rows are unlinked.
+_REBUILD = 8
 
 
 class Store:
@@ -36,6 +43,11 @@ class Store:
         self.first = 0
         self.end = 0
         self.capacity = 0
+        #: Flagged rows between `first` and `end`.
+        self.dropped = 0
+        #: Rows ever dropped, and how often the rows got new ids: together they say which rows an id range means.
+        self.drops = 0
+        self.generation = 0
         self.types: dict[str, DataType] = {}
         self.columns: dict[str, StoredColumn] = {}
         self.marks: dict[str, Array] = {}
@@ -44,8 +56,13 @@ class Store:
             self.add_column(column, kind)
 
     @property
-    def live(self) -> int:
+    def extent(self) -> int:
+        """How many ids lie between `first` and `end`, those of dropped rows included."""
         return self.end - self.first
+
+    @property
+    def live(self) -> int:
+        return self.end - self.first - self.dropped
 
     @property
     def nbytes(self) -> int:
@@ -98,13 +115,15 @@ class Store:
             column.append(pa.nulls(rows, self.types[name].arrow) if values is None else values, used)
         for name, values in marks.items():
             self.marks[name][used : used + rows] = values
+        if DROPPED in self.marks:
+            self.marks[DROPPED][used : used + rows] = False
         self.end += rows
         for index in self.indexes.values():
             index.extend(start)
         return start
 
     def mark(self, name: str) -> Array:
-        """The live part of a mark, a view."""
+        """A mark from `first` to `end`, dropped rows included; a view."""
         return self.marks[name][self.first - self.base : self.end - self.base]
 
     def at(self, name: str, ids: Ints) -> Array:
@@ -120,12 +139,63 @@ class Store:
         """Values of a payload column at row ids, as Arrow."""
         return self.columns[name].gather(ids - self.base)
 
+    def ids(self) -> Ints:
+        """The ids of the live rows."""
+        ids = np.arange(self.first, self.end)
+        return ids[~self.mark(DROPPED)] if self.dropped else ids
+
+    def holds(self, ids: Ints) -> npt.NDArray[np.bool_]:
+        """Whether each id is that of a live row; the ids were given out before."""
+        held: npt.NDArray[np.bool_] = ids >= self.first
+        if self.dropped:
+            held &= ~self.marks[DROPPED][np.maximum(ids - self.base, 0)]
+        return held
+
     def forget_before(self, row: int) -> None:
         """Rows with smaller ids are dead."""
-        self.first = min(max(self.first, row), self.end)
+        row = min(max(self.first, row), self.end)
+        if self.dropped:
+            self.dropped -= int(np.count_nonzero(self.marks[DROPPED][self.first - self.base : row - self.base]))
+        self.first = row
+        self._skip_dropped()
+
+    def drop(self, ids: Ints) -> int:
+        """Rows with these ids are dead, wherever they are; returns how many of them were alive."""
+        if DROPPED not in self.marks:
+            self.add_mark(DROPPED, np.bool_)
+        flags = self.marks[DROPPED]
+        positions = np.unique(ids[(ids >= self.first) & (ids < self.end)] - self.base)
+        positions = positions[~flags[positions]]
+        if len(positions):
+            flags[positions] = True
+            self.dropped += len(positions)
+            self.drops += len(positions)
+            for index in self.indexes.values():
+                index.unlink(positions)
+            self._skip_dropped()
+        return len(positions)
+
+    def _skip_dropped(self) -> None:
+        """Dropped rows in front are forgotten rows: `first` is the id of a live row, or `end`."""
+        if self.dropped:
+            lead = self.extent if self.dropped == self.extent else int(np.argmin(self.mark(DROPPED)))
+            self.first += lead
+            self.dropped -= lead
+
+    def compact(self, least: int = 1) -> Renumbering | None:
+        """Close the gaps once half of the rows are gone and at least `least`; returns the map from old ids to new ones."""
+        if 2 * self.dropped < self.extent or self.dropped < max(least, 1):
+            return None
+        alive = ~self.mark(DROPPED)
+        moved = Renumbering.of_alive(self, alive)
+        self.keep(alive)
+        self.generation += 1
+        return moved
 
     def keep(self, alive: npt.NDArray[np.bool_]) -> None:
-        """Keep only some of the live rows; they are numbered anew and the indexes rebuilt."""
+        """Keep only some of the rows between `first` and `end`; they are numbered anew and the indexes rebuilt."""
+        if self.dropped:
+            alive = alive & ~self.mark(DROPPED)
         positions = np.flatnonzero(alive) + (self.first - self.base)
         used = self.end - self.base
         for column in self.columns.values():
@@ -134,6 +204,7 @@ class Store:
             if not name.startswith("back:"):
                 values[: len(positions)] = values[positions]
         self.base = self.first = self.end - len(positions)
+        self.dropped = 0
         self._fit(len(positions))
         for index in self.indexes.values():
             index.rebuild()
@@ -144,7 +215,7 @@ class Store:
         for number, (name, column) in enumerate(self.columns.items()):
             if not isinstance(column, SpilledColumn):
                 column = self.columns[name] = SpilledColumn(self.types[name], column, self.capacity)
-            column.spill(folder, f"{self.name}-{number}", self.end - self.base, max(LEAST_ROWS, self.live // 32))
+            column.spill(folder, f"{self.name}-{number}", self.end - self.base, max(LEAST_ROWS, self.extent // 32))
         return before - self.payload_bytes
 
     # -- room
@@ -159,12 +230,12 @@ class Store:
 
     def _can_slide(self, rows: int) -> bool:
         # Sliding copies the live rows: it has to be paid for by dead ones, a quarter as many at least.
-        return self.live + rows <= self.capacity and 4 * (self.first - self.base) >= self.live
+        return self.extent + rows <= self.capacity and 4 * (self.first - self.base) >= self.extent
 
     def _make_room(self, rows: int) -> None:
         if self._fits(rows):
             return
-        enough, needed = self._can_slide(rows), self.live + rows
+        enough, needed = self._can_slide(rows), self.extent + rows
         self._slide()
         if not enough:
             self._resize(max(_SMALLEST, needed + needed // 4))
@@ -217,9 +288,21 @@ class HashIndex:
         else:
             probe.link(self.heads, self.back, self.keys, self.store.base, start, self.store.end)
 
+    def unlink(self, positions: Ints) -> None:
+        """Take rows that were just flagged as dropped out of their chains."""
+        store = self.store
+        if _REBUILD * len(positions) > store.live:
+            self.rebuild()
+        else:
+            probe.unlink(self.heads, self.back, self.keys, store.base, store.first, positions, store.marks[DROPPED])
+
     def rebuild(self) -> None:
+        store = self.store
         size = _SMALLEST
-        while 4 * size < 5 * self.store.live:
+        while 4 * size < 5 * store.live:
             size *= 2
         self.heads = np.full(size, -1, np.int64)
-        probe.link(self.heads, self.back, self.keys, self.store.base, self.store.first, self.store.end)
+        if store.dropped:
+            probe.link_alive(self.heads, self.back, self.keys, store.base, store.first, store.end, store.marks[DROPPED])
+        else:
+            probe.link(self.heads, self.back, self.keys, store.base, store.first, store.end)

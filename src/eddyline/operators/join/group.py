@@ -32,6 +32,7 @@ from eddyline.operators.join.routing.lottery import LotteryRoute
 from eddyline.operators.join.sharing.expansion import MANY, Expansion
 from eddyline.operators.join.sharing.shared_probes import Ask, SharedProbes
 from eddyline.operators.stream import StreamState
+from eddyline.state.renumbering import Renumbering
 
 
 @dataclass(frozen=True)
@@ -279,6 +280,13 @@ class JoinGroup:
         for _, kept in self.nodes:
             if kept is not None:
                 kept.purge(frontier)
+
+    def renumber(self, old_to_new: Renumbering) -> None:
+        """The rows of a stream have new ids: intermediate stores and held-back rows follow."""
+        for kept in self.intermediates():
+            kept.renumber(old_to_new)
+        for demand in self.demands.values():
+            demand.renumber(old_to_new)
 
     def edges(self) -> dict[str, dict[str, Any]]:
         """Per edge by which consumers and producers tell each other what is not wanted: its state and counts."""

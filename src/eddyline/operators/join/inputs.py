@@ -23,6 +23,7 @@ from eddyline.operators.join.port import LONG_AGO, Port, clear_bit
 from eddyline.operators.keys import combined
 from eddyline.operators.stream import ALWAYS, StreamState
 from eddyline.state.columns import Ints
+from eddyline.state.renumbering import Renumbering
 from eddyline.state.store import Store
 
 _POSITION = (1 << POSITION_BITS) - 1
@@ -133,7 +134,7 @@ class NodeInput:
         if mark not in self.indexed:
             self.indexed[mark] = keys
             self.store.add_mark(mark, np.int64)
-            if self.store.live:
+            if self.store.extent:
                 self._sweep(self.store.mark("dead") >= LONG_AGO)
                 held = self.expand(np.arange(self.store.first, self.store.end))
                 self.store.mark(mark)[:] = self.words_of(keys, held)
@@ -191,7 +192,22 @@ class NodeInput:
 
     def _sweep(self, alive: npt.NDArray[np.bool_]) -> None:
         for reference in self.references:
-            # A row that its own store has forgotten is out of every window, counted ones included.
-            alive &= self.store.mark(f"id:{reference}") >= self.bases[reference].store.first
+            # A row that its own store has forgotten is out of every window, counted ones included; no answer needs one that was dropped.
+            alive &= self.bases[reference].store.holds(self.store.mark(f"id:{reference}"))
         if not alive.all():
             self.store.keep(alive)
+
+    def renumber(self, old_to_new: Renumbering) -> None:
+        """The rows of a stream have new ids: combinations of rows that are gone leave, the others follow."""
+        mine = [r for r in self.references if self.bases[r].store is old_to_new.store]
+        if not mine or not self.store.extent:
+            return
+        for reference in mine:
+            ids = self.store.mark(f"id:{reference}")
+            ids[:] = old_to_new.of(ids)
+        self._sweep(np.ones(self.store.extent, np.bool_))
+        held = self.expand(np.arange(self.store.first, self.store.end))
+        for mark, keys in self.indexed.items():
+            if any(key == ID for _, key in keys):
+                self.store.mark(mark)[:] = self.words_of(keys, held)
+                self.store.indexes[mark].rebuild()

@@ -207,7 +207,7 @@ class JoinNode:
         """
         origin = next(n for n in range(len(self.inputs)) if not self._is_static(n))
         one = self.inputs[origin]
-        ids = np.arange(one.store.first, one.store.end)
+        ids = one.store.ids()
         words = one.words(ids)
         rows = Combinations(one.expand(ids), np.full(len(ids), np.iinfo(np.int64).max), np.full(len(ids), 0), one.deaths(ids), words)
         for made in self._extend(rows, origin, self.steps(origin, self.orders[origin]), 0, None, True):
@@ -309,9 +309,14 @@ class JoinNode:
         order, dead = store.marks[one.order], store.marks[one.death]
         if step.index is None or self.loop:
             keys = store.marks[step.index] if step.index is not None else order
-            return probe_kernels.probe_scan(
+            left, right, visited = probe_kernels.probe_scan(
                 hashes, limits, floors, step.index is not None, keys, order, dead, store.base, store.first, store.end
             )
+            if store.dropped:
+                # A scan meets the rows that have left their chains.
+                held = store.holds(right)
+                left, right = left[held], right[held]
+            return left, right, visited
         index = store.indexes[step.index]
         return probe_kernels.probe_chains(
             hashes, limits, floors, index.heads, index.back, index.keys, order, dead, store.base, store.first, one.in_time_order
@@ -352,7 +357,7 @@ class JoinNode:
                 continue
             if port.most_rows:
                 # An id that the store has forgotten is out of every counted window, and can no longer be looked up.
-                held = made.ids[reference] >= base.store.first
+                held = base.store.holds(made.ids[reference])
                 if not held.all():
                     made = made.take(held)
             ids = made.ids[reference]

@@ -62,6 +62,8 @@ class Port:
         self.members: dict[int, Membership] = {}
         self.width = 1
         self.stores_words = False
+        #: How often rows that were stored have lost their words by `release`.
+        self.releases = 0
         #: The members' filters: all together once there are many, one by one before.
         self._grouped = GroupedFilter()
         self._filters: dict[int, Predicate] = {}
@@ -75,7 +77,7 @@ class Port:
     # -- members
 
     def join(self, member: Membership, store: Store) -> None:
-        if store.live and not self.stores_words:
+        if store.extent and not self.stores_words:
             self.start_words(store)
         before = self.width
         self.members[member.slot] = member
@@ -182,7 +184,14 @@ class Port:
         """From here on words are stored; rows that are here already are wanted by all who were members until now."""
         self.stores_words = True
         store.add_mark(self.words_mark, np.uint64, self.width)
-        store.mark(self.words_mark)[:] = self.flat(np.broadcast_to(self.full(), (store.live, self.width)))
+        store.mark(self.words_mark)[:] = self.flat(np.broadcast_to(self.full(), (store.extent, self.width)))
+
+    def release(self, store: Store, ids: Ints) -> None:
+        """No member wants these stored rows any more."""
+        if not self.stores_words:
+            self.start_words(store)
+        store.marks[self.words_mark][ids - store.base] = 0
+        self.releases += 1
 
     def flat(self, words: Words) -> Words:
         """Stored form: one word is a plain column."""

@@ -84,7 +84,7 @@ class Gathering(JoinNode):
         if rows_seen is not None:
             return super()._in_windows(made, added, rows_seen)
         for reference in added:
-            held = made.ids[reference] >= self.bases[reference].store.first
+            held = self.bases[reference].store.holds(made.ids[reference])
             if not held.all():
                 made = made.take(held)
         return made

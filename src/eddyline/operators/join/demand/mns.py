@@ -46,9 +46,9 @@ def links_between(equalities: Sequence[Equality], own: Sequence[int], opposite: 
 
 def alive_ids(one: Input, bases: Mapping[int, StreamInput]) -> Ints:
     """Ids of all rows whose components can still be looked up: nobody will meet the others."""
-    ids = np.arange(one.store.first, one.store.end)
+    ids = one.store.ids()
     if isinstance(one, NodeInput):
-        ids = ids[np.logical_and.reduce([rows >= bases[r].store.first for r, rows in one.expand(ids).items()])]
+        ids = ids[np.logical_and.reduce([bases[r].store.holds(rows) for r, rows in one.expand(ids).items()])]
     return ids
 
 

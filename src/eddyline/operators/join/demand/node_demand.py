@@ -35,6 +35,7 @@ from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
 from eddyline.operators.join.node import Counters, JoinNode, RowsSeen, Step
 from eddyline.operators.keys import combined
 from eddyline.state.columns import Ints
+from eddyline.state.renumbering import Renumbering
 
 #: In which order to probe inputs from one of them: (origin, inputs, equalities) to numbers of inputs.
 Follow = Callable[[int, list[Input], tuple[Equality, ...]], tuple[int, ...]]
@@ -389,9 +390,15 @@ class NodeDemand:
     def _count_held_back(self) -> None:
         total = 0
         for origin, back in self._held_back.items():
-            self._held_back[origin] = back = back[back >= self.node.inputs[origin].store.first]
+            self._held_back[origin] = back = back[self.node.inputs[origin].store.holds(back)]
             total += len(back)
         self.edge.suspended_peak = max(self.edge.suspended_peak, total)
+
+    def renumber(self, old_to_new: Renumbering) -> None:
+        """The rows of a stream have new ids: the rows that are held back follow."""
+        for origin, back in self._held_back.items():
+            if self.node.inputs[origin].store is old_to_new.store:
+                self._held_back[origin] = old_to_new.kept(back)
 
 
 def _spread(size: int, most: int) -> Ints:

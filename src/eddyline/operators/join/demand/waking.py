@@ -90,7 +90,7 @@ def _side(one: StreamInput, asked_by: Sequence[Link], joint: list[str], third: S
 
 def _words(one: StreamInput, marks: Sequence[str | None]) -> Ints:
     """Key words of the live rows, a column per part; parts that lie elsewhere are zero."""
-    none = np.zeros(one.store.live, np.int64)
+    none = np.zeros(one.store.extent, np.int64)
     columns = [none if mark is None else one.store.mark(mark) for mark in marks]
     return np.stack(columns or [none], axis=1)
 

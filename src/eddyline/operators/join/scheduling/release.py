@@ -37,6 +37,7 @@ from eddyline.operators.join.scheduling.queues import SchedulingQueues, Unit
 from eddyline.operators.join.scheduling.schedulers import scheduler
 from eddyline.operators.join.scheduling.strips import Origin, OutputBuffer, Runs
 from eddyline.state.columns import Ints
+from eddyline.state.renumbering import Renumbering
 
 MOST_LEVELS = 8
 #: A step of fewer new rows is over before a schedule would help.
@@ -100,6 +101,7 @@ class SharedSchedule:
         self.counted = [bool(one.port.most_rows) for one in self.inputs]
         #: Per input, the stored rows below this id are wanted by every member.
         self._wanted_below = [0, 0]
+        self._releases = [one.port.releases for one in self.inputs]
 
     def run(
         self,
@@ -163,10 +165,12 @@ class SharedSchedule:
             return False
         for origin in rows.origins:
             port, store = self.inputs[origin.number].port, self.inputs[origin.number].store
-            if origin.step.verify or origin.step.conditions:
+            if origin.step.verify or origin.step.conditions or (origin.scans and origin.partner.store.dropped):
                 return False
+            if port.releases != self._releases[origin.number]:
+                self._releases[origin.number], self._wanted_below[origin.number] = port.releases, 0
             if port.stores_words:
-                # Words change only when a query comes or goes, and then there is another schedule.
+                # Words change when a query comes or goes, and then there is another schedule, or when the port releases rows.
                 begin = max(store.first, self._wanted_below[origin.number]) - store.base
                 words = store.marks[port.words_mark][begin : store.end - store.base]
                 if not kernels.are_all(words.reshape(-1, port.width), port.full()):
@@ -181,6 +185,12 @@ class SharedSchedule:
             most = min(most, int(rows / max(self.costs.need(rows)[0, -1], 1.0)))
         size = -(-rows // max(most, 1))
         return np.append(np.arange(0, rows, size), rows)
+
+    def renumber(self, old_to_new: Renumbering) -> None:
+        """The rows of a stream have new ids: its lineage words are looked at again."""
+        for number, one in enumerate(self.inputs):
+            if one.store is old_to_new.store:
+                self._wanted_below[number] = 0
 
     # -- looking
 
@@ -204,6 +214,9 @@ class SharedSchedule:
             if part.start == part.stop:
                 continue
             left, right, seen = origin.fresh_pairs(part, unit.low, unit.high, self.buffer)
+            if origin.scans and origin.partner.store.dropped:
+                alive = origin.partner.store.holds(right)
+                left, right = left[alive], right[alive]
             made = self.node._join(origin.rows, left + part.start, right, origin.step, rows_seen, False)
             self._count(origin, part, int(seen.sum()), len(made))
             if len(made):
