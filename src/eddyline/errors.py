@@ -92,5 +92,15 @@ class StateProblem(UserError):
     """State that cannot be kept where it should be: a disk is full or cannot be written."""
 
 
+def unwritable(problem: OSError) -> StateProblem:
+    """What the system says of a file or a disk, as an error of the job."""
+    named = str(problem.filename) if problem.filename else "a file"
+    return StateProblem(
+        f"{named} cannot be used",
+        detail=problem.strerror or str(problem),
+        hint="check space and permissions; with --checkpoint the same command continues afterwards",
+    )
+
+
 class Fault(EddylineError):
     """A broken invariant of ours. The message says which."""

@@ -189,8 +189,10 @@ def test_a_restart_continues_with_the_plan_that_was_moved_to(tmp_path: Path) -> 
         started.query("q", QUERY, jit="off", **options)
         return started
 
+    session._runner.abandon()
     other = again(replan="off")
     assert "tree: (a b c)" in other.stats()["plan"]["q"].splitlines()
+    other._runner.abandon()
     restarted = again()
     (kept,) = restarted.pipeline.planner.watches.values()
     assert kept.group.tree == watch.group.tree and kept.group.config.orders == watch.group.config.orders

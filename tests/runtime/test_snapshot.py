@@ -112,3 +112,20 @@ def test_columns_that_nobody_stored_before() -> None:
     kept.open_again()
     (found,) = kept.step(20, 23)["wide"]
     assert found.column("sv").to_pylist() == [20 % 3, 21 % 3]
+
+
+def test_rows_that_wait_have_names_of_their_own() -> None:
+    """Chunks that wait are merged when there are many: what they become is not what any of them was."""
+    kept = Kept({"alone": PAIRS})
+    kept.pipeline.add_query(kept.queries["alone"])
+
+    def rows(second: int) -> Arrival:
+        return Arrival(pa.table({"k": [0], "v": [0], "ts": pa.array([second * 1_000_000], pa.timestamp("us"))}))
+
+    for at in range(40):
+        # The other stream lags behind: rows of this one wait, one chunk per epoch.
+        kept.pipeline.step(Epoch({"s": rows(1000 + at), "t": rows(at)}))
+        kept.save()
+    assert len(kept.pipeline.intakes["s"].chunks) < 40
+    kept.open_again()
+    assert kept.pipeline.intakes["s"].waiting == 40

@@ -123,14 +123,30 @@ def test_a_segment_that_is_mostly_dead_is_written_again() -> None:
     store.append(10, {"n": pa.array(range(10))}, {})
     store.forget_before(2999)
     segments.seal()
-    assert [s.name for s in segments.segments] == ["s-0-4000", "s-4000-4010"]
+    assert _ranges(segments) == [(0, 4000), (4000, 4010)]
     store.forget_before(3000)
     segments.seal()
-    assert [s.name for s in segments.segments] == ["s-3000-4000", "s-4000-4010"]
+    assert _ranges(segments) == [(3000, 4000), (4000, 4010)]
     assert segments.table(segments.segments[0]).column("n").to_pylist() == list(range(3000, 4000))
     store.forget_before(3900)
     segments.seal()
-    assert [s.name for s in segments.segments] == ["s-3000-4000", "s-4000-4010"], "a small one is left alone until it is dead"
+    assert _ranges(segments) == [(3000, 4000), (4000, 4010)], "a small one is left alone until it is dead"
     store.forget_before(4000)
     segments.seal()
-    assert [s.name for s in segments.segments] == ["s-4000-4010"]
+    assert _ranges(segments) == [(4000, 4010)]
+
+
+def _ranges(segments: SegmentList) -> list[tuple[int, int]]:
+    return [(s.first, s.end) for s in segments.segments]
+
+
+def test_the_same_rows_keep_their_name_and_others_have_another() -> None:
+    store, other = Store("s", {"n": BIGINT}), Store("s", {"n": BIGINT})
+    for one in (store, other):
+        one.append(10, {"n": pa.array(range(10))}, {})
+    first, second = SegmentList(store), SegmentList(other)
+    for segments in (first, second, first):
+        segments.seal()
+    (named,) = first.segments
+    first.seal()
+    assert first.segments == [named] and second.segments[0].name != named.name

@@ -76,6 +76,10 @@ class Writer:
                     break
         return future
 
+    def settle(self) -> None:
+        """Wait until everything that was handed over so far is written, or has failed."""
+        self._pool.submit(lambda: None).result()
+
     def count(self, difference: int) -> None:
         with self._lock:
             self.collected += difference

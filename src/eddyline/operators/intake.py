@@ -13,7 +13,8 @@ Limits   `newest` and `census` come from the driver where this pipeline sees onl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,10 @@ _MOST_CHUNKS = 32
 _ALL_ROUTES = np.uint64(np.iinfo(np.uint64).max)
 
 
+def _token() -> str:
+    return os.urandom(8).hex()
+
+
 @dataclass(slots=True)
 class Waiting:
     """Rows in (ts, sequence, arrival) order. `number` is each row's place of arrival among all readable rows."""
@@ -38,17 +43,20 @@ class Waiting:
     ts: Ints
     number: Ints
     routes: npt.NDArray[np.uint64] | None
-    #: Names the chunk in snapshots: its first arrival number and how many of its rows have been released.
+    #: No row of it arrived before this number.
     first: int = 0
-    taken: int = 0
+    #: Names the chunk in snapshots: the same rows under the same token, in whichever run; other rows have another one.
+    token: str = field(default_factory=_token)
 
     def __len__(self) -> int:
         return len(self.ts)
 
     def slice(self, start: int, stop: int) -> Waiting:
+        if stop - start == len(self):
+            return self
         routes = None if self.routes is None else self.routes[start:stop]
         table = self.table.slice(start, stop - start)
-        return Waiting(table, self.ts[start:stop], self.number[start:stop], routes, self.first, self.taken + start)
+        return Waiting(table, self.ts[start:stop], self.number[start:stop], routes, self.first)
 
 
 @dataclass(slots=True)
@@ -209,7 +217,7 @@ class Intake:
             np.concatenate([c.ts for c in chunks]),
             np.concatenate([c.number for c in chunks]),
             routes,
-            chunks[0].first,
+            min(c.first for c in chunks),
         )
         return self._sorted(whole)
 

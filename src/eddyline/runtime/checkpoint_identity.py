@@ -33,20 +33,41 @@ class Claim:
     def __init__(self, folder: str, lock: FolderLock) -> None:
         self.folder = folder
         self._lock = lock
+        self._saved = False
 
-    def has_begun(self, results: Iterable[str]) -> bool:
-        """Whether a job of this checkpoint has begun to write to all of these folders."""
-        try:
-            noted = read_sealed(os.path.join(self.folder, BEGUN), "the folders for results")
-        except FileNotFoundError:
-            return False
-        return {os.path.realpath(path) for path in results} <= set(noted["results"])
+    def has_begun(self, results: Iterable[str] = ()) -> bool:
+        """Whether a job of this checkpoint has begun, and writes to all of these folders."""
+        noted = self._noted()
+        return noted is not None and {os.path.realpath(path) for path in results} <= set(noted["results"])
 
     def begin(self, results: Iterable[str]) -> None:
         """Note the folders for results, which hold nothing of others. To be called before anything is written there."""
-        path = os.path.join(self.folder, BEGUN)
+        noted = self._noted() or {"results": [], "saved": False}
+        self._note(noted | {"results": sorted({*noted["results"], *(os.path.realpath(path) for path in results)})})
+
+    def has_saved(self) -> bool:
+        """Whether there has been a checkpoint: then a missing one is a loss."""
+        noted = self._noted()
+        return noted is not None and bool(noted.get("saved"))
+
+    def note_saved(self) -> None:
+        """There is a checkpoint now."""
+        if not self._saved:
+            noted = self._noted() or {"results": []}
+            if not noted.get("saved"):
+                self._note(noted | {"saved": True})
+            self._saved = True
+
+    def _noted(self) -> dict[str, Any] | None:
         try:
-            write_sealed(path, {"results": sorted({os.path.realpath(path) for path in results})})
+            found: dict[str, Any] = read_sealed(os.path.join(self.folder, BEGUN), "the folders for results")
+        except FileNotFoundError:
+            return None
+        return found
+
+    def _note(self, noted: dict[str, Any]) -> None:
+        try:
+            write_sealed(os.path.join(self.folder, BEGUN), noted)
         except OSError as problem:
             raise not_writable(self.folder, problem) from problem
 

@@ -29,7 +29,7 @@ from eddyline.state.segment import Segment, open_marks
 from eddyline.state.store import Store
 
 #: Changes when a snapshot of an older version could no longer be read.
-FORMAT = 1
+FORMAT = 2
 
 Header = dict[str, Any]
 Load = Callable[[str], pa.Table]
@@ -52,7 +52,7 @@ def take_snapshot(pipeline: Pipeline) -> Snapshot:
         if segments.dropped is not None:
             blocks[segments.dropped] = segments.dropped_table
         for chunk in intake.chunks:
-            blocks[_chunk_name(name, chunk)] = partial(_chunk_table, chunk)
+            blocks[chunk_name(name, chunk.token)] = partial(_chunk_table, chunk)
         if intake.census is not None:
             blocks[_census_name(name, intake)] = partial(_census_table, intake)
         streams[name] = {
@@ -68,8 +68,8 @@ def take_snapshot(pipeline: Pipeline) -> Snapshot:
             "generation": segments.store.generation,
             "drops": segments.store.drops,
             "dropped": segments.dropped,
-            "segments": [[s.first, s.end] for s in segments.segments],
-            "waiting": [_chunk_name(name, c) for c in intake.chunks],
+            "segments": [[s.first, s.end, s.token] for s in segments.segments],
+            "waiting": [[c.first, c.token] for c in intake.chunks],
             "census": None if intake.census is None else _census_name(name, intake),
         }
     queries = {}
@@ -104,6 +104,29 @@ def saved_queries(header: Header) -> dict[str, dict[str, Any]]:
     return dict(header["queries"])
 
 
+def waiting_blocks(header: Header) -> list[str]:
+    """The blocks of rows that wait for the frontier."""
+    return [chunk_name(name, token) for name, stream in header["streams"].items() for _, token in stream["waiting"]]
+
+
+def block_content(header: Header, block: str) -> str:
+    """What a block of a snapshot holds, in words."""
+    for name, stream in header["streams"].items():
+        if any(block == Segment(name, *segment).name for segment in stream["segments"]):
+            return f"live rows of stream {name}"
+        if any(block == chunk_name(name, token) for _, token in stream["waiting"]):
+            return f"rows of stream {name} that wait for the frontier"
+        if block == stream["dropped"]:
+            return f"the list of dropped rows of stream {name}"
+        if block == stream["census"]:
+            return f"the count of waiting rows of stream {name}"
+    for name, query in header["queries"].items():
+        state = query["state"]
+        if state and (block.startswith(state["prefix"]) or any(block == sealed for _, sealed, _ in state["blocks"])):
+            return f"groups of query {name}"
+    return f"the block {block}"
+
+
 def check_format(header: Header) -> None:
     if header.get("format") != FORMAT:
         raise CheckpointProblem(
@@ -122,8 +145,7 @@ def restore(pipeline: Pipeline, header: Header, load: Load) -> None:
     for name, saved in header["streams"].items():
         _restore_intake(pipeline.intakes[name], saved, load)
         segments = pipeline.segments[name]
-        generation = saved.get("generation", 0)
-        segments.segments = [Segment(name, first, end, generation) for first, end in saved["segments"]]
+        segments.segments = [Segment(name, *saved_segment) for saved_segment in saved["segments"]]
         _restore_store(pipeline.streams[name], [load(s.name) for s in segments.segments], saved["end"])
         _restore_drops(segments.store, saved, load)
     for query in tuple(pipeline.queries.values()):
@@ -142,13 +164,12 @@ def _restore_intake(intake: Intake, saved: Mapping[str, Any], load: Load) -> Non
     intake.newest, intake.closed = saved["newest"], saved["closed"]
     intake.released, intake.arrived = saved["released"], saved["arrived"]
     intake.rows_in, intake.late, intake.bad = saved["rows_in"], saved["late"], saved["bad"]
-    for name in saved["waiting"]:
-        table = load(name)
+    for first, token in saved["waiting"]:
+        table = load(chunk_name(intake.stream.name, token))
         routes = np.asarray(table.column("_routes")).astype(np.uint64) if "_routes" in table.column_names else None
         rows = table.select([c for c in table.column_names if not c.startswith("_")]).combine_chunks()
-        first, taken = (int(part) for part in name.rsplit("-", 2)[1:])
         ts = event_times(rows, intake.stream.time)
-        intake.chunks.append(Waiting(rows, ts, np.asarray(table.column("_number")), routes, first, taken))
+        intake.chunks.append(Waiting(rows, ts, np.asarray(table.column("_number")), routes, first, token))
     if saved["census"] is not None:
         table = load(saved["census"])
         intake.census = (np.asarray(table.column("ts")), np.asarray(table.column("number")))
@@ -190,11 +211,11 @@ def _restore_store(stream: StreamState, tables: list[pa.Table], end: int) -> Non
 
 
 def _restore_drops(store: Store, saved: Mapping[str, Any], load: Load) -> None:
-    """Which of the rows that lie in segments are gone; headers of earlier versions know of none."""
-    store.forget_before(saved.get("first", store.first))
-    if saved.get("dropped") is not None:
+    """Which of the rows that lie in segments are gone."""
+    store.forget_before(saved["first"])
+    if saved["dropped"] is not None:
         store.drop(np.asarray(load(saved["dropped"]).column("id")))
-    store.generation, store.drops = saved.get("generation", 0), saved.get("drops", 0)
+    store.generation, store.drops = saved["generation"], saved["drops"]
 
 
 def _came_before(ts: Ints, port: Port) -> bool:
@@ -213,8 +234,8 @@ def _begun(port: Port, ts: Ints) -> Words:
     return words
 
 
-def _chunk_name(stream: str, chunk: Waiting) -> str:
-    return f"{stream}-waiting-{chunk.first}-{chunk.taken}"
+def chunk_name(stream: str, token: str) -> str:
+    return f"{stream}-waiting-{token}"
 
 
 def _chunk_table(chunk: Waiting) -> pa.Table:

@@ -1,7 +1,8 @@
 """Sealed segments: how a store's rows are written down.
 
-Answer   A segment is a range of row ids of one store. It is named when it is sealed and never changes; its Arrow form holds
-         the payload columns and the marks that cannot be derived. `seal` covers new rows; neighbours that are small are
+Answer   A segment is a range of row ids of one store. It is named when it is sealed and never changes; a token in its name keeps it apart
+         from those of other runs and of a stream that was created again. Its Arrow form holds the payload columns and the marks
+         that cannot be derived. `seal` covers new rows; neighbours that are small are
          sealed again as one, so that the number of segments grows with the logarithm of the rows.
 
              ids   |···dead···|== s0 ==========|== s1 =====|= s2 =| new |
@@ -15,7 +16,8 @@ Limits   Rows die from the oldest on, so at most the first segment has dead ones
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -29,21 +31,21 @@ _ROWS_AT_MOST = 65_536
 _ROWS_WORTH = 1024
 
 
+def _token() -> str:
+    return os.urandom(8).hex()
+
+
 @dataclass(frozen=True, slots=True)
 class Segment:
     store: str
     first: int
     end: int
-    #: How often the store had given its rows new ids: the same ids of another generation are other rows.
-    generation: int = 0
+    #: The same rows under the same token; the same ids of another run, or after a renumbering, are other rows.
+    token: str = field(default_factory=_token)
 
     @property
     def name(self) -> str:
-        return f"{_label(self.store, self.generation)}-{self.first}-{self.end}"
-
-
-def _label(store: str, generation: int) -> str:
-    return f"{store}-g{generation}" if generation else store
+        return f"{self.store}-{self.first}-{self.end}-{self.token}"
 
 
 class SegmentList:
@@ -52,6 +54,7 @@ class SegmentList:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.segments: list[Segment] = []
+        self._token = _token()
 
     def seal(self) -> None:
         """Cover every live row; forget segments whose rows are all dead."""
@@ -70,7 +73,7 @@ class SegmentList:
             self.segments.append(self._segment(start, store.end))
 
     def _segment(self, first: int, end: int) -> Segment:
-        return Segment(self.store.name, first, end, self.store.generation)
+        return Segment(self.store.name, first, end)
 
     def renumber(self, old_to_new: Renumbering) -> None:
         """The rows have new ids: what was written means other rows now. As many rows are gone as are written again."""
@@ -84,7 +87,7 @@ class SegmentList:
         if not store.dropped:
             return None
         lowest = store.first + int(np.argmax(store.mark(DROPPED)))
-        return f"{_label(store.name, store.generation)}-dropped-{store.drops}-{lowest}"
+        return f"{store.name}-dropped-{self._token}-{store.generation}-{store.drops}-{lowest}"
 
     def dropped_table(self) -> pa.Table:
         return pa.table({"id": np.flatnonzero(self.store.mark(DROPPED)) + self.store.first})

@@ -1,30 +1,48 @@
-"""Checkpoints of an embedded run: a folder with one header file and the blocks it names.
+"""Checkpoints of the embedded engine: a folder with a small header and immutable blocks of rows.
 
-Answer   `save` makes the state of an epoch durable before it returns: new blocks first, then the header, by rename, then
-         blocks that nobody names any more are removed. `load` gives the last whole checkpoint, or None.
-Limits   One run at a time uses the folder.
+Answer   `save` writes the state of a run and is durable before it returns: new blocks first, then the header, by rename, then
+         blocks without a use are removed. `load` gives the last whole checkpoint, or None; what is damaged is named. Between
+         `open` and `release` the folder belongs to this process.
+State    `checkpoint.json`, sealed: epoch, positions, queries, and per block its file, size and checksum. In `blocks/` each file is named
+         `<run>-<number>.arrow`: a name is used once, because every run has a token of its own. A file that the header does not
+         name is what an interrupted run has left; `go_on` removes it.
+Limits   Only what the last header of this run names counts as written. Checksums find damage, not forgery.
 """
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
-from collections.abc import Iterable
+import zlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.ipc
 
 from eddyline.errors import CheckpointProblem
 from eddyline.model.schema import Stream
+from eddyline.runtime.checkpoint_identity import Claim, check_identity, claim, not_writable
 from eddyline.runtime.checkpoint_state import CheckpointState, ShardState
 from eddyline.runtime.pipeline import Pipeline
-from eddyline.runtime.snapshot import check_format, restore, take_snapshot
+from eddyline.runtime.snapshot import FORMAT, block_content, check_format, restore, take_snapshot, waiting_blocks
 from eddyline.runtime.stream_identity import Identity, check_identities, identity
-from eddyline.state.whole_file import write_whole
+from eddyline.state.sealed import RESTORE, read_sealed, write_sealed
+from eddyline.state.whole_file import make_folder, sync_folder, write_whole
 
+ENGINE = "embedded"
 _HEADER = "checkpoint.json"
+_HOLDS = "positions, horizons and queries of the job, and the names of its blocks"
+
+
+class Block(NamedTuple):
+    """Where a block lies, and how its file is recognised."""
+
+    file: str
+    size: int
+    crc32: int
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -37,7 +55,10 @@ class Saved:
     #: What the streams were when it was written.
     streams: dict[str, Identity]
     folder: str
-    #: Which control records are in it, and what became of them; None: it is older than they are.
+    blocks: dict[str, Block]
+    #: The run that wrote it.
+    run: str
+    #: Which control records are in it, and what became of them.
     control: dict[str, Any] | None = None
 
     def check_streams(self, streams: Iterable[Stream]) -> None:
@@ -45,41 +66,137 @@ class Saved:
         check_identities(streams, self.streams)
 
     def restore(self, pipeline: Pipeline) -> None:
-        restore(pipeline, self.header, lambda name: _read(os.path.join(self.folder, name + ".arrow")))
+        restore(pipeline, self.header, self._load)
+
+    def _load(self, name: str) -> pa.Table:
+        holds = block_content(self.header, name)
+        if name not in self.blocks:
+            raise CheckpointProblem(f"the checkpoint in {self.folder} is not whole", detail=f"no file has {holds}", hint=RESTORE)
+        return _read(os.path.join(self.folder, self.blocks[name].file), self.blocks[name], holds)
 
 
 class Checkpoint:
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self.blocks = os.path.join(folder, "blocks")
+        self._run = os.urandom(8).hex()
+        self._written: dict[str, Block] = {}
+        self._count = 0
+        self._claim: Claim | None = None
         self._identities: dict[str, tuple[Stream, Identity]] = {}
 
-    @property
-    def exists(self) -> bool:
-        return os.path.exists(os.path.join(self.folder, _HEADER))
+    # -- whose it is
+
+    def open(self) -> Claim:
+        """Take the folder for this process; one of another engine, of another format or in use is refused."""
+        if self._claim is None:
+            self._claim = claim(self.folder, ENGINE, FORMAT)
+        return self._claim
+
+    def release(self) -> None:
+        """Another process may continue."""
+        if self._claim is not None:
+            self._claim.release()
+            self._claim = None
+
+    # -- reading
+
+    def load(self) -> Saved | None:
+        """The last whole checkpoint; None: there is none yet."""
+        path = os.path.join(self.folder, _HEADER)
+        try:
+            found = read_sealed(path, _HOLDS)
+        except (FileNotFoundError, NotADirectoryError):
+            if self._claim is not None and self._claim.has_saved():
+                raise CheckpointProblem(f"{path} is missing", detail=f"it held {_HOLDS}", hint=RESTORE) from None
+            return None
+        try:
+            check_format(found["pipeline"])
+            blocks = {name: Block(*block) for name, block in found["blocks"].items()}
+            return Saved(
+                int(found["epoch"]),
+                found["positions"],
+                found["pipeline"],
+                found["streams"],
+                self.blocks,
+                blocks,
+                found["run"],
+                found["control"],
+            )
+        except (KeyError, TypeError, AttributeError) as problem:
+            detail = f"it held {_HOLDS}; {type(problem).__name__}: {problem}"
+            raise CheckpointProblem(f"{path} is not of this version's form", detail=detail, hint=RESTORE) from problem
+
+    def go_on(self, saved: Saved | None) -> None:
+        """Continue from what `load` gave: its blocks count as written, all other files of `blocks` are removed."""
+        self._written = {} if saved is None else dict(saved.blocks)
+        try:
+            self._remove_all_but(self._written)
+        except OSError as problem:
+            raise not_writable(self.folder, problem) from problem
+
+    # -- writing
 
     def save(self, epoch: int, positions: dict[str, Any], pipeline: Pipeline, control: dict[str, Any] | None = None) -> None:
-        os.makedirs(self.blocks, exist_ok=True)
+        if self._claim is None:
+            self._take_again()
+        try:
+            self._save(epoch, positions, pipeline, control)
+        except OSError as problem:
+            # A full disk gets its space back. What the header on the disk names stays, whether it is the old one or the new one.
+            with contextlib.suppress(OSError, CheckpointProblem):
+                found = self.load()
+                self._remove_all_but({} if found is None else found.blocks)
+            raise not_writable(self.folder, problem) from problem
+
+    def _take_again(self) -> None:
+        """A run that had ended goes on: it may write unless another one has continued meanwhile."""
+        self.open()
+        found = self.load()
+        if self._written and (found is None or found.blocks != self._written):
+            self.release()
+            message = f"another run has continued the checkpoint in {self.folder}"
+            raise CheckpointProblem(message, hint="end this session; a new one continues from there")
+
+    def _save(self, epoch: int, positions: dict[str, Any], pipeline: Pipeline, control: dict[str, Any] | None) -> None:
+        make_folder(self.blocks)
         snapshot = take_snapshot(pipeline)
-        wanted = {name + ".arrow" for name in snapshot.blocks}
-        present = set(os.listdir(self.blocks))
-        for name, make in snapshot.blocks.items():
-            if name + ".arrow" not in present:
-                _write(os.path.join(self.blocks, name + ".arrow"), make())
-        write_whole(
-            os.path.join(self.folder, _HEADER),
-            json.dumps(
-                {
-                    "epoch": epoch,
-                    "positions": positions,
-                    "streams": {name: self._identity(intake.stream) for name, intake in pipeline.intakes.items()},
-                    "pipeline": snapshot.header,
-                    "control": control,
-                }
-            ),
-        )
-        for name in present - wanted:
-            os.remove(os.path.join(self.blocks, name))
+        blocks = {name: self._written.get(name) or self._write(make()) for name, make in snapshot.blocks.items()}
+        # The names of new blocks are on the disk before the header that rests on them.
+        sync_folder(self.blocks)
+        body = {
+            "epoch": epoch,
+            "run": self._run,
+            "positions": positions,
+            "streams": {name: self._identity(intake.stream) for name, intake in pipeline.intakes.items()},
+            "pipeline": snapshot.header,
+            "control": control,
+            "blocks": blocks,
+        }
+        write_sealed(os.path.join(self.folder, _HEADER), body)
+        before, self._written = self._written, blocks
+        self.open().note_saved()
+        for name, block in before.items():
+            if name not in blocks:
+                with contextlib.suppress(FileNotFoundError):
+                    os.remove(os.path.join(self.blocks, block.file))
+
+    def _write(self, table: pa.Table) -> Block:
+        stream = pa.BufferOutputStream()
+        with pa.ipc.new_file(stream, table.schema) as writer:
+            writer.write_table(table)
+        content = stream.getvalue()
+        self._count += 1
+        file = f"{self._run}-{self._count}.arrow"
+        write_whole(os.path.join(self.blocks, file), content, synced=False)
+        return Block(file, content.size, zlib.crc32(content), table.num_rows)
+
+    def _remove_all_but(self, blocks: Mapping[str, Block]) -> None:
+        wanted = {block.file for block in blocks.values()}
+        if os.path.isdir(self.blocks):
+            for name in os.listdir(self.blocks):
+                if name not in wanted:
+                    os.remove(os.path.join(self.blocks, name))
 
     def _identity(self, stream: Stream) -> Identity:
         """Worked out once per stream: the working directory of the process may change while it runs."""
@@ -88,46 +205,33 @@ class Checkpoint:
             known = self._identities[stream.name] = (stream, identity(stream))
         return known[1]
 
-    def load(self) -> Saved | None:
-        path = os.path.join(self.folder, _HEADER)
-        if not os.path.exists(path):
-            return None
-        try:
-            with open(path, encoding="utf-8") as file:
-                found = json.load(file)
-            saved = Saved(int(found["epoch"]), found["positions"], found["pipeline"], found["streams"], self.blocks, found.get("control"))
-        except (ValueError, KeyError, OSError) as problem:
-            raise CheckpointProblem(f"the checkpoint in {self.folder} cannot be read", detail=str(problem)) from problem
-        check_format(saved.header)
-        return saved
-
 
 def embedded_state(folder: str) -> CheckpointState | None:
-    """What a checkpoint of an embedded job holds; None: it is none."""
+    """What a checkpoint of an embedded job holds, which may be running; None: it is none."""
+    check_identity(folder, ENGINE, FORMAT)
     saved = Checkpoint(folder).load()
     if saved is None:
         return None
     header = saved.header
-    streams = header["streams"].values()
-    live = sum(end - first for stream in streams for first, end in stream["segments"])
-    waiting = sum(_read(os.path.join(saved.folder, f"{name}.arrow")).num_rows for stream in streams for name in stream["waiting"])
-    size = sum(os.path.getsize(os.path.join(saved.folder, name)) for name in os.listdir(saved.folder))
+    live = sum(end - first for stream in header["streams"].values() for first, end, _ in stream["segments"])
+    waiting = sum(saved.blocks[name].rows for name in waiting_blocks(header))
+    size = sum(block.size for block in saved.blocks.values())
     shard = ShardState(0, live, waiting, size, header["frontier"], tuple(header["queries"]))
-    return CheckpointState("embedded", header["format"], saved.epoch, (shard,))
+    return CheckpointState(ENGINE, header["format"], saved.epoch, (shard,))
 
 
-def _write(path: str, table: pa.Table) -> None:
-    with open(path + ".new", "wb") as file:
-        with pa.ipc.new_file(file, table.schema) as writer:
-            writer.write_table(table)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(path + ".new", path)
-
-
-def _read(path: str) -> pa.Table:
+def _read(path: str, block: Block, holds: str) -> pa.Table:
     try:
         with open(path, "rb") as file:
-            return pa.ipc.open_file(file).read_all()
-    except (OSError, pa.ArrowInvalid) as problem:
-        raise CheckpointProblem(f"a block of the checkpoint cannot be read: {os.path.basename(path)}", detail=str(problem)) from problem
+            content = file.read()
+    except FileNotFoundError:
+        raise CheckpointProblem(f"{path} is missing", detail=f"it held {holds}", hint=RESTORE) from None
+    except OSError as problem:
+        detail = f"it holds {holds}; {problem.strerror}"
+        raise CheckpointProblem(f"{path} cannot be read", detail=detail, hint="check the permissions and the disk") from problem
+    if len(content) != block.size:
+        detail = f"it held {holds}; the file has {len(content)} bytes instead of {block.size}"
+        raise CheckpointProblem(f"{path} is damaged", detail=detail, hint=RESTORE)
+    if zlib.crc32(content) != block.crc32:
+        raise CheckpointProblem(f"{path} is damaged", detail=f"it held {holds}; the checksum does not fit the content", hint=RESTORE)
+    return pa.ipc.open_file(pa.BufferReader(content)).read_all()

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from eddyline.connectors.base import Source
-from eddyline.errors import UserError
+from eddyline.connectors.output import shared_writer
+from eddyline.errors import UserError, unwritable
 from eddyline.model.schema import Stream
 from eddyline.runtime.clock import Clock, WallClock
-from eddyline.runtime.embedded.checkpoint import Checkpoint
+from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
 from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.embedded.reader import EpochReader, StreamReader
 from eddyline.runtime.embedded.roster import Roster
@@ -99,9 +100,20 @@ class EmbeddedDriver:
         self.raise_failure()
         try:
             yield
+        except OSError as problem:
+            self.failure = unwritable(problem)
+            self.let_go()
+            raise self.failure from problem
         except BaseException as problem:
             self.failure = problem
+            self.let_go()
             raise
+
+    def let_go(self) -> None:
+        """After the last write of this driver another process may continue from the checkpoint."""
+        if self.checkpoint is not None:
+            shared_writer().settle()
+            self.checkpoint.release()
 
     def raise_failure(self) -> None:
         """Repeat the error that ended the job, if there was one."""
@@ -215,6 +227,7 @@ class EmbeddedDriver:
             reader.source.close()
         self.pipeline.spilling.close()
         self.ended = self.clock.now()
+        self.let_go()
 
     # -- checkpoints
 
@@ -229,13 +242,10 @@ class EmbeddedDriver:
             self.checkpoint.save(self.epoch, positions, self.pipeline, self.roster.marks())
         self._saved = self.clock.now()
 
-    def resume(self) -> bool:
-        """Continue from the last checkpoint; whether there was one."""
-        if self.checkpoint is None or (found := self.checkpoint.load()) is None:
-            return False
+    def resume(self, found: Saved) -> None:
+        """Continue from a checkpoint."""
         found.check_streams(self.streams.values())
         self.epoch = found.epoch
-        self.delivery.truncate_after(found.epoch)
         found.restore(self.pipeline)
         # A stream ends with its run: in this one it may go on.
         for intake in self.pipeline.intakes.values():
@@ -243,4 +253,5 @@ class EmbeddedDriver:
         for name, position in found.positions.items():
             if name in self.readers:
                 self.readers[name].seek(position)
-        return True
+        # Last: a checkpoint that is refused leaves the results as they are.
+        self.delivery.truncate_after(found.epoch)

@@ -28,9 +28,10 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Schema, Stream, Table
 from eddyline.plan.prepare import explained, prepare
 from eddyline.runtime.analysis import analysis
+from eddyline.runtime.checkpoint_identity import not_writable
 from eddyline.runtime.clock import Clock
 from eddyline.runtime.control import ControlFolder
-from eddyline.runtime.embedded.checkpoint import Checkpoint
+from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
 from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.embedded.driver import EmbeddedDriver
 from eddyline.runtime.embedded.roster import Roster, instant
@@ -254,6 +255,9 @@ class EmbeddedRunner:
 
     def abandon(self) -> None:
         self.ask_to_stop()
+        # A thread in the background ends its epoch and lets go by itself.
+        if self._driver is not None and self._thread is None:
+            self._driver.let_go()
 
     # -- looking in
 
@@ -288,9 +292,36 @@ class EmbeddedRunner:
         return own
 
     def _build(self) -> EmbeddedDriver:
-        saved = self._checkpoint.load() if self._checkpoint is not None else None
-        if self._out is not None:
-            prepare_output(self._out, self._overwrite, saved is not None)
+        checkpoint = self._checkpoint
+        if checkpoint is None:
+            if self._out is not None:
+                prepare_output(self._out, self._overwrite, False)
+            return self._built(None)
+        claimed = checkpoint.open()
+        try:
+            saved = checkpoint.load()
+            checkpoint.go_on(saved)
+            results = [] if self._out is None else [self._out]
+            again = saved is None and claimed.has_begun()
+            begun = claimed.has_begun(results)
+            if self._out is not None:
+                prepare_output(self._out, self._overwrite, saved is not None or begun)
+            if not begun:
+                claimed.begin(results)
+            return self._built(saved, again)
+        except OSError as problem:
+            checkpoint.release()
+            raise not_writable(checkpoint.folder, problem) from problem
+        except BaseException:
+            checkpoint.release()
+            raise
+
+    def _built(self, saved: Saved | None, again: bool = False) -> EmbeddedDriver:
+        """The driver, at the point where an earlier run was saved.
+
+        Args:
+            again: an earlier run has ended before its first checkpoint; what it has written is removed.
+        """
         pipeline = Pipeline(self.job.streams, self.job.settings)
         for table in self.job.tables:
             pipeline.add_table(table, read_table(table))
@@ -308,7 +339,10 @@ class EmbeddedRunner:
         control = None if self._checkpoint is None else ControlFolder(self._checkpoint.folder)
         driver.roster = Roster(self.job, pipeline, delivery, self._own_sinks, control)
         later = driver.roster.open(None if saved is None else saved.header, None if saved is None else saved.control)
-        driver.resume()
+        if saved is not None:
+            driver.resume(saved)
+        elif again:
+            delivery.truncate_after(0)
         for query in later:
             driver.roster.add(query)
         driver.roster.tell()
