@@ -162,9 +162,7 @@ def test_the_job_passes_a_poisoned_record_before_it_is_set_aside(tmp_path: Path,
     session.step()
     monkeypatch.undo()
     assert record_numbers(str(tmp_path / "ck/control")) == [0]
-    session.driver.checkpoint = None  # type: ignore[assignment]
-    session.stop()
-    del session
+    session._runner.abandon()
     ControlFolder(str(tmp_path / "ck")).append(add_record("CREATE QUERY late AS SELECT k FROM s"))
     again = embedded(tmp_path)
     feed(tmp_path, again, 2)
