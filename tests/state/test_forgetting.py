@@ -88,13 +88,20 @@ class Model:
         if (name := segments.dropped) is not None:
             table = segments.dropped_table()
             assert self.blocks.setdefault(name, table).equals(table), "a name means one content"
-        header = (store.first, store.end, store.generation, store.drops, [(s.first, s.end) for s in segments.segments], segments.dropped)
+        header = (
+            store.first,
+            store.end,
+            store.generation,
+            store.drops,
+            [(s.first, s.end, s.token) for s in segments.segments],
+            segments.dropped,
+        )
         self.reopen(*header)
 
-    def reopen(self, first: int, end: int, generation: int, drops: int, ranges: list[tuple[int, int]], dropped: str | None) -> None:
+    def reopen(self, first: int, end: int, generation: int, drops: int, ranges: list[tuple[int, int, str]], dropped: str | None) -> None:
         self.store = new_store()
         self.segments = SegmentList(self.store)
-        self.segments.segments = [Segment("s", a, b, generation) for a, b in ranges]
+        self.segments.segments = [Segment("s", *saved) for saved in ranges]
         tables = [self.blocks[segment.name] for segment in self.segments.segments]
         self.store.base = self.store.first = self.store.end = end - sum(len(t) for t in tables)
         for table in tables:
