@@ -126,7 +126,9 @@ class Session:
             # PySpark is imported only where the job runs on Spark.
             from eddyline.runtime.spark.runner import SparkRunner
 
-            self._runner = SparkRunner(self.job, spark, out=out, checkpoint=checkpoint, overwrite=overwrite, keep_results=keep_results)
+            self._runner = SparkRunner(
+                self.job, spark, out=out, checkpoint=checkpoint, overwrite=overwrite, keep_results=keep_results, clock=clock
+            )
         #: Queries under EXPLAIN ANALYZE: their `analysis` is worth reading after the run.
         self.analyzed: list[str] = []
         #: What is worth knowing about the queries: references whose store grows for ever.

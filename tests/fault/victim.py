@@ -20,8 +20,9 @@ from eddyline.connectors.sinks import CallbackSink
 from eddyline.language import bind_script
 from eddyline.runtime.control import ControlFolder
 from eddyline.runtime.control_record import add_record
+from eddyline.runtime.spark.job import roster
 from eddyline.runtime.spark.job.driver import SparkDriver
-from eddyline.runtime.spark.job.figures import make_layout, roster
+from eddyline.runtime.spark.job.figures import make_layout
 from eddyline.runtime.spark.job.progress import Progress
 from eddyline.runtime.spark.job.session import open_session
 from eddyline.runtime.spark.output.sinks import Delivered

@@ -16,6 +16,8 @@ from eddyline.plan.shares import HOME_BIT
 from eddyline.runtime.epoch import Epoch, Outcome
 from eddyline.runtime.snapshot import Snapshot
 from eddyline.runtime.spark.job.layout import Layout
+from eddyline.runtime.spark.shard.pipeline import Engine
+from eddyline.runtime.spark.shard.processor import ShardProcessor
 
 
 class EchoEngine:
@@ -86,6 +88,11 @@ class EchoEngine:
 
     def statistics(self) -> dict[str, Any]:
         return {"seen": self.seen, "closings": self.closings, "newest": self.newest, "epochs": self.epochs}
+
+
+class EchoProcessor(ShardProcessor):
+    def open_engine(self, layout: Layout, header: dict[str, Any] | None, load: Callable[[str], pa.Table]) -> Engine:
+        return EchoEngine.open(layout, header, load)
 
 
 def echo_schema(schema: pa.Schema) -> pa.Schema:

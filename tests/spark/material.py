@@ -67,5 +67,4 @@ def layout(streams: Sequence[Stream], queries: Sequence[BoundQuery], shards: int
         labels=tuple(range(shards)),
         checkpoint=str(checkpoint),
         spool=str(checkpoint / "spool"),
-        engine="tests.spark.echo:EchoEngine",
     )

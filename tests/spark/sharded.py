@@ -24,6 +24,7 @@ from eddyline.plan.shares import route_all
 from eddyline.runtime.spark.ingest.packer import Packer
 from eddyline.runtime.spark.ingest.packet import from_blob, to_blob
 from eddyline.runtime.spark.job.layout import Layout
+from eddyline.runtime.spark.job.static_table import keep
 from eddyline.runtime.spark.output.sinks import whole_results
 from eddyline.runtime.spark.shard.assembly import assemble
 from eddyline.runtime.spark.shard.pipeline import ShardPipeline
@@ -47,7 +48,7 @@ def case_layout(case: Case, shards: int, directory: str) -> Layout:
         labels=tuple(range(shards)),
         checkpoint=directory,
         spool=str(Path(directory) / "spool"),
-        tables=tuple((table, read_table(table)) for table in job.tables),
+        tables=tuple(keep(directory, table, read_table(table)) for table in job.tables),
         settings=job.settings,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,9 +12,11 @@ import pytest
 
 from eddyline.connectors.sinks import MemorySink
 from eddyline.language import bind_script
+from eddyline.runtime.spark.ingest.control import next_control, read_control
 from eddyline.runtime.spark.ingest.idle import IdleWatch
 from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.figures import make_layout
+from eddyline.testing.clocks import MovedClock
 from tests.spark.material import stream, write_files
 
 
@@ -70,15 +73,18 @@ def test_a_silent_stream_is_left_out_until_it_speaks(spark, tmp_path: Path) -> N
 
 def test_silence_is_told_once_and_ends_with_a_row(tmp_path: Path) -> None:
     quiet = replace(stream("b", 1), idle=2_000_000)
-    watch = IdleWatch([stream("a", 0), quiet], str(tmp_path))
+    clock = MovedClock()
+    watch = IdleWatch([stream("a", 0), quiet], str(tmp_path), clock)
     records = tmp_path / "eddyline" / "control"
-    now = time.monotonic()
-    watch.look(now + 1)
+    clock.advance(1)
+    watch.look()
     assert not records.exists()
-    watch.look(now + 3)
-    watch.look(now + 4)
-    assert [r.read_text() for r in sorted(records.iterdir())] == ['{"idle": ["b"]}']
+    for _ in range(2):
+        clock.advance(2)
+        watch.look()
+    assert [json.loads(read_control(str(tmp_path), n)) for n in range(next_control(str(tmp_path)))] == [{"idle": ["b"]}]
     watch.heard(["b"])
-    watch.look(time.monotonic() + 1)
-    watch.look(time.monotonic() + 3)
-    assert len(list(records.iterdir())) == 2
+    for _ in range(2):
+        clock.advance(1)
+        watch.look()
+    assert next_control(str(tmp_path)) == 2

@@ -15,7 +15,7 @@ from eddyline.errors import CheckpointProblem, DataProblem
 from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.figures import make_layout
 from eddyline.settings import Settings
-from tests.spark.echo import echo_schema
+from tests.spark.echo import EchoProcessor, echo_schema
 from tests.spark.material import SCHEMA, equality, query, stream, write_files
 from tests.spark.running import run_script
 
@@ -134,10 +134,8 @@ def test_every_row_once_wherever_its_shard_was_last(spark, tmp_path: Path) -> No
     write_files(tmp_path / "b", ["0.parquet"], 100)
     queries = [query(f"echo_{name}", "a b", equality("a.k", "b.k")) for name in "ab"]
     streams = [stream("a", 0, tmp_path, files_per_batch="1"), stream("b", 1, tmp_path)]
-    made = make_layout(
-        spark, str(tmp_path / "checkpoint"), streams, queries, settings=Settings(shards=3), engine="tests.spark.echo:EchoEngine"
-    )
-    job = SparkDriver(spark, made, out=str(tmp_path / "out"))
+    made = make_layout(spark, str(tmp_path / "checkpoint"), streams, queries, settings=Settings(shards=3))
+    job = SparkDriver(spark, made, out=str(tmp_path / "out"), processor=EchoProcessor)
     for name in "ab":
         job.add_query(f"echo_{name}", echo_schema(SCHEMA.arrow))
     progress = job.run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -11,9 +12,12 @@ import pyarrow as pa
 import pytest
 
 from eddyline.errors import CheckpointProblem, PlanProblem
+from eddyline.runtime.control import add_record, drop_record
 from eddyline.runtime.spark.ingest.control import write_control
-from eddyline.runtime.spark.job.ledger import Ledger
+from eddyline.runtime.spark.job.ledger import CONTROL, NOTES, Entry, Ledger
+from eddyline.runtime.spark.job.roster import created_queries
 from eddyline.runtime.spark.shard import processor
+from eddyline.state.sealed import sealed, unsealed
 from tests.spark.simulated import Simulated
 
 JOB = """
@@ -261,6 +265,42 @@ def test_state_of_another_form_is_refused(opened: Open) -> None:
     both(job, 0, 5)
     values = job.committed[0]["values"]
     (body,) = values["header",]
-    values["header",] = (body.replace(b'"format": %d' % processor.FORMAT, b'"format": 99', 1),)
+    values["header",] = (sealed(unsealed(body) | {"format": 99}),)
     with pytest.raises(CheckpointProblem, match="form 99"):
         both(job, 5, 9)
+
+
+@pytest.mark.parametrize("what", ["header", "block"])
+def test_a_changed_byte_in_the_state_of_a_shard_is_noticed(opened: Open, what: str) -> None:
+    job = opened()
+    both(job, 0, 5)
+    values = job.committed[0]["values"]
+    key = next(name for name in values if (name[0] == "header") == (what == "header"))
+    content = bytearray(values[key][0])
+    content[len(content) // 2] ^= 1
+    values[key] = (bytes(content),)
+    processor._PIPELINES.clear()
+    shutil.rmtree(job.driver.layout.spool, ignore_errors=True)
+    with pytest.raises(CheckpointProblem, match="state of shard 0 is damaged"):
+        both(job, 5, 9)
+
+
+def test_the_names_of_new_queries_are_read_from_statements_not_from_words() -> None:
+    sql = "CREATE QUERY \"Mine\" AS SELECT v AS other FROM t; CREATE SINK old FOR mine WITH (format='memory')"
+    assert created_queries(add_record(sql)) == {"mine"}
+    assert created_queries(drop_record(["mine"])) == created_queries(add_record("CREATE QUERY")) == set()
+
+
+def test_queries_that_have_gone_take_bounded_space(tmp_path: Path) -> None:
+    ledger = Ledger(str(tmp_path), shards=2, refused={})
+    for number in range(3 * NOTES):
+        ledger.refuse(number, "no")
+    for number in range(3 * NOTES):
+        entry = Entry("SELECT 1", "CREATE QUERY", origin=CONTROL, dropped_by=CONTROL, state="dropped", gone=number, final=True)
+        ledger.queries[f"q{number}"] = entry
+    ledger.queries["of_the_job"] = Entry("SELECT 1", dropped_by=CONTROL, state="dropped", gone=1, final=True)
+    ledger.queries["runs"] = Entry("SELECT 1", origin=CONTROL)
+    ledger.forget_oldest()
+    left = set(ledger.queries)
+    assert left == {"of_the_job", "runs", *(f"q{number}" for number in range(2 * NOTES, 3 * NOTES))}
+    assert ledger.queries["runs"].text and not ledger.queries[f"q{2 * NOTES}"].text and min(map(int, ledger.refused)) == 2 * NOTES

@@ -13,7 +13,6 @@ import os
 import shutil
 import tempfile
 import weakref
-from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -30,15 +29,19 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Schema, Stream, Table
 from eddyline.model.window import Rows
 from eddyline.plan.prepare import explained, prepare
+from eddyline.runtime.checkpoint_identity import Claim, claim
+from eddyline.runtime.clock import Clock
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.runner import Handle, Observer
 from eddyline.runtime.spark.ingest.frames import frame_schema
 from eddyline.runtime.spark.job.driver import SparkDriver
+from eddyline.runtime.spark.job.failure import kept_in
 from eddyline.runtime.spark.job.figures import make_layout, planned_routing, statistics
 from eddyline.runtime.spark.job.guest import check_session, check_workers
-from eddyline.runtime.spark.job.ledger import Entry, Ledger, same_text
+from eddyline.runtime.spark.job.ledger import FORMAT, Entry, Ledger, same_text, tables_folder
 from eddyline.runtime.spark.job.progress import Progress
 from eddyline.runtime.spark.job.shard_report import committed_batch
+from eddyline.runtime.spark.job.static_table import forget
 from eddyline.runtime.spark.output.sinks import DEAD_LETTER, Delivered
 from eddyline.runtime.spark.output.table_sink import check_sink
 from eddyline.runtime.spark.shard.spool import spool_folder
@@ -105,6 +108,7 @@ class SparkRunner:
         checkpoint: str | None = None,
         overwrite: bool = False,
         keep_results: bool = True,
+        clock: Clock | None = None,
     ) -> None:
         check_session(spark)
         self.job = job
@@ -117,11 +121,13 @@ class SparkRunner:
             weakref.finalize(self, _remove, self.checkpoint)
         self._out = out
         self._keep_results = keep_results
+        self._clock = clock
         self._overwrite = overwrite
         self._prepared = False
         self._asked = False
         self._frames: dict[str, DataFrame] = {}
         self._own: dict[str, list[Sink]] = {}
+        self._claim: Claim | None = None
         self._driver: SparkDriver | None = None
 
     @property
@@ -188,8 +194,7 @@ class SparkRunner:
             self._frames.pop(name, None)
         elif kind == "table" and self._driver is not None:
             # The copy that earlier runs of this session used.
-            with suppress(FileNotFoundError):
-                os.remove(os.path.join(self.checkpoint, "eddyline", "tables", f"{name}.arrow"))
+            forget(tables_folder(self.checkpoint), name)
 
     def check_sink(self, sink: DeclaredSink) -> str | None:
         if self.begun:
@@ -285,8 +290,16 @@ class SparkRunner:
     def prepare_out(self) -> None:
         """Make the folder for results; once, for from then on it is in use."""
         if self._out is not None and not self._prepared:
-            prepare_output(self._out, self._overwrite, Ledger.read(self.checkpoint).exists)
+            claimed = self._claimed()
+            prepare_output(self._out, self._overwrite, claimed.has_begun([self._out]) or Ledger.read(self.checkpoint).exists)
+            claimed.begin([self._out])
         self._prepared = True
+
+    def _claimed(self) -> Claim:
+        """The checkpoint, for this session alone from its first use on."""
+        if self._claim is None:
+            self._claim = claim(self.checkpoint, "spark", FORMAT)
+        return self._claim
 
     def _build(self) -> SparkDriver:
         if self.begun:
@@ -299,12 +312,16 @@ class SparkRunner:
                     f"stream {stream.name} has no source on Spark",
                     hint="stream(name, df, time=…) reads any streaming DataFrame; WITH (format = 'parquet', path = '…') reads files",
                 )
-        os.makedirs(self.checkpoint, exist_ok=True)
+        self._claimed()
         check_workers(self.spark, self.checkpoint)
+        with kept_in(self.checkpoint):
+            return self._built()
+
+    def _built(self) -> SparkDriver:
         self.prepare_out()
         layout = make_layout(self.spark, self.checkpoint, self.job.streams, self.job.queries, self.job.tables, self.job.settings)
         out = self.results if self._keep_results or self._out is not None else None
-        driver = SparkDriver(self.spark, layout, out=out, frames=self._frames, told=self._told)
+        driver = SparkDriver(self.spark, layout, out=out, frames=self._frames, told=self._told, clock=self._clock)
         for sink in self.job.sinks:
             check_sink(self.spark, sink)
         driver.add_queries(self.job.catalog, self._own)

@@ -5,6 +5,7 @@ Answer   Numbered JSON files below the checkpoint, written whole or not at all; 
          A record may say: `idle` (these streams are silent), `closing` (the streams end), `start` and `stop` (these queries
          come and go, at the newest instant of any stream), `move` (this join group goes to another tree). An empty one only
          makes Spark run a batch.
+State    The records that a batch may still read, sealed, and the newest one.
 Limits   One writing process: the driver of the job.
 """
 
@@ -16,11 +17,11 @@ import os
 import threading
 from collections.abc import Mapping
 
+from eddyline.errors import CheckpointProblem
 from eddyline.runtime.control_record import record_name, record_numbers
-from eddyline.state.whole_file import write_whole
+from eddyline.state.sealed import RESTORE, read_sealed, write_sealed
+from eddyline.state.whole_file import make_folder
 
-#: Records that stay behind the last committed batch.
-_KEPT = 200
 _WRITING = threading.Lock()
 
 
@@ -34,34 +35,36 @@ def next_control(checkpoint: str) -> int:
     return numbers[-1] + 1 if numbers else 0
 
 
-def forget_control(checkpoint: str, taken: int) -> None:
-    """Remove records below a number that a committed batch has taken; a good many stay, for batches that run again."""
-    for number in record_numbers(_folder(checkpoint)):
-        if number >= taken - _KEPT:
-            return
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(os.path.join(_folder(checkpoint), record_name(number)))
-
-
 def read_control(checkpoint: str, number: int) -> bytes:
-    with open(os.path.join(_folder(checkpoint), record_name(number)), "rb") as record:
-        return record.read()
+    """A record as JSON."""
+    path = os.path.join(_folder(checkpoint), record_name(number))
+    try:
+        return json.dumps(read_sealed(path, "a message to all shards")).encode()
+    except FileNotFoundError:
+        raise CheckpointProblem(f"{path} is missing", detail="it held a message to all shards", hint=RESTORE) from None
 
 
 def write_control(checkpoint: str, record: Mapping[str, object]) -> int:
     """Append a record and return its number."""
-    folder = _folder(checkpoint)
-    os.makedirs(folder, exist_ok=True)
+    make_folder(_folder(checkpoint))
     # Batches end in one thread, silence and new queries are noticed in others.
     with _WRITING:
         number = next_control(checkpoint)
-        write_whole(os.path.join(folder, record_name(number)), json.dumps(record))
+        write_sealed(os.path.join(_folder(checkpoint), record_name(number)), record)
     return number
+
+
+def forget_control(checkpoint: str, taken: int) -> None:
+    """Remove records below a number that a committed batch has taken: no batch reads them again. The newest stays, for the next number."""
+    for number in record_numbers(_folder(checkpoint))[:-1]:
+        if number < taken:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(_folder(checkpoint), record_name(number)))
 
 
 def ask_to_stop(checkpoint: str) -> None:
     """From now on the source has nothing new: the job comes to rest after the batch that is running."""
-    os.makedirs(os.path.dirname(_stop_path(checkpoint)), exist_ok=True)
+    make_folder(os.path.dirname(_stop_path(checkpoint)))
     with open(_stop_path(checkpoint), "w"):
         return
 

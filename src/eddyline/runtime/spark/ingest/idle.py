@@ -8,22 +8,25 @@ Limits   Looks a few times a second; rows that a batch is bringing at that momen
 
 from __future__ import annotations
 
+import logging
 import threading
-import time
 from collections.abc import Sequence
 
 from eddyline.model.schema import Stream
+from eddyline.runtime.clock import Clock, WallClock
 from eddyline.runtime.spark.ingest.control import write_control
 
 _LOOK_SECONDS = 0.2
 
+log = logging.getLogger("eddyline.idle")
+
 
 class IdleWatch:
-    def __init__(self, streams: Sequence[Stream], checkpoint: str):
+    def __init__(self, streams: Sequence[Stream], checkpoint: str, clock: Clock | None = None):
         self._limits = {s.name: s.idle / 1e6 for s in streams if s.idle is not None}
         self._checkpoint = checkpoint
-        now = time.monotonic()
-        self._heard = dict.fromkeys(self._limits, now)
+        self._clock = clock or WallClock()
+        self._heard = dict.fromkeys(self._limits, self._clock.now())
         self._told: frozenset[str] = frozenset()
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -43,11 +46,12 @@ class IdleWatch:
         with self._lock:
             for name in names:
                 if name in self._limits:
-                    self._heard[name] = time.monotonic()
+                    self._heard[name] = self._clock.now()
             self._told -= frozenset(names)
 
-    def look(self, now: float) -> None:
+    def look(self) -> None:
         with self._lock:
+            now = self._clock.now()
             silent = frozenset(name for name, limit in self._limits.items() if now - self._heard[name] >= limit)
             if silent - self._told:
                 write_control(self._checkpoint, {"idle": sorted(silent)})
@@ -55,4 +59,8 @@ class IdleWatch:
 
     def _watch(self) -> None:
         while not self._stop.wait(_LOOK_SECONDS):
-            self.look(time.monotonic())
+            try:
+                self.look()
+            except OSError as problem:
+                # A full disk: the next look tries again.
+                log.warning("idle streams are not noted: %s", problem)

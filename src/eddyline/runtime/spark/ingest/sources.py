@@ -26,12 +26,13 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from eddyline.connectors.listing import DataFile, list_files
-from eddyline.errors import SourceProblem
+from eddyline.errors import CheckpointProblem, SourceProblem
 from eddyline.model.schema import Stream
 from eddyline.runtime.spark.ingest.control import forget_control, is_asked_to_stop, next_control, read_control
 from eddyline.runtime.spark.ingest.packet import PACKET, PIECE_ROWS, spark_schema
 from eddyline.runtime.spark.job.failure import reported
 from eddyline.runtime.spark.job.layout import Layout, PackedLayout, batch_id
+from eddyline.state.sealed import RESTORE
 
 if TYPE_CHECKING:
     from eddyline.runtime.spark.ingest.packer import Packer
@@ -156,13 +157,20 @@ class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         out = {name: self.once and files[name] == len(log.files) for name, log in self.logs.items()}
         still_open = {name: not out[name] and (start["open"][name] or fresh[name]) for name in files}
         done = start["done"] and not any(fresh.values())
+        control = next_control(self.packed.open().checkpoint)
+        if control < start["control"]:
+            raise CheckpointProblem(
+                f"control records of {self.packed.open().checkpoint} are missing",
+                detail=f"there are {control} in eddyline/control, and {start['control']} have been read",
+                hint=RESTORE,
+            )
         # Streams that are not files end when Spark says so: then a control record closes the run.
         all_files = len(files) == len(self.packed.open().streams)
         ends = self.once and not done and all_files and not any(still_open.values())
         return {
             "files": files,
             "open": still_open,
-            "control": next_control(self.packed.open().checkpoint),
+            "control": control,
             "runs": start["runs"] + int(ends),
             "done": done or ends,
         }
@@ -210,7 +218,7 @@ class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 yield from _pieces(layout, packer, name, number, DataFile(file, path), last)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Forget control records; the log of files is the record of what was read."""
+        """Spark has committed up to here: no batch reads the control records before it again."""
         forget_control(self.packed.open().checkpoint, end["control"])
 
 

@@ -14,10 +14,8 @@ Limits   The number of shards is fixed by the first run on a checkpoint.
 from __future__ import annotations
 
 import json
-import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +28,7 @@ from eddyline.language.catalog import Catalog
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.query import BoundQuery
 from eddyline.runtime.catalog_text import query_text
+from eddyline.runtime.clock import Clock, WallClock
 from eddyline.runtime.control import ControlFolder
 from eddyline.runtime.control_record import add_record, drop_record
 from eddyline.runtime.spark.ingest.control import ask_to_stop, forget_stop, write_control
@@ -37,11 +36,11 @@ from eddyline.runtime.spark.ingest.frames import packed_frame
 from eddyline.runtime.spark.ingest.idle import IdleWatch
 from eddyline.runtime.spark.ingest.packet import PARCEL, spark_schema
 from eddyline.runtime.spark.ingest.sources import PacketSource
-from eddyline.runtime.spark.job.failure import readable
+from eddyline.runtime.spark.job.failure import kept_in, readable
 from eddyline.runtime.spark.job.guest import job_settings
 from eddyline.runtime.spark.job.layout import Layout, PackedLayout
 from eddyline.runtime.spark.job.ledger import JOB
-from eddyline.runtime.spark.job.progress import Progress, stage_seconds
+from eddyline.runtime.spark.job.progress import Progress, StageTimes
 from eddyline.runtime.spark.job.roster import Own, Roster
 from eddyline.runtime.spark.job.shard_report import committed_batch, write_standing
 from eddyline.runtime.spark.output.sinks import Delivered, Delivery
@@ -49,8 +48,8 @@ from eddyline.runtime.spark.output.table_sink import open_spark_sink
 from eddyline.runtime.spark.shard.processor import ShardProcessor
 
 _LOOK_SECONDS = 0.2
-#: Spark keeps a thousand events.
-_EVENTS_AT_ONCE = 500
+#: Events are taken over after so many batches; `session.py` has Spark keep twice as many.
+_EVENTS_AT_ONCE = 32
 
 
 class SparkDriver:
@@ -62,6 +61,8 @@ class SparkDriver:
         out: str | None = None,
         frames: Mapping[str, DataFrame] | None = None,
         told: Callable[[Delivered, Progress], None] | None = None,
+        clock: Clock | None = None,
+        processor: type[ShardProcessor] = ShardProcessor,
     ):
         """
         Args:
@@ -70,14 +71,19 @@ class SparkDriver:
             out: Folder for results and dead letters.
             frames: stream -> its streaming DataFrame, for streams that are not files.
             told: Hears of every micro-batch.
+            clock: Tells the time of idle streams and of waiting.
+            processor: What runs a shard; tests have others.
         """
         self.spark = spark
         self.layout = layout
         self.frames = dict(frames or {})
         self.told = told
         self.progress = Progress()
+        self.times = StageTimes()
+        self.clock = clock or WallClock()
+        self._processor = processor
         self.delivery = Delivery({s.name: s for s in layout.streams}, layout.staging, out, self._delivered, self._opened_sink)
-        self.idle = IdleWatch(layout.streams, layout.checkpoint)
+        self.idle = IdleWatch(layout.streams, layout.checkpoint, self.clock)
         self.control = ControlFolder(layout.checkpoint)
         #: Queries that come and go; None: those of the layout, for ever.
         self.roster: Roster | None = None
@@ -85,8 +91,6 @@ class SparkDriver:
         self._stopping = False
         #: The run is over, well or not.
         self.ended = False
-        #: Spark's progress events, by run and batch.
-        self._events: dict[tuple[str, int], dict[str, Any]] = {}
 
     def add_query(self, name: str, schema: pa.Schema, declared: Sequence[DeclaredSink] = (), own: Sequence[Sink] = ()) -> None:
         """Say where a query's results go; before `run` or `start`."""
@@ -110,12 +114,12 @@ class SparkDriver:
         """
         assert self.roster is not None
         number = self.control.append(add_record(query_text(query)))
-        limit = time.monotonic() + patience
+        limit = self.clock.now() + patience
         # Not from a function that is called with results: the batch waits for it.
-        while self.is_running and not self.delivery.is_mine and time.monotonic() < limit:
+        while self.is_running and not self.delivery.is_mine and self.clock.now() < limit:
             if self.roster.ledger.applied > number:
                 break
-            time.sleep(0.05)
+            self.clock.sleep(0.05)
         refused = self.roster.ledger.refused.get(str(number))
         if refused is not None:
             raise UserError(f"query {query.name} was not added", detail=refused)
@@ -179,15 +183,15 @@ class SparkDriver:
 
     def _finish_batch(self, query: StreamingQuery, patience: float = 60.0) -> None:
         """Let the batch at hand be committed, then stop. Our own source has nothing new by now, a DataFrame may never rest."""
-        limit = time.monotonic() + patience
+        limit = self.clock.now() + patience
         last = self.progress.last_batch
-        while query.isActive and time.monotonic() < limit:
+        while query.isActive and self.clock.now() < limit:
             status = query.status
             if not (status["isTriggerActive"] and status["isDataAvailable"]):
                 break
             if self.progress.last_batch > last and committed_batch(self.layout.checkpoint) >= self.progress.last_batch:
                 break
-            time.sleep(0.02)
+            self.clock.sleep(0.02)
         query.stop()
 
     def ask_to_stop(self) -> None:
@@ -200,25 +204,24 @@ class SparkDriver:
         assert self.query is not None
         try:
             while not self._stopping and not self.query.awaitTermination(_LOOK_SECONDS):
-                self._look(self.query)
+                continue
         except Exception as problem:
             self.ended = True
             self._note_events(self.query)
             raise self._readable(problem) from self.delivery.failed
         return self.stop()
 
-    def stages(self) -> dict[str, list[float]]:
+    def stages(self) -> StageTimes:
         """Seconds per stage and micro-batch, as Spark measured them."""
         if self.query is not None:
             self._note_events(self.query)
-        return stage_seconds(list(self._events.values()))
+        return self.times
 
     def _run_once(self) -> None:
         self.query = query = self._start(once=True)
         try:
             # In short turns, so that signals are heard in between.
             while not query.awaitTermination(_LOOK_SECONDS):
-                self._look(query)
                 if self._stopping and self.frames:
                     self._finish_batch(query)
         except Exception as problem:
@@ -228,7 +231,7 @@ class SparkDriver:
             self._note_events(query)
 
     def _start(self, once: bool) -> StreamingQuery:
-        with job_settings(self.spark, self.layout.shards):
+        with job_settings(self.spark, self.layout.shards), kept_in(self.layout.checkpoint):
             return self._started(once)
 
     def _started(self, once: bool) -> StreamingQuery:
@@ -255,7 +258,7 @@ class SparkDriver:
             warnings.simplefilter("ignore", FutureWarning)
             for name, frame in self.frames.items():
                 source = source.unionByName(packed_frame(frame, name, packed))
-            stepped = source.groupBy("shard").transformWithState(ShardProcessor(packed), spark_schema(PARCEL), "Append", "None")
+            stepped = source.groupBy("shard").transformWithState(self._processor(packed), spark_schema(PARCEL), "Append", "None")
         writer = stepped.writeStream.foreachBatch(self.delivery).option("checkpointLocation", f"file://{self.layout.checkpoint}")
         return (writer.trigger(availableNow=True) if once else writer).start()
 
@@ -271,18 +274,16 @@ class SparkDriver:
         self.progress.take(delivered)
         for note in delivered.notes.values():
             self.idle.heard([name for name, rows in note["rows_in"].items() if rows])
-        write_standing(self.layout.checkpoint, delivered.batch, delivered.notes)
-        if self.roster is not None:
-            self.roster.after_batch(delivered)
+        with kept_in(self.layout.checkpoint):
+            write_standing(self.layout.checkpoint, delivered.batch, delivered.notes)
+            if self.roster is not None:
+                self.roster.after_batch(delivered)
+        if self.query is not None and self.progress.batches % _EVENTS_AT_ONCE == 0:
+            self._note_events(self.query)
         if self.told is not None:
             self.told(delivered, self.progress)
 
-    def _look(self, query: StreamingQuery) -> None:
-        """Between two looks at a run: take its events over before Spark forgets the oldest."""
-        if self.progress.batches - len(self._events) > _EVENTS_AT_ONCE:
-            self._note_events(query)
-
     def _note_events(self, query: StreamingQuery) -> None:
-        for found in query.recentProgress:
-            event = json.loads(found.json) if hasattr(found, "json") else found
-            self._events[event["runId"], event["batchId"]] = event
+        """Take over what Spark measured, before it forgets the oldest events."""
+        # One call per event: PySpark's own objects make a hundred.
+        self.times.take(json.loads(found.json()) for found in query._jsq.recentProgress())

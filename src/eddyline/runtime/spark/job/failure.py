@@ -2,12 +2,14 @@
 
 Answer   `reported` turns whatever goes wrong inside a worker into one error that survives the way through the JVM;
          `readable` finds it again in what Spark raises and gives it back as the error it was.
-Limits   What Spark itself says (a lost executor, a full disk under the checkpoint) is shortened to its first cause.
+         A full disk, missing permissions and a damaged checkpoint are errors of their own, whichever process meets them.
+Limits   What else Spark itself says (a lost executor) is shortened to its first cause.
 """
 
 from __future__ import annotations
 
 import base64
+import errno
 import json
 import re
 import traceback
@@ -15,9 +17,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import eddyline.errors as errors
+from eddyline.runtime.checkpoint_identity import RESTORE, not_writable
 from eddyline.runtime.spark.job.session import log_path
 
 _MARK = "eddyline-error:"
+
+_ROOM = "check space and permissions; then the same command continues from the last batch that was committed"
+_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO)
+#: What the JVM says of files that it cannot write, and of files that are not as it left them.
+_NO_ROOM = r"No space left on device|Disk quota exceeded|Permission denied|AccessDeniedException|Read-only file system"
+_DAMAGED = (
+    r"ChecksumException|Incomplete log file|EOFException|Json\w*Exception|malformed|[Cc]orrupt|LoadStateStore|CANNOT_LOAD_STATE_STORE"
+)
 
 
 @contextmanager
@@ -27,11 +38,28 @@ def reported(where: str) -> Iterator[None]:
         yield
     except errors.EddylineError as problem:
         raise RuntimeError(_marked(type(problem).__name__, problem.message, problem.detail or where, problem.hint)) from problem
+    except OSError as problem:
+        if problem.errno not in _OF_THE_DISK:
+            raise RuntimeError(_fault(problem, where)) from problem
+        named = f"{problem.filename}: " if problem.filename else ""
+        raise RuntimeError(_marked("StateProblem", "a file cannot be used", f"{named}{problem.strerror}; {where}", _ROOM)) from problem
     except Exception as problem:
-        frame = traceback.extract_tb(problem.__traceback__)[-1]
-        place = f"{where}; {frame.name}, line {frame.lineno} of {frame.filename.rsplit('/', 1)[-1]}"
-        text = _marked("Fault", f"{type(problem).__name__}: {problem}", place, "this is a fault of the engine; please report it")
-        raise RuntimeError(text) from problem
+        raise RuntimeError(_fault(problem, where)) from problem
+
+
+def _fault(problem: Exception, where: str) -> str:
+    frame = traceback.extract_tb(problem.__traceback__)[-1]
+    place = f"{where}; {frame.name}, line {frame.lineno} of {frame.filename.rsplit('/', 1)[-1]}"
+    return _marked("Fault", f"{type(problem).__name__}: {problem}", place, "this is a fault of the engine; please report it")
+
+
+@contextmanager
+def kept_in(checkpoint: str) -> Iterator[None]:
+    """Around code of the driver that writes to the checkpoint."""
+    try:
+        yield
+    except OSError as problem:
+        raise not_writable(checkpoint, problem) from problem
 
 
 def readable(problem: BaseException) -> errors.EddylineError:
@@ -46,8 +74,22 @@ def readable(problem: BaseException) -> errors.EddylineError:
         return error(message, detail=detail, hint=hint)
     # Below the message of a streaming query lie its identifier, its offsets and its plan.
     said = text.split("=== Streaming Query ===")[0]
+    words = f"Spark's own words are in {log_path()}"
+    full = re.search(_NO_ROOM, text)
+    if full:
+        return errors.StateProblem("Spark cannot use its files", detail=_line(text, full), hint=f"{_ROOM}; {words}")
+    damaged = re.search(_DAMAGED, text)
+    if damaged:
+        message = "a file of the checkpoint is damaged or missing"
+        return errors.CheckpointProblem(message, detail=_line(text, damaged), hint=f"{RESTORE}; {words}")
     causes = re.findall(r"(?:Caused by|Exception|Error): ([^\n]+)", text) or said.strip().splitlines() or [type(problem).__name__]
-    return errors.Fault("Spark stopped the job", detail=causes[-1][:500], hint=f"Spark's own words are in {log_path()}")
+    return errors.Fault("Spark stopped the job", detail=causes[-1][:500], hint=words)
+
+
+def _line(text: str, found: re.Match[str]) -> str:
+    """The line in which something was found."""
+    end = text.find("\n", found.end())
+    return text[text.rfind("\n", 0, found.start()) + 1 : end if end >= 0 else len(text)].strip()[:500]
 
 
 def _marked(kind: str, message: str, detail: str, hint: str) -> str:

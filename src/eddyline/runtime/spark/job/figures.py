@@ -16,13 +16,12 @@ from eddyline.language import Job
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.plan.shares import RoutingTable, declared_rates, route_all
-from eddyline.runtime.epoch_times import EpochTimes
 from eddyline.runtime.report import plan_text
 from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.layout import Layout
 from eddyline.runtime.spark.job.ledger import Ledger
 from eddyline.runtime.spark.job.session import shard_labels
-from eddyline.runtime.spark.job.settle import ENGINE, settled
+from eddyline.runtime.spark.job.settle import settled
 from eddyline.runtime.spark.shard.pipeline import model_pipeline
 from eddyline.settings import Settings
 
@@ -34,7 +33,6 @@ def make_layout(
     queries: Sequence[BoundQuery],
     tables: Sequence[Table] = (),
     settings: Settings | None = None,
-    engine: str = ENGINE,
 ) -> Layout:
     """The layout of a job over a checkpoint, new or continued; refuses what does not fit the checkpoint."""
     return settled(
@@ -45,7 +43,6 @@ def make_layout(
         settings or Settings(),
         shard_labels,
         spark.sparkContext.defaultParallelism,
-        engine,
     )
 
 
@@ -62,14 +59,13 @@ def statistics(driver: SparkDriver) -> dict[str, Any]:
     routings = layout.routing.routings
     plans = {name: f"{plan_text(query, model)}\n{routings[name].explain()}" for name, query in model.queries.items()}
     stages = driver.stages()
-    seconds = stages["triggerExecution"]
     progress = driver.progress
     names = [stream.name for stream in driver.layout.streams]
     return {
-        "elapsed_s": sum(seconds),
+        "elapsed_s": stages.whole.sum,
         "epochs": progress.batches,
-        "epoch_seconds": seconds,
-        "epoch_times": EpochTimes(seconds).summary(),
+        "epoch_seconds": list(stages.whole.newest),
+        "epoch_times": stages.whole.summary(),
         "rows_in": {name: progress.rows_in.get(name, 0) + progress.bad.get(name, 0) for name in names},
         "late": {name: progress.late.get(name, 0) for name in names},
         "bad": {name: progress.bad.get(name, 0) for name in names},
@@ -90,8 +86,8 @@ def statistics(driver: SparkDriver) -> dict[str, Any]:
         "plan": plans,
         "operators": progress.operators,
         "shards": driver.layout.shards,
-        "stages": stages,
+        "stages": stages.newest(),
         "shard_seconds": progress.seconds,
-        "worker_bytes": progress.worker_bytes,
+        "worker_bytes": list(progress.worker_bytes),
         "reopened": progress.came_from,
     }

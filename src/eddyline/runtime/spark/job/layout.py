@@ -3,33 +3,31 @@
 Answer   Streams, tables, queries, their routing, the shard labels and the folders. It lies in the checkpoint under its digest;
          tasks get the name, and each worker process opens it once. Another set of queries is another layout: the book beside
          them says from which batch on which one holds, so that all tasks of a batch, repeated ones too, use the same.
-State    `layouts/<digest>.pickle` and `layouts/book.json` below the checkpoint.
+State    `layouts/<digest>.json` and `layouts/book.json` below the checkpoint. A layout is JSON (see `document`): opening it makes
+         objects of a fixed list of classes and runs nothing. Its digest is compared; the book is sealed.
 Limits   The checkpoint must be a folder that the driver and all workers see under the same path.
 """
 
 from __future__ import annotations
 
-import hashlib
-import importlib
 import json
 import os
-import pickle
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
+from eddyline.errors import CheckpointProblem
 from eddyline.model.query import BoundQuery
-from eddyline.model.schema import Stream, Table
+from eddyline.model.schema import Stream
 from eddyline.model.window import Rows
 from eddyline.plan.shares import RoutingTable
+from eddyline.runtime.spark.job.document import from_document, to_document
+from eddyline.runtime.spark.job.static_table import StaticTable, digest_of
 from eddyline.settings import Settings
-from eddyline.state.whole_file import write_whole
+from eddyline.state.sealed import read_sealed, write_sealed
+from eddyline.state.whole_file import make_folder, write_whole
 
-if TYPE_CHECKING:
-    from eddyline.runtime.spark.shard.pipeline import Engine
+_AGAIN = "stop the job and start it again: the driver writes layouts anew"
 
 
 @dataclass(frozen=True)
@@ -43,10 +41,7 @@ class Layout:
     checkpoint: str
     #: Local folder of spooled segments.
     spool: str
-    #: What a shard's worker keeps, as module:class; see `shard.Engine`. By name, because the processes in which Spark plans
-    #: open layouts too, and loading an engine takes a second that they have no use for.
-    engine: str = "eddyline.runtime.spark.shard.pipeline:ShardPipeline"
-    tables: tuple[tuple[Table, pa.Table], ...] = ()
+    tables: tuple[StaticTable, ...] = ()
     settings: Settings = field(default_factory=Settings)
     #: The queries that a shard without any state begins with; None: all. The others wait for their control record.
     initial: frozenset[str] | None = None
@@ -59,11 +54,6 @@ class Layout:
     def staging(self) -> str:
         """Where shards put results that are too large to travel through Spark."""
         return os.path.join(self.checkpoint, "eddyline", "staged")
-
-    def open_engine(self, header: dict[str, Any] | None, load: Callable[[str], pa.Table]) -> Engine:
-        module, _, name = self.engine.partition(":")
-        found: Engine = getattr(importlib.import_module(module), name).open(self, header, load)
-        return found
 
     @cached_property
     def numbers(self) -> dict[str, int]:
@@ -97,13 +87,11 @@ class PackedLayout:
 
     @staticmethod
     def of(layout: Layout) -> PackedLayout:
-        data = pickle.dumps(layout)
-        digest = hashlib.sha256(data).hexdigest()[:32]
-        path = os.path.join(layout.checkpoint, "eddyline", "layouts", f"{digest}.pickle")
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path + ".part", "wb") as file:
-            file.write(data)
-        os.replace(path + ".part", path)
+        data = json.dumps(to_document(layout)).encode()
+        digest = digest_of(data)
+        path = os.path.join(layout.checkpoint, "eddyline", "layouts", f"{digest}.json")
+        make_folder(os.path.dirname(path))
+        write_whole(path, data)
         return PackedLayout(digest, path)
 
     def open(self) -> Layout:
@@ -129,27 +117,32 @@ class PackedLayout:
 
     def _book(self) -> list[tuple[int, str]]:
         try:
-            with open(self._named("book"), encoding="utf-8") as text:
-                return [(first, digest) for first, digest in json.load(text)]
+            return [(first, digest) for first, digest in read_sealed(self._named("book"), "which layout holds in which batch", _AGAIN)]
         except FileNotFoundError:
             return []
 
     def _write(self, entries: list[tuple[int, str]]) -> None:
-        write_whole(self._named("book"), json.dumps(entries))
-        kept = {"book.json", *(f"{digest}.pickle" for _, digest in entries)}
+        write_sealed(self._named("book"), entries)
+        kept = {"book.json", *(f"{digest}.json" for _, digest in entries)}
         folder = os.path.dirname(self.path)
         for name in os.listdir(folder):
             if name not in kept:
                 os.unlink(os.path.join(folder, name))
 
     def _named(self, name: str) -> str:
-        return os.path.join(os.path.dirname(self.path), "book.json" if name == "book" else f"{name}.pickle")
+        return os.path.join(os.path.dirname(self.path), f"{name}.json")
 
 
 @lru_cache(maxsize=4)
 def _open(packed: PackedLayout) -> Layout:
-    with open(packed.path, "rb") as file:
-        layout: Layout = pickle.load(file)
+    try:
+        with open(packed.path, "rb") as file:
+            data = file.read()
+        if digest_of(data) != packed.digest:
+            raise ValueError("the digest does not fit the content")
+        layout: Layout = from_document(Layout, json.loads(data))
+    except (OSError, ValueError) as problem:
+        raise CheckpointProblem(f"{packed.path} is damaged", detail=f"it held the layout of the job; {problem}", hint=_AGAIN) from problem
     return layout
 
 

@@ -9,14 +9,14 @@ Answer   `settle` compares a job with the checkpoint's ledger before anything ru
                          │ control record      │ control record  │ its last result is out
                          └ start               └ stop
 
-State    `ledger.json` below the checkpoint: shards, streams, per query its text, routing and what became of it, how many control
-         records have been taken up; `tables/<name>.arrow`.
-Limits   A changed query is refused: its stored rows and counts are those of the old text.
+State    `ledger.json` below the checkpoint, sealed: shards, streams, per query its text, routing and what became of it, how many control
+         records have been taken up; `tables/<name>.<digest>.arrow`.
+Limits   A changed query is refused: its stored rows and counts are those of the old text. Of queries that have gone it keeps the
+         newest thousand, without their texts, and those that a job file may still name.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -29,15 +29,19 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.plan.shares import Record, RoutingTable
 from eddyline.runtime.catalog_text import query_text
+from eddyline.runtime.spark.job.static_table import StaticTable, keep, kept
 from eddyline.runtime.stream_identity import check_identities, identity
-from eddyline.state.whole_file import write_whole
+from eddyline.state.sealed import RESTORE, read_sealed, write_sealed
+from eddyline.state.whole_file import make_folder
 
 #: Also counts the forms of the shards' state: Spark would take state under other names for none.
-FORMAT = 3
+FORMAT = 4
 
 JOB, CONTROL = "job", "control"
 #: So many queries that have gone, and so many refused records, are remembered: the newest.
 NOTES = 1_000
+
+_HELD = "shards, streams and queries of the job"
 
 
 @dataclass
@@ -94,19 +98,21 @@ class Ledger:
 
     @staticmethod
     def read(checkpoint: str) -> Ledger:
-        path = _path(checkpoint)
-        if not os.path.exists(path):
+        try:
+            found = read_sealed(_path(checkpoint), _HELD)
+        except FileNotFoundError:
             return Ledger(checkpoint)
-        with open(path, encoding="utf-8") as text:
-            found = json.load(text)
         if found["format"] != FORMAT:
             raise CheckpointProblem(
                 f"the checkpoint in {checkpoint} has format {found['format']}",
                 detail=f"this version reads format {FORMAT}",
                 hint="continue with the version that wrote it, or start anew with an empty checkpoint",
             )
-        queries = {name: Entry(**entry) for name, entry in found["queries"].items()}
-        return Ledger(checkpoint, found["shards"], found["streams"], queries, found.get("applied", 0), found.get("refused", {}))
+        try:
+            queries = {name: Entry(**entry) for name, entry in found["queries"].items()}
+            return Ledger(checkpoint, found["shards"], found["streams"], queries, found["applied"], found["refused"])
+        except (KeyError, TypeError) as problem:
+            raise CheckpointProblem(f"{_path(checkpoint)} is damaged", detail=f"it held {_HELD}; {problem}", hint=RESTORE) from problem
 
     # -- a job that begins or goes on
 
@@ -184,6 +190,9 @@ class Ledger:
         ]
         for _, name in sorted(gone)[:-NOTES]:
             del self.queries[name]
+        for entry in self.queries.values():
+            if entry.final:
+                entry.text, entry.statement, entry.sinks, entry.shares, entry.bits = "", "", [], [], {}
 
     def write(self) -> None:
         body = {
@@ -195,24 +204,21 @@ class Ledger:
             "refused": self.refused,
         }
         path = _path(self.checkpoint)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        write_whole(path, json.dumps(body, indent=1))
+        make_folder(os.path.dirname(path))
+        write_sealed(path, body)
 
-    def table(self, table: Table, read: Callable[[Table], pa.Table]) -> pa.Table:
+    def table(self, table: Table, read: Callable[[Table], pa.Table]) -> StaticTable:
         """A static table as it was when the checkpoint was new; read now if it is not there yet."""
-        path = os.path.join(self.checkpoint, "eddyline", "tables", f"{table.name}.arrow")
-        if os.path.exists(path):
-            return pa.ipc.open_file(pa.memory_map(path)).read_all()
-        rows = read(table)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with pa.OSFile(path + ".part", "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
-            writer.write_table(rows)
-        os.replace(path + ".part", path)
-        return rows
+        folder = tables_folder(self.checkpoint)
+        return kept(folder, table) or keep(folder, table, read(table))
 
 
 def same_text(one: str, other: str) -> bool:
     return one.split() == other.split()
+
+
+def tables_folder(checkpoint: str) -> str:
+    return os.path.join(checkpoint, "eddyline", "tables")
 
 
 def _path(checkpoint: str) -> str:

@@ -1,15 +1,18 @@
 """Spark's progress events and the shards' notes as our observations.
 
 Answer   One line per micro-batch (rows, results, frontier, seconds by stage) and, at the end, the statistics of the run.
-State    The last note of each shard and sums over batches.
+State    The last note of each shard, sums over batches, and the newest 1,000 batches one by one.
 Limits   Numbers of a batch that Spark repeats are counted once: by batch id.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from eddyline.runtime.epoch_times import NEWEST, EpochTimes
 from eddyline.runtime.runner import Observation
 from eddyline.runtime.spark.output.sinks import Delivered
 
@@ -41,8 +44,8 @@ class Progress:
     came_from: dict[str, int] = field(default_factory=dict)
     #: Longest shard's seconds per stage, summed over batches.
     seconds: dict[str, float] = field(default_factory=dict)
-    #: Per batch, the memory of the largest Python worker at the end of its epoch.
-    worker_bytes: list[int] = field(default_factory=list)
+    #: Of the newest batches, the memory of the largest Python worker at the end of its epoch.
+    worker_bytes: deque[int] = field(default_factory=lambda: deque(maxlen=NEWEST))
 
     #: Sums over shards and batches: partials_produced, probes, visited, and what just-in-time joins held back and resumed.
     counts: dict[str, int] = field(default_factory=dict)
@@ -128,6 +131,26 @@ def _add(total: dict[str, Any], more: dict[str, Any]) -> None:
         total[name] = total.get(name, 0) + value
 
 
-def stage_seconds(events: list[dict[str, Any]]) -> dict[str, list[float]]:
-    """Spark's durations of each stage, per micro-batch."""
-    return {stage: [event["durationMs"].get(stage, 0) / 1000 for event in events] for stage in STAGES}
+class StageTimes:
+    """Spark's seconds per stage: of the newest micro-batches one by one, of all of them in sum."""
+
+    def __init__(self) -> None:
+        self.stages = {stage: EpochTimes() for stage in STAGES}
+        #: The run whose events were taken last, and its last batch.
+        self._last = ("", -1)
+
+    @property
+    def whole(self) -> EpochTimes:
+        return self.stages["triggerExecution"]
+
+    def take(self, events: Iterable[Mapping[str, Any]]) -> None:
+        """Count the events of batches that are new; a trigger without a batch has an event too."""
+        for event in events:
+            run, last = self._last
+            if "addBatch" in event["durationMs"] and (event["runId"] != run or event["batchId"] > last):
+                self._last = (event["runId"], event["batchId"])
+                for stage, times in self.stages.items():
+                    times.add(event["durationMs"].get(stage, 0) / 1000)
+
+    def newest(self) -> dict[str, list[float]]:
+        return {stage: list(times.newest) for stage, times in self.stages.items()}

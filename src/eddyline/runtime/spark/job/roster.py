@@ -13,6 +13,7 @@ Limits   A record that cannot be carried out is refused as a whole and noted; th
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -20,10 +21,11 @@ from typing import Any
 import pyarrow as pa
 
 from eddyline.connectors.base import Sink
-from eddyline.errors import UserError
-from eddyline.language import Job
+from eddyline.errors import EddylineError, UserError
+from eddyline.language import Job, parse_script
 from eddyline.language.catalog import Catalog
 from eddyline.language.catalog import Sink as DeclaredSink
+from eddyline.language.syntax import CreateQuery
 from eddyline.model.query import BoundQuery
 from eddyline.plan.prepare import prepare_tree
 from eddyline.plan.verify import verify
@@ -41,6 +43,8 @@ from eddyline.runtime.spark.output.sinks import Delivered, Delivery
 from eddyline.runtime.spark.shard.pipeline import model_pipeline
 
 _LOOK_SECONDS = 0.2
+
+log = logging.getLogger("eddyline.control")
 
 #: What a session wants for itself of a query: called with its name and schema, gives further sinks.
 Own = Callable[[str, pa.Schema], Iterable[Sink]]
@@ -113,7 +117,11 @@ class Roster:
 
         def look() -> None:
             while not self._stop.wait(_LOOK_SECONDS):
-                self.look()
+                try:
+                    self.look()
+                except OSError as problem:
+                    # A full disk: the next look tries again.
+                    log.warning("control records are not taken up: %s", problem)
 
         self._stop.clear()
         self._thread = threading.Thread(target=look, name="eddyline-control", daemon=True)
@@ -212,8 +220,8 @@ class Roster:
 
     def _must_wait(self, record: Record) -> bool:
         """Whether a record speaks of a query that has gone but is not yet forgotten."""
-        going = [name.lower() for name, entry in self.ledger.routed.items() if entry.gone is not None]
-        return record["op"] == "add" and any(name in record["sql"].lower() for name in going)
+        going = {name.lower() for name, entry in self.ledger.routed.items() if entry.gone is not None}
+        return bool(going) and not going.isdisjoint(created_queries(record))
 
     def _take_up(self, record: Record) -> list[dict[str, object]]:
         change = apply_record(self.job, record)
@@ -279,4 +287,13 @@ class Roster:
         self.control.write_state({"applied": self.ledger.applied, "queries": queries, "refused": self.ledger.refused})
 
 
-__all__ = ["Own", "Roster"]
+def created_queries(record: Record) -> set[str]:
+    """The names of the queries that a record creates, in small letters; none where it cannot be read, for then it is refused."""
+    try:
+        statements = parse_script(record["sql"]) if record.get("op") == "add" else []
+    except EddylineError:
+        return set()
+    return {statement.name.lower() for statement in statements if isinstance(statement, CreateQuery)}
+
+
+__all__ = ["Own", "Roster", "created_queries"]

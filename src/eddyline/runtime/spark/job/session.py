@@ -51,7 +51,8 @@ JOB_SETTINGS: dict[str, str] = {
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     # Folders are listed when nothing is new: ten times a second will do, the default is a hundred.
     "spark.sql.streaming.pollingDelay": "100ms",
-    "spark.sql.streaming.numRecentProgressUpdates": "1000",
+    # Events of 12 KB each; the driver takes them over every 32 batches.
+    "spark.sql.streaming.numRecentProgressUpdates": "64",
 }
 
 _LOCAL_SETTINGS: dict[str, str] = {

@@ -23,8 +23,6 @@ from eddyline.runtime.spark.job.ledger import Ledger
 from eddyline.runtime.spark.shard.spool import spool_folder
 from eddyline.settings import Settings
 
-ENGINE = "eddyline.runtime.spark.shard.pipeline:ShardPipeline"
-
 
 def settled(
     checkpoint: str,
@@ -34,7 +32,6 @@ def settled(
     settings: Settings,
     labels: Callable[[int], tuple[int, ...]],
     usual_shards: int,
-    engine: str = ENGINE,
 ) -> Layout:
     """The layout of a job over a checkpoint, new or continued.
 
@@ -46,7 +43,6 @@ def settled(
         settings: Of the job.
         labels: The labels of so many shards.
         usual_shards: How many there are if neither the job nor the checkpoint says it.
-        engine: See `Layout.engine`.
     """
     checkpoint = os.path.abspath(checkpoint)
     ledger = Ledger.read(checkpoint)
@@ -59,8 +55,7 @@ def settled(
         labels=labels(shards),
         checkpoint=checkpoint,
         spool=spool_folder(checkpoint),
-        engine=engine,
-        tables=tuple((table, ledger.table(table, read_table)) for table in tables),
+        tables=tuple(ledger.table(table, read_table) for table in tables),
         settings=settings,
     )
     layout = laid_out(bare, _definitions(streams, queries, tables, ledger), ledger)

@@ -9,7 +9,6 @@ Limits   Needs no Spark and no lock; while a job runs, the answer is that of a m
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import os
 from collections.abc import Mapping
@@ -17,7 +16,9 @@ from typing import Any
 
 from eddyline.errors import CheckpointProblem
 from eddyline.runtime.checkpoint_state import CheckpointState, ShardState
-from eddyline.state.whole_file import write_whole
+from eddyline.runtime.spark.job.ledger import FORMAT, Entry, Ledger
+from eddyline.state.sealed import read_sealed, write_sealed
+from eddyline.state.whole_file import make_folder
 
 #: A batch is committed before the next but one begins; two more, for readers that are slow.
 _KEPT = 4
@@ -26,7 +27,7 @@ _KEPT = 4
 def write_standing(checkpoint: str, batch: int, notes: Mapping[int, Mapping[str, Any]]) -> None:
     """What the shards said at the end of a batch that is about to be committed."""
     folder = _folder(checkpoint)
-    os.makedirs(folder, exist_ok=True)
+    make_folder(folder)
     path = _path(checkpoint, batch)
     shards = {
         str(shard): {
@@ -37,7 +38,7 @@ def write_standing(checkpoint: str, batch: int, notes: Mapping[int, Mapping[str,
         }
         for shard, note in sorted(notes.items())
     }
-    write_whole(path, json.dumps({"batch": batch, "shards": shards}))
+    write_sealed(path, {"batch": batch, "shards": shards}, synced=False)
     with contextlib.suppress(FileNotFoundError):
         os.remove(_path(checkpoint, batch - _KEPT))
 
@@ -45,8 +46,7 @@ def write_standing(checkpoint: str, batch: int, notes: Mapping[int, Mapping[str,
 def read_standing(checkpoint: str, batch: int) -> dict[int, dict[str, Any]] | None:
     """shard -> rows, waiting, bytes, frontier at the end of a batch; None: nobody wrote it down."""
     try:
-        with open(_path(checkpoint, batch), encoding="utf-8") as text:
-            found = json.load(text)
+        found = read_sealed(_path(checkpoint, batch), "what each shard holds", "the next batch of the job writes it anew")
     except FileNotFoundError:
         return None
     return {int(shard): figures for shard, figures in found["shards"].items()}
@@ -71,10 +71,8 @@ def _path(checkpoint: str, batch: int) -> str:
 
 def spark_state(checkpoint: str) -> CheckpointState | None:
     """What a checkpoint of a Spark job holds; None: it is none."""
-    try:
-        with open(os.path.join(checkpoint, "eddyline", "ledger.json"), encoding="utf-8") as text:
-            ledger = json.load(text)
-    except FileNotFoundError:
+    ledger = Ledger.read(checkpoint)
+    if not ledger.exists:
         return None
     batch = committed_batch(checkpoint)
     held = read_standing(checkpoint, batch)
@@ -84,14 +82,14 @@ def spark_state(checkpoint: str) -> CheckpointState | None:
             hint="it was written by an earlier version; its next batch will say it",
         )
     shards = []
-    for shard in range(ledger["shards"]):
+    for shard in range(ledger.shards):
         figures = (held or {}).get(shard, {"rows": 0, "waiting": 0, "bytes": 0, "frontier": None})
-        known = tuple(name for name, query in ledger["queries"].items() if _is_on(query, shard, ledger["shards"]))
+        known = tuple(name for name, entry in ledger.queries.items() if _is_on(entry, shard, ledger.shards))
         shards.append(ShardState(shard, figures["rows"], figures["waiting"], figures["bytes"], figures["frontier"], known))
-    return CheckpointState("spark", ledger["format"], batch, tuple(shards))
+    return CheckpointState("spark", FORMAT, batch, tuple(shards))
 
 
-def _is_on(query: Mapping[str, Any], shard: int, shards: int) -> bool:
+def _is_on(entry: Entry, shard: int, shards: int) -> bool:
     """Whether a query that has not gone uses a shard: its cells lie one after the other, from the first on."""
-    first, *shares = query["shares"] or [0]
-    return query.get("state") != "dropped" and (shard - first) % shards < math.prod(shares)
+    first, *shares = entry.shares or [0]
+    return entry.state != "dropped" and (shard - first) % shards < math.prod(shares)

@@ -76,7 +76,7 @@ class Delivery:
         self.dead = DeadLetters(os.path.join(out, DEAD_LETTER)) if out is not None else None
         #: Dead rows are kept in memory only where somebody asks for them.
         self.kept_dead: dict[str, list[pa.Table]] | None = None
-        #: What went wrong when results were handed over, if anything did.
+        #: What went wrong when results were handed over or the end of the batch was noted, if anything did.
         self.failed: Exception | None = None
         self._began = False
         self._thread: int | None = None
@@ -146,11 +146,11 @@ class Delivery:
         try:
             self._write(batch, pieces, delivered)
             self._flush(batch)
+            self.told(delivered)
         except Exception as problem:
             # Spark would make a page of it.
             self.failed = problem
             raise
-        self.told(delivered)
         pieces.clear()
         shutil.rmtree(staged_folder(self.staging, batch), ignore_errors=True)
 

@@ -16,6 +16,11 @@ from pyspark.daemon import manager
 
 warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
 
+import eddyline.connectors.files  # noqa: E402
+import eddyline.runtime.spark.ingest.packer  # noqa: E402
+import eddyline.runtime.spark.ingest.sources  # noqa: E402
+import eddyline.runtime.spark.shard.pipeline  # noqa: E402
+import eddyline.runtime.spark.shard.processor  # noqa: E402, F401
 
 if __name__ == "__main__":
     # Workers do one thing at a time; pools of threads in each would only fight for the cores.

@@ -68,8 +68,8 @@ class RoutedPipeline(Pipeline):
             self.handout.places = NewestPlaces(layout.streams)
         # The driver has done so before a shard hears of a query.
         self.planner.refuses = False
-        for table, rows in layout.tables:
-            self.add_table(table, rows)
+        for kept in layout.tables:
+            self.add_table(kept.table, kept.rows())
         self.adopt(layout)
 
     def adopt(self, layout: Layout) -> None:

@@ -14,12 +14,11 @@ Limits   A failed attempt leaves a pipeline whose token is in no committed heade
 
 from __future__ import annotations
 
-import json
 import os
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -35,13 +34,14 @@ from eddyline.runtime.spark.job.layout import Layout, PackedLayout, batch_id
 from eddyline.runtime.spark.output.parcels import note, parcels
 from eddyline.runtime.spark.shard.assembly import Assembled, assemble
 from eddyline.runtime.spark.shard.bundles import Bundles
-from eddyline.runtime.spark.shard.spool import Spool
+from eddyline.runtime.spark.shard.spool import Spool, Stamp
+from eddyline.state.sealed import RESTORE, sealed, unsealed
 
 if TYPE_CHECKING:
     from eddyline.runtime.spark.shard.pipeline import Engine
 
 #: Version of the state's form; another one is refused.
-FORMAT = 3
+FORMAT = 4
 
 _NAME = StructType([StructField("name", StringType())])
 _BLOB = StructType([StructField("blob", BinaryType())])
@@ -71,10 +71,17 @@ class ShardProcessor(StatefulProcessor):
     def close(self) -> None:
         """The pipeline stays in the worker for the next batch."""
 
+    def open_engine(self, layout: Layout, header: dict[str, Any] | None, load: Callable[[str], pa.Table]) -> Engine:
+        """What a worker keeps of a shard. The class is named here, by code that Spark carries to its workers, and in no folder."""
+        # Not at the top: the processes in which Spark plans load processors too, and the engine takes a second that they have no use for.
+        from eddyline.runtime.spark.shard.pipeline import ShardPipeline
+
+        return ShardPipeline.open(layout, header, load)
+
     def _epoch(self, layout: Layout, shard: int, batch: int, packets: list[Any]) -> Iterator[Row]:
         clock = [time.perf_counter()]
         spool = Spool(os.path.join(layout.spool, str(shard)))
-        token, bundles, idle, header = self._read_header()
+        token, bundles, idle, header = self._read_header(shard)
         pipeline, came_from = self._pipeline(layout, shard, token, bundles, header, spool)
         clock.append(time.perf_counter())
         assembled = assemble(layout, packets, pipeline.bounds(), idle)
@@ -103,11 +110,14 @@ class ShardProcessor(StatefulProcessor):
         yield from parcels(layout, shard, batch, outcome, silent)
         yield note(shard, told)
 
-    def _read_header(self) -> tuple[str, Bundles, frozenset[str], dict[str, Any] | None]:
+    def _read_header(self, shard: int) -> tuple[str, Bundles, frozenset[str], dict[str, Any] | None]:
         found = self.values.getValue(_HEADER)
         if found is None:
             return "", Bundles(), frozenset(), None
-        body = json.loads(bytes(found[0]))
+        try:
+            body = unsealed(bytes(found[0]))
+        except ValueError as problem:
+            raise _damaged(shard, "the list of what it holds", str(problem)) from problem
         if body["format"] != FORMAT:
             raise CheckpointProblem(
                 f"the checkpoint has state of form {body['format']}; this version reads form {FORMAT}",
@@ -133,19 +143,22 @@ class ShardProcessor(StatefulProcessor):
                 mapped = spool.load(bundle, bundles.stamps[bundle])
                 if mapped is None:
                     from_state += 1
-                    mapped = memoryview(self._read_bundle(bundle, shard))
+                    mapped = memoryview(self._read_bundle(bundle, shard, bundles.stamps[bundle]))
                     spool.save(bundle, bundles.stamps[bundle], mapped)
                 opened[bundle] = mapped
             return from_blob(opened[bundle][offset : offset + size])
 
-        pipeline = layout.open_engine(header, load)
+        pipeline = self.open_engine(layout, header, load)
         return pipeline, "nothing" if header is None else "state" if from_state else "spool"
 
-    def _read_bundle(self, name: str, shard: int) -> bytes:
+    def _read_bundle(self, name: str, shard: int, stamp: Stamp) -> bytes:
         found = self.values.getValue((name,))
         if found is None:
-            raise CheckpointProblem(f"state {name} of shard {shard} is missing", hint="the checkpoint is damaged; begin with a new one")
-        return bytes(found[0])
+            raise _damaged(shard, f"block {name}", "it is missing")
+        content = bytes(found[0])
+        if Stamp.of(content, stamp.token) != stamp:
+            raise _damaged(shard, f"block {name}", "the checksum does not fit the content")
+        return content
 
     def _persist(self, layout: Layout, shard: int, pipeline: Engine, old: Bundles, idle: frozenset[str], spool: Spool) -> int:
         """Write what is new, remove what is gone, and only then let the pipeline be found again."""
@@ -159,11 +172,17 @@ class ShardProcessor(StatefulProcessor):
             self.values.removeKey((name,))
         spool.keep([*old.stamps.items(), *now.stamps.items()])
         body = {"format": FORMAT, "token": token, **now.header(), "idle": sorted(idle), "pipeline": snapshot.header}
-        self.values.updateValue(_HEADER, (json.dumps(body).encode(),))
+        self.values.updateValue(_HEADER, (sealed(body),))
         _PIPELINES[self.packed.digest, layout.checkpoint, shard] = (token, pipeline)
         while len(_PIPELINES) > _MOST_PIPELINES:
             _PIPELINES.popitem(last=False)
         return sum(map(len, contents.values()))
+
+
+def _damaged(shard: int, what: str, problem: str) -> CheckpointProblem:
+    return CheckpointProblem(
+        f"the state of shard {shard} is damaged", detail=f"{what}, in the folder state of the checkpoint; {problem}", hint=RESTORE
+    )
 
 
 def _bad_rows(assembled: Assembled) -> dict[str, int]:
