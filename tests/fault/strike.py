@@ -18,6 +18,7 @@ import json
 import os
 import signal
 import sys
+import zlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -41,6 +42,14 @@ class Plan:
     #: "kill": before the operation; "torn": after half of a write, otherwise the same; "full", "denied": this operation and all later
     #: ones of its kind fail; "full once": only this one.
     how: str = "kill"
+    #: Instead of a number: the sites (see `Operation.site`) at which to strike, each once in all processes together. `marks` is the folder
+    #: in which they note it, outside of the folders above.
+    sites: tuple[str, ...] = ()
+    marks: str = ""
+
+    def struck(self) -> list[str]:
+        """The sites that were reached."""
+        return [site for site in self.sites if os.path.exists(_mark(self.marks, site))]
 
     def environment(self) -> dict[str, str]:
         paths = [str(HOOK), str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
@@ -70,7 +79,7 @@ def operations(log: str | Path) -> list[Operation]:
 def activate_from_environment() -> None:
     if VARIABLE in os.environ:
         found = json.loads(os.environ[VARIABLE])
-        activate(Plan(tuple(found["folders"]), found["log"], found["at"], found["how"]))
+        activate(Plan(**found | {"folders": tuple(found["folders"]), "sites": tuple(found["sites"])}))
 
 
 def activate(plan: Plan) -> None:
@@ -100,10 +109,13 @@ class _Striker:
         path = os.path.realpath(path)
         if not any(path == folder or path.startswith(folder + os.sep) for folder in self.folders):
             return False
-        line = "\t".join((kind, path[-200:], _asked()[:250])).encode()[: _LINE - 1]
+        asked = _asked()[:250]
+        line = "\t".join((kind, path[-200:], asked)).encode()[: _LINE - 1]
         self.write(self.log, line.ljust(_LINE, b"\0"))
         number = os.lseek(self.log, 0, os.SEEK_CUR) // _LINE
         plan = self.plan
+        if plan.sites:
+            return self._strike_site(f"{kind} < {asked}", kind)
         if plan.how in ("kill", "torn"):
             if number == plan.at:
                 if plan.how == "torn" and kind == "write":
@@ -114,6 +126,18 @@ class _Striker:
         if hit and kind in GROWING:
             code = errno.EACCES if plan.how == "denied" else errno.ENOSPC
             raise OSError(code, os.strerror(code), path)
+        return False
+
+    def _strike_site(self, site: str, kind: str) -> bool:
+        if site not in self.plan.sites:
+            return False
+        try:
+            os.close(os.open(_mark(self.plan.marks, site), os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            return False
+        if self.plan.how == "torn" and kind == "write":
+            return True
+        os.kill(os.getpid(), signal.SIGKILL)
         return False
 
     def _heard(self, event: str, args: tuple[Any, ...]) -> None:
@@ -149,7 +173,7 @@ class _Striker:
 
     def _open(self, file: Any, mode: str = "r", buffering: int = -1, *more: Any, **named: Any) -> Any:
         """Python's own, with writes that are counted."""
-        if isinstance(file, int) or not set(mode) & set("wax+"):
+        if isinstance(file, int) or "opener" in named or not set(mode) & set("wax+"):
             return self.open(file, mode, buffering, *more, **named)
         raw = _Counted(file, mode.replace("t", "").replace("b", ""))
         raw.striker = self
@@ -174,6 +198,10 @@ def _path(file: Any) -> str:
         return os.readlink(f"/proc/self/fd/{file}")
     except OSError:
         return ""
+
+
+def _mark(folder: str, site: str) -> str:
+    return os.path.join(folder, f"{zlib.crc32(site.encode()):08x}")
 
 
 def _asked() -> str:
