@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from eddyline.errors import CheckpointProblem, PlanProblem
-from eddyline.runtime.control import add_record, drop_record
+from eddyline.runtime.control_record import add_record, drop_record
 from eddyline.runtime.spark.ingest.control import write_control
 from eddyline.runtime.spark.job.ledger import CONTROL, NOTES, Entry, Ledger
 from eddyline.runtime.spark.job.roster import created_queries

@@ -231,10 +231,10 @@ class SparkRunner:
             self._driver.raise_failure()
 
     def run(self, once: bool) -> None:
-        self._driver = driver = self._build()
-        if self._asked:
-            driver.ask_to_stop()
         try:
+            self._driver = driver = self._build()
+            if self._asked:
+                driver.ask_to_stop()
             if once:
                 driver.run()
             else:
@@ -242,14 +242,22 @@ class SparkRunner:
                 driver.wait()
         finally:
             self._asked = False
+            self._release()
 
     def start(self) -> None:
-        self._driver = self._build()
-        self._driver.start()
+        try:
+            self._driver = self._build()
+            self._driver.start()
+        except BaseException:
+            self._release()
+            raise
 
     def stop(self) -> None:
-        if self._driver is not None and self._driver.query is not None and not self._driver.ended:
-            self._driver.stop()
+        try:
+            if self._driver is not None and self._driver.query is not None and not self._driver.ended:
+                self._driver.stop()
+        finally:
+            self._release()
 
     def ask_to_stop(self) -> None:
         # Also for a run whose driver is still being made.
@@ -258,8 +266,11 @@ class SparkRunner:
             self._driver.ask_to_stop()
 
     def abandon(self) -> None:
-        if self.begun:
-            self.driver.abandon()
+        try:
+            if self.begun:
+                self.driver.abandon()
+        finally:
+            self._release()
 
     # -- looking in
 
@@ -296,10 +307,15 @@ class SparkRunner:
         self._prepared = True
 
     def _claimed(self) -> Claim:
-        """The checkpoint, for this session alone from its first use on."""
+        """The checkpoint, for this session alone until the run has ended."""
         if self._claim is None:
             self._claim = claim(self.checkpoint, "spark", FORMAT)
         return self._claim
+
+    def _release(self) -> None:
+        if self._claim is not None and not self.begun:
+            self._claim.release()
+            self._claim = None
 
     def _build(self) -> SparkDriver:
         if self.begun:

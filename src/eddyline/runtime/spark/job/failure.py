@@ -26,9 +26,7 @@ _ROOM = "check space and permissions; then the same command continues from the l
 _OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO)
 #: What the JVM says of files that it cannot write, and of files that are not as it left them.
 _NO_ROOM = r"No space left on device|Disk quota exceeded|Permission denied|AccessDeniedException|Read-only file system"
-_DAMAGED = (
-    r"ChecksumException|Incomplete log file|EOFException|Json\w*Exception|malformed|[Cc]orrupt|LoadStateStore|CANNOT_LOAD_STATE_STORE"
-)
+_DAMAGED = r"Checksum ?[eE]|Incomplete log file|EOFException|Json\w*Exception|malformed|[Cc]orrupt|LoadStateStore|CANNOT_LOAD_STATE_STORE"
 
 
 @contextmanager

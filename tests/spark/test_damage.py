@@ -1,0 +1,175 @@
+"""Each kind of file in a checkpoint of a Spark job damaged in turn: one message with a hint and exit code 2, or a clean recovery.
+
+Full disks and missing permissions are met in the same way: never a traceback, never "a fault of the engine".
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as parquet
+import pytest
+
+from eddyline import Session
+from eddyline.errors import CheckpointProblem, EddylineError, StateProblem
+from eddyline.runtime.control import ControlFolder
+from eddyline.runtime.control_record import add_record
+from eddyline.runtime.spark.ingest.control import write_control
+from tests.spark.material import write_files
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+JOB = """
+SET shards = 2;
+CREATE STREAM a (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (format='parquet', path='{0}/a', time='ts', files_per_batch=1);
+CREATE TABLE names (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (format='parquet', path='{0}/a/0.parquet');
+CREATE QUERY odd AS SELECT v FROM a WHERE v % 2 = 1;
+CREATE QUERY named AS SELECT a.v, n.k FROM a [RANGE 1 SECOND], names n WHERE a.v = n.v;
+"""
+
+#: Kind of file -> how to find the one of that kind which the next run reads.
+KINDS: dict[str, Callable[[Path], Path]] = {
+    "identity": lambda c: c / "eddyline.json",
+    "begun": lambda c: c / "begun.json",
+    "ledger": lambda c: c / "eddyline" / "ledger.json",
+    "layout": lambda c: next(f for f in (c / "eddyline" / "layouts").iterdir() if f.name != "book.json"),
+    "book": lambda c: c / "eddyline" / "layouts" / "book.json",
+    "control": lambda c: max((c / "eddyline" / "control").iterdir()),
+    "table": lambda c: next((c / "eddyline" / "tables").iterdir()),
+    "standing": lambda c: max((c / "eddyline" / "standing").iterdir()),
+    "files": lambda c: next(f for f in sorted((c / "eddyline" / "files").rglob("*")) if f.is_file()),
+    "metadata": lambda c: c / "metadata",
+    "offset": lambda c: max(_numbered(c / "offsets"), key=lambda f: int(f.name)),
+    "commit": lambda c: max(_numbered(c / "commits"), key=lambda f: int(f.name)),
+    "state": lambda c: max((c / "state" / "0" / "0").rglob("*.changelog"), key=lambda f: int(f.stem.split("_")[0])),
+}
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "bit": lambda content: content[: len(content) // 2] + bytes([content[len(content) // 2] ^ 1]) + content[len(content) // 2 + 1 :],
+    "truncated": lambda content: content[: len(content) * 2 // 3],
+    "empty": lambda content: b"",
+    "foreign": lambda content: b"PK\x03\x04 something else altogether\n" * 4,
+}
+#: What every run finds damaged in one way or another; the rest of the matrix takes long.
+SHORT = [("ledger", "bit"), ("identity", "truncated"), ("table", "bit"), ("layout", "empty"), ("offset", "truncated"), ("state", "empty")]
+LONG = [(kind, damage) for kind in KINDS for damage in DAMAGES if (kind, damage) not in SHORT]
+
+
+def _numbered(folder: Path) -> list[Path]:
+    return [file for file in folder.iterdir() if file.name.isdigit()]
+
+
+@pytest.fixture(scope="module")
+def before(spark, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A job that has run once, with a control record that no batch has read; and more rows to come."""
+    folder = tmp_path_factory.mktemp("before")
+    write_files(folder / "a", ["0.parquet", "1.parquet", "2.parquet"], 100)
+    run(spark, folder)
+    write_control(str(folder / "state"), {"idle": []})
+    write_files(folder / "a", ["3.parquet"], 100, first=300)
+    return folder
+
+
+def run(spark, folder: Path) -> None:
+    with Session(spark=spark, checkpoint=str(folder / "state"), out=str(folder / "out"), keep_results=False) as session:
+        session.execute(JOB.format(folder))
+        session.run(once=True)
+
+
+@pytest.fixture
+def job(before: Path, tmp_path: Path) -> Path:
+    """A copy at the same path: streams and checkpoints belong to their paths."""
+    kept = tmp_path / "kept"
+    shutil.copytree(before, kept)
+    yield before  # type: ignore[misc]
+    shutil.rmtree(before)
+    shutil.copytree(kept, before)
+
+
+def odd(folder: Path) -> list[int]:
+    found = [parquet.read_table(file).column("v").to_pylist() for file in sorted((folder / "out" / "odd").glob("*.parquet"))]
+    return sorted(v for part in found for v in part)
+
+
+def check_damage(spark, job: Path, kind: str, damage: str) -> None:
+    path = KINDS[kind](job / "state")
+    path.write_bytes(DAMAGES[damage](path.read_bytes()))
+    try:
+        run(spark, job)
+    except EddylineError as problem:
+        assert problem.exit_code == 2 and problem.detail and problem.hint, repr(problem)
+        assert isinstance(problem, CheckpointProblem), repr(problem)
+        # Nothing more was written, and nothing is lost.
+        assert odd(job) == list(range(1, 300, 2))
+        return
+    assert odd(job) == list(range(1, 400, 2)), f"{kind} {damage}: neither a message nor a recovery"
+
+
+@pytest.mark.parametrize(("kind", "damage"), SHORT)
+def test_damage_is_named_or_mended(spark, job: Path, kind: str, damage: str) -> None:
+    check_damage(spark, job, kind, damage)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("kind", "damage"), LONG)
+def test_every_kind_of_damage_is_named_or_mended(spark, job: Path, kind: str, damage: str) -> None:
+    check_damage(spark, job, kind, damage)
+
+
+def test_an_embedded_checkpoint_is_refused_and_stays(spark, tmp_path: Path) -> None:
+    write_files(tmp_path / "a", ["0.parquet"], 100)
+    with Session(checkpoint=str(tmp_path / "state"), out=str(tmp_path / "out"), keep_results=False) as session:
+        session.execute(JOB.format(tmp_path))
+        session.run(once=True)
+    before = {file: file.read_bytes() for file in sorted(tmp_path.rglob("*")) if file.is_file()}
+    with pytest.raises(CheckpointProblem, match="checkpoint of the engine embedded") as refused:
+        run(spark, tmp_path)
+    assert "--engine embedded continues it" in refused.value.hint and "--overwrite" not in refused.value.hint
+    assert {file: file.read_bytes() for file in sorted(tmp_path.rglob("*")) if file.is_file() and file.name != "lock"} == {
+        file: content for file, content in before.items() if file.name != "lock"
+    }
+
+
+def test_a_second_session_on_a_checkpoint_is_refused(spark, job: Path) -> None:
+    """Two sessions of one process; two processes are kept apart by the same lock."""
+    with Session(spark=spark, checkpoint=str(job / "state"), out=str(job / "out"), keep_results=False) as session:
+        session.execute(JOB.format(job))
+        session.start()
+        with pytest.raises(CheckpointProblem, match="is in use") as refused:
+            run(spark, job)
+        assert f"process {os.getpid()}" in refused.value.detail
+        session.stop()
+
+
+def test_the_checkpoint_is_private_and_results_are_not(spark, job: Path) -> None:
+    assert (job / "state").stat().st_mode & 0o777 == 0o700
+    umask = os.umask(0o022)
+    os.umask(umask)
+    for file in (job / "out" / "odd").glob("*.parquet"):
+        assert file.stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+def test_a_full_disk_is_one_message_and_the_same_command_goes_on(spark, job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver's own writes; `tests/fault` fills a real disk."""
+    from eddyline.runtime.spark.job import shard_report
+
+    def full(*args: object, **more: object) -> None:
+        raise OSError(28, os.strerror(28), str(job / "state" / "x"))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shard_report, "write_sealed", full)
+        with pytest.raises(StateProblem, match="cannot be written") as refused:
+            run(spark, job)
+    assert refused.value.exit_code == 2 and "No space left" in refused.value.detail and "the same command continues" in refused.value.hint
+    run(spark, job)
+    assert odd(job) == list(range(1, 400, 2))
+
+
+def test_a_foreign_file_in_the_folders_is_not_ours(spark, job: Path) -> None:
+    for folder in ("", "eddyline", "eddyline/layouts", "eddyline/control", "eddyline/tables", "eddyline/standing", "control", "commits"):
+        (job / "state" / folder / "notes of a colleague.txt").write_text("hello")
+    ControlFolder(str(job / "state")).append(add_record("CREATE QUERY more AS SELECT v FROM a"))
+    run(spark, job)
+    assert odd(job) == list(range(1, 400, 2))
