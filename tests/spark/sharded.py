@@ -111,7 +111,7 @@ def _run(case: Case, shards: int, random: Random, directory: str) -> Outcome:
                 if o.results.get(name) and layout.routing.routings[name].uses(i)
             ]
             if used:
-                results[name].append(whole_results(used, workers[0].engine.pipeline.merging(name), Issues()))
+                results[name].append(whole_results(used, workers[0].engine.pipeline.queries[name].merging, Issues()))
         for outcome in outcomes:
             for name, tables in outcome.dead.items():
                 dead[name] += tables

@@ -29,7 +29,7 @@ from eddyline.operators.sharing.filter_group import Bundle
 from eddyline.runtime.epoch import Outcome
 from eddyline.runtime.newest import NewestPlaces
 from eddyline.runtime.response import Responses
-from eddyline.runtime.standing import SelectQuery, StandingQuery
+from eddyline.runtime.standing import StandingQuery
 from eddyline.state.columns import Ints
 from eddyline.state.renumbering import Renumbering
 
@@ -198,9 +198,9 @@ class HandOut:
         """Rows that all of these queries want: projected once for those with one SELECT list, who get the same table."""
         for first, stop in seating.lists:
             began = perf_counter()
-            query = seating.queries[first]
-            assert self.on_bundle is not None and isinstance(query, SelectQuery)
-            table = query.projection.table(rows, self.issues)
+            projection = seating.queries[first].projection
+            assert self.on_bundle is not None and projection is not None
+            table = projection.table(rows, self.issues)
             edges = np.array([0, len(rows)])
             seconds = (perf_counter() - began) / (stop - first)
             if self.responses is not None:
@@ -217,12 +217,13 @@ class HandOut:
 
     def _hand_bundle(self, queries: Sequence[StandingQuery], rows: Combinations, edges: Ints, outcome: Outcome) -> None:
         """Results of queries with one SELECT list, query by query, projected together."""
-        assert self.on_bundle is not None and isinstance(queries[0], SelectQuery)
+        projection = queries[0].projection
+        assert self.on_bundle is not None and projection is not None
         if not len(rows):
             return
         began = perf_counter()
         edges = edges - edges[0]
-        table = queries[0].projection.table(rows, self.issues)
+        table = projection.table(rows, self.issues)
         seconds = (perf_counter() - began) / len(queries)
         for query, size in zip(queries, np.diff(edges).tolist(), strict=True):
             query.rows_in += size
@@ -250,7 +251,7 @@ class _Seating:
         lists: dict[tuple[Output, ...], list[StandingQuery]] = {}
         apart = []
         for query in queries:
-            if isinstance(query, SelectQuery):
+            if query.projection is not None:
                 lists.setdefault(query.lowered.outputs, []).append(query)
             else:
                 apart.append(query)

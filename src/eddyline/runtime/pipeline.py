@@ -15,39 +15,32 @@ Reading  docs/life-of-a-row.md
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from functools import partial
-from hashlib import blake2b
-from time import perf_counter
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from eddyline.errors import DataProblem
 from eddyline.kernels.order import count_upto, merge_order, running_count
 from eddyline.model.joining import Tree
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
-from eddyline.model.window import Rows
 from eddyline.operators.evaluate import Issues
 from eddyline.operators.intake import Intake, Released
-from eddyline.operators.join.group import JoinConfig, JoinGroup
-from eddyline.operators.join.port import LONG_AGO, Membership
-from eddyline.operators.join.sharing.shared_probes import SharedProbes
+from eddyline.operators.join.group import JoinGroup
+from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.sharing.filter_group import FilterGroup
-from eddyline.operators.stream import ALWAYS, StreamState, whole_columns
-from eddyline.plan.lower import Lowered
-from eddyline.plan.prepare import prepare
-from eddyline.plan.tree_choice import Orders, positions_of
+from eddyline.operators.stream import StreamState
+from eddyline.plan.tree_choice import Orders
 from eddyline.runtime.epoch import Arrival, Epoch, Outcome
-from eddyline.runtime.forgetting import close_gaps, drop_unwanted
+from eddyline.runtime.forgetting import close_gaps
 from eddyline.runtime.handout import HandOut
 from eddyline.runtime.memory import keep_freed_memory
 from eddyline.runtime.planner import Planner
+from eddyline.runtime.routes import Everything, Routes
 from eddyline.runtime.spilling import Spilling
-from eddyline.runtime.standing import AnyQuery, FilterQuery, StandingQuery, standing_query
+from eddyline.runtime.unit import Moment, Slice, Standing
+from eddyline.runtime.units.kinds import Kinds
 from eddyline.settings import Settings
 from eddyline.state.columns import Ints
 from eddyline.state.segment import SegmentList
@@ -58,39 +51,20 @@ _RESULTS_AT_ONCE = 2_000_000
 _IN_PORTIONS = 2
 
 
-@dataclass(slots=True)
-class Slice:
-    """A stretch of the total order: per stream its rows, and the ranks of all its rows in the epoch."""
-
-    tables: dict[str, pa.Table]
-    ts: dict[str, Ints]
-    seq: dict[str, Ints]
-    num: dict[str, Ints]
-    routes: dict[str, npt.NDArray[np.uint64] | None]
-    first: int
-    rows: int
-
-
 class Pipeline:
     #: Whether results of filter queries stay together, many queries to a table; otherwise they are handed out one by one.
     bundles = False
 
-    def __init__(self, streams: Iterable[Stream], settings: Settings | None = None) -> None:
+    def __init__(self, streams: Iterable[Stream], settings: Settings | None = None, routes: Routes | None = None) -> None:
         keep_freed_memory()
+        self.routes = routes or Everything()
         self.settings = settings or Settings()
         self.streams: dict[str, StreamState] = {}
         self.intakes: dict[str, Intake] = {}
         self.tables: dict[str, pa.Table] = {}
         self.table_schemas: dict[str, Table] = {}
         self.segments: dict[str, SegmentList] = {}
-        self.groups: dict[str, JoinGroup] = {}
-        #: What several groups would probe alike.
-        self.probes = SharedProbes()
-        #: Per stream the queries that only filter it.
-        self.filters: dict[str, FilterGroup] = {}
-        self.queries: dict[str, AnyQuery] = {}
-        #: Queries with a join group, by group: an epoch asks them one by one.
-        self._members: dict[JoinGroup, dict[str, StandingQuery]] = {}
+        self.queries: dict[str, Standing] = {}
         #: Queries that have been dropped and still have results to come.
         self._stopping: set[str] = set()
         self.issues = Issues()
@@ -107,6 +81,7 @@ class Pipeline:
         self._all_ranks: dict[str, Ints] = {}
         self._running: dict[str, Ints] = {}
         self._rows_before: dict[str, int] = {}
+        self.kinds = Kinds(self)
         self.planner = Planner(self)
         self.spilling = Spilling(self)
         for stream in sorted(streams, key=lambda s: s.position):
@@ -124,52 +99,20 @@ class Pipeline:
 
     # -- queries
 
-    def add_query(self, query: BoundQuery, start: int = LONG_AGO, slot: int | None = None) -> AnyQuery:
+    @property
+    def groups(self) -> dict[str, JoinGroup]:
+        """The join groups, by signature."""
+        return {signature: unit.group for signature, unit in self.kinds.joins.units.items()}
+
+    @property
+    def filters(self) -> dict[str, FilterGroup]:
+        """Per stream the queries that only filter it."""
+        return {stream: unit.group for stream, unit in self.kinds.filters.units.items()}
+
+    def add_query(self, query: BoundQuery, start: int = LONG_AGO, slot: int | None = None) -> Standing:
         """Register a query; it sees the rows after `start`. A restored query gets the slot that it had."""
-        lowered = prepare(query)
-        if len(lowered.seats) == 1 and not query.is_aggregate and query.settings.share == "on":
-            return self._add_filter(query, lowered, start, slot)
-        group = self._group_for(lowered)
-        slot = group.free_slot() if slot is None else slot
-        for position, window in enumerate(lowered.windows):
-            if isinstance(window, Rows):
-                group.bases[position].stream.need_row_numbers()
-        times = {name: intake.stream.time for name, intake in self.intakes.items()}
-        standing = standing_query(query, lowered, group, slot, start, times)
-        starts = [LONG_AGO if seat.is_table else start for seat in lowered.seats]
-        group.join([Membership(slot, *of) for of in zip(lowered.filters, lowered.windows, starts, strict=True)])
-        self._load_tables(group)
-        self.queries[query.name] = standing
-        self._members.setdefault(group, {})[query.name] = standing
-        self.handout.changed(group)
+        standing = self.queries[query.name] = self.kinds.of(query).stand(query, start, slot)
         return standing
-
-    def _add_filter(self, query: BoundQuery, lowered: Lowered, start: int, slot: int | None) -> FilterQuery:
-        source = lowered.seats[0].source
-        group = self.filters.get(source)
-        if group is None:
-            group = self.filters[source] = FilterGroup(source, self.issues)
-        slot = group.free_slot() if slot is None else slot
-        standing = FilterQuery(query, lowered, group, slot, start, self._route_of(lowered))
-        self.queries[query.name] = standing
-        return standing
-
-    def _route_of(self, lowered: Lowered) -> int | None:
-        """Which route sends rows to a query over one stream; None: all rows are for it."""
-        return lowered.seats[0].route
-
-    def _load_tables(self, group: JoinGroup) -> None:
-        """Put a group's static tables into its stores, anew: another member may want other rows of them."""
-        loaded = False
-        for base in group.bases.values():
-            if base.stream.is_table:
-                rows = self.tables[base.stream.name]
-                base.store.forget_before(base.store.end)
-                always = np.full(len(rows), ALWAYS)
-                base.stream.admit(rows, always, np.full(len(rows), -1), None, None)
-                loaded = True
-        if loaded:
-            self.replant(group, group.tree)
 
     def newest(self) -> int | None:
         """The newest event time of any stream: the start of a query that is added now, the stop of one that is dropped."""
@@ -188,64 +131,17 @@ class Pipeline:
         """Remove a query at once; whatever it still had to say is not said."""
         standing = self.queries.pop(name)
         self._stopping.discard(name)
-        if isinstance(standing, FilterQuery):
-            standing.group.remove(name)
-            if not len(standing.group):
-                del self.filters[standing.group.stream]
-            return
-        standing.group.leave(standing.slot)
-        self.handout.dropped(standing)
-        del self._members[standing.group][name]
-        if not self._members[standing.group]:
-            del self._members[standing.group]
-            standing.group.close()
-            signature = next(s for s, g in self.groups.items() if g is standing.group)
-            del self.groups[signature]
-        drop_unwanted([base.stream for base in standing.group.bases.values()])
-
-    def _group_for(self, lowered: Lowered) -> JoinGroup:
-        if lowered.signature not in self.groups:
-            choice = self.planner.choose(lowered)
-            tree = positions_of(choice.tree, lowered)
-            # Named by what it is, so that stored lineage words find their group again after a restart.
-            name = "g" + blake2b(lowered.signature.encode(), digest_size=5).hexdigest()
-            sources = dict(self.streams)
-            wishes = lowered.query.settings
-            config = JoinConfig(
-                name,
-                lowered.seats,
-                lowered.equalities,
-                lowered.residuals,
-                tree,
-                wishes.probe == "loop",
-                wishes.jit,
-                wishes.jit_control,
-                orders=choice.orders,
-                lottery_seed=wishes.seed if wishes.route == "lottery" else None,
-            )
-            for seat in lowered.seats:
-                if seat.is_table:
-                    schema = self.table_schemas[seat.source].schema
-                    sources[seat.source] = StreamState(seat.source, {c.name: c.type for c in schema.columns}, is_table=True)
-                    for name in schema.names:
-                        sources[seat.source].need_column(name)
-            self.groups[lowered.signature] = config.build(sources, self.issues)
-            self.groups[lowered.signature].share_probes(self.probes)
-            self.planner.watch(self.groups[lowered.signature], lowered, choice)
-        return self.groups[lowered.signature]
+        standing.unit.leave(name)
 
     def replant(self, group: JoinGroup, tree: Tree, orders: Orders | None = None) -> None:
         """Change a group's tree between two epochs; intermediate stores are built from the streams' stores."""
-        group.config = replace(group.config, tree=tree, orders=group.config.orders if orders is None else orders)
-        group.plant(tree)
-        group.rebuild()
-        self.handout.changed(group)
+        self.kinds.joins.replant(group, tree, orders)
 
     # -- an epoch
 
     def step(self, epoch: Epoch) -> Outcome:
-        apart = self.queries if not self.bundles else [name for members in self._members.values() for name in members]
-        outcome = Outcome(results={name: [] for name in apart})
+        apart = [unit for kind in self.kinds.all if not (self.bundles and kind.in_bundles) for unit in kind.units.values()]
+        outcome = Outcome(results={name: [] for unit in apart for name in unit.queries})
         began = self.frontier
         self.handout.begin()
         for name, arrival in epoch.arrivals.items():
@@ -254,17 +150,15 @@ class Pipeline:
         self._all_ranks, self._rows_before, self._running = {}, {}, {}
         if self.frontier is not None:
             released = {name: rows for name, intake in self.intakes.items() if (rows := intake.release(self.frontier)) is not None}
-            came = partial(self._came, released)
             for part in self._slices(released):
                 self._run(part, outcome)
             self._purge(self.frontier, self.next_seq)
             for name, rows in released.items():
                 # The next epoch is likely to be like this one: room for it is made while nobody waits.
                 self.streams[name].store.tidy(len(rows.ts))
-            for members in self._members.values():
-                for query in members.values():
-                    made = query.advance(self.frontier, epoch.closing, self.issues, came)
-                    outcome.results[query.name].extend(made if query.stop is None else _until(query.stop, made))
+            moment = Moment(self.frontier, epoch.closing, partial(self._came, released))
+            for unit in self.kinds.units():
+                unit.advance(moment, outcome)
             for name in [n for n in self._stopping if self.frontier > (self.queries[n].stop or 0)]:
                 self.drop_query(name)
                 outcome.gone.append(name)
@@ -318,7 +212,7 @@ class Pipeline:
         return max(moved, self.frontier)
 
     def _is_read(self, stream: str) -> bool:
-        return bool(self.streams[stream].ports) or stream in self.filters
+        return any(stream in unit.streams for unit in self.kinds.units())
 
     def _slices(self, released: dict[str, Released]) -> Iterable[Slice]:
         """The released rows in total order, cut so that no slice is expected to make too many results."""
@@ -342,7 +236,7 @@ class Pipeline:
         self.handout.released(self.next_seq, total, released, ranks, self.intakes)
         first, end = self.next_seq, self.next_seq + total
         self._first_rank, self.next_seq = first, end
-        in_portions = not self.filters and self.handout.by_strips(self._members, total)
+        in_portions = all(unit.in_portions(total) for unit in self.kinds.units())
         at_once = _RESULTS_AT_ONCE * (_IN_PORTIONS if in_portions else 1)
         while first < end:
             most = int(at_once / self._results_per_row) if self._results_per_row else 65_536
@@ -351,7 +245,7 @@ class Pipeline:
             first = stop
 
     def _slice(self, released: dict[str, Released], ranks: dict[str, Ints], first: int, stop: int) -> Slice:
-        part = Slice({}, {}, {}, {}, {}, first, stop - first)
+        part = Slice({}, {}, {}, {}, {}, first, stop - first, self._rows_seen)
         for name, all_ranks in ranks.items():
             rows = released[name]
             mine = all_ranks if rows.place is None else all_ranks[rows.place]
@@ -360,50 +254,26 @@ class Pipeline:
                 continue
             part.tables[name] = rows.table.slice(a, b - a)
             part.ts[name] = rows.ts[a:b]
-            part.seq[name] = mine[a:b]
+            part.ranks[name] = mine[a:b]
             part.routes[name] = None if rows.routes is None else rows.routes[a:b]
             place = np.arange(a, b) if rows.place is None else rows.place[a:b]
-            part.num[name] = place + self._rows_before[name]
+            part.numbers[name] = place + self._rows_before[name]
         return part
 
     def _run(self, part: Slice, outcome: Outcome) -> None:
-        fresh: dict[str, tuple[int, int]] = {}
-        made = 0
         for name, table in part.tables.items():
-            if name in self.filters:
-                made += self._filter(self.filters[name], table, part.ts[name], part.seq[name], part.routes[name], outcome)
             if self.streams[name].ports:
-                fresh[name] = self.streams[name].admit(table, part.ts[name], part.seq[name], part.num[name], part.routes[name])
+                part.fresh[name] = self.streams[name].admit(table, part.ts[name], part.ranks[name], part.numbers[name], part.routes[name])
         self._note_peak()
-        self.probes.begin(fresh)
-        for group in self.groups.values():
-            ranks = range(part.first, part.first + part.rows)
-            made += self.handout.deliver(group, self._members[group], fresh, partial(self._rows_seen, group), ranks, outcome)
+        made = sum(unit.take(part, outcome) for unit in self.kinds.units())
         per_row = made / part.rows
         self._results_per_row = per_row if not self._results_per_row else 0.5 * (self._results_per_row + per_row)
         self._note_peak()
-        if part.ts:
-            self._purge(int(max(t[-1] for t in part.ts.values())), part.first + part.rows)
+        if part.newest is not None:
+            self._purge(part.newest, part.first + part.rows)
 
-    def _filter(
-        self, group: FilterGroup, table: pa.Table, ts: Ints, seq: Ints, routes: npt.NDArray[np.uint64] | None, outcome: Outcome
-    ) -> int:
-        began = perf_counter()
-        bundles = group.match(whole_columns(table), ts, routes)
-        group.seconds += perf_counter() - began
-        if self.bundles:
-            outcome.bundles += bundles
-        else:
-            if self.handout.places is not None:
-                bundles = [replace(b, table=self.handout.places.told(b.table, seq[b.rows])) for b in bundles]
-            for bundle in bundles:
-                for name, piece in bundle.pieces():
-                    outcome.results[name].append(piece)
-        return sum(len(bundle.table) for bundle in bundles)
-
-    def _rows_seen(self, group: JoinGroup, reference: int, ranks: Ints) -> Ints:
-        """How many rows of the reference's stream there are at or before each place of the total order."""
-        source = group.config.seats[reference].source
+    def _rows_seen(self, source: str, ranks: Ints) -> Ints:
+        """How many rows of a stream there are at or before each place of the total order."""
         if source not in self._all_ranks:
             return np.full(len(ranks), self._rows_before.get(source, self.intakes[source].released))
         total = self.next_seq - self._first_rank
@@ -424,21 +294,14 @@ class Pipeline:
             if name in self._all_ranks:
                 seen = self._rows_before[name] + int(np.searchsorted(self._all_ranks[name], rank))
             stream.purge(now, seen)
-        for group in self.groups.values():
-            group.purge(now)
+        for unit in self.kinds.units():
+            unit.purge(now)
 
     def _note_peak(self) -> None:
         rows = sum(s.store.live for s in self.streams.values())
         size = sum(s.store.nbytes for s in self.streams.values())
-        for group in self.groups.values():
-            for kept in group.intermediates():
-                rows += kept.store.live
-                size += kept.store.nbytes
+        for unit in self.kinds.units():
+            held = unit.held()
+            rows, size = rows + held[0], size + held[1]
         self.peak_rows = max(self.peak_rows, rows)
         self.peak_bytes = max(self.peak_bytes, size)
-
-
-def _until(stop: int, tables: list[pa.Table]) -> list[pa.Table]:
-    """The part of results that is not after an instant."""
-    limit = pa.scalar(stop, pa.timestamp("us"))
-    return [t for table in tables if len(t := table.filter(pc.less_equal(table.column("_ts"), limit)))]

@@ -238,7 +238,7 @@ class Planner:
         self._move(watch, migration)
         seconds = perf_counter() - began
         rebuilt = sum(kept.store.live for kept in watch.group.intermediates())
-        queries = [name for name, query in self.pipeline.queries.items() if query.group is watch.group]
+        queries = list(self.pipeline.kinds.joins.units[signature].queries)
         self.migrations.append(
             {
                 "epoch": self.pipeline.epochs, "queries": queries, "from": str(before), "to": str(after), "reason": migration.reason,

@@ -8,18 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from eddyline.model.joining import Tree
-from eddyline.operators.join.group import JoinGroup
-from eddyline.operators.sharing.filter_group import FilterGroup
-from eddyline.plan.explain import explain
-from eddyline.plan.jtree.tree import JTree
 from eddyline.runtime.epoch_times import EpochTimes
 from eddyline.runtime.pipeline import Pipeline
-from eddyline.runtime.standing import AnyQuery, SelectQuery
+from eddyline.runtime.unit import UnitFigures
 
 
 def report(pipeline: Pipeline, elapsed: float, times: EpochTimes) -> dict[str, Any]:
-    counters = [c for group in pipeline.groups.values() for c in group.counters.values()]
+    units = figures(pipeline)
     return {
         "elapsed_s": elapsed,
         "epochs": times.count,
@@ -29,10 +24,10 @@ def report(pipeline: Pipeline, elapsed: float, times: EpochTimes) -> dict[str, A
         "late": {name: intake.late for name, intake in pipeline.intakes.items()},
         "bad": {name: intake.bad for name, intake in pipeline.intakes.items()},
         "results": {name: query.results for name, query in pipeline.queries.items()},
-        "partials_produced": sum(c.partials for c in counters),
-        "probes": sum(c.probes for c in counters),
-        "probes_shared": sum(c.probes_shared for c in counters),
-        "visited": sum(c.visited for c in counters),
+        "partials_produced": sum(unit.partials for unit in units),
+        "probes": sum(unit.probes for unit in units),
+        "probes_shared": sum(unit.probes_shared for unit in units),
+        "visited": sum(unit.visited for unit in units),
         "peak_stored_rows": pipeline.peak_rows,
         "stored_rows": stored_rows(pipeline),
         "peak_state_bytes": pipeline.peak_bytes,
@@ -41,11 +36,16 @@ def report(pipeline: Pipeline, elapsed: float, times: EpochTimes) -> dict[str, A
         "response": response_times(pipeline),
         "null_results": dict(pipeline.issues.counts),
         "frontier": pipeline.frontier,
-        "plan": {name: plan_text(query, pipeline) for name, query in pipeline.queries.items()},
+        "plan": {name: query.plan(pipeline) for name, query in pipeline.queries.items()},
         "migrations": list(pipeline.planner.migrations),
         "operators": operators(pipeline),
         **demand(pipeline),
     }
+
+
+def figures(pipeline: Pipeline) -> list[UnitFigures]:
+    """What each unit has done so far."""
+    return [unit.report() for unit in pipeline.kinds.units()]
 
 
 def response_times(pipeline: Pipeline) -> dict[str, dict[str, float | None]]:
@@ -53,24 +53,19 @@ def response_times(pipeline: Pipeline) -> dict[str, dict[str, float | None]]:
     responses = pipeline.handout.responses
     if responses is None:
         return {}
-    return responses.summary(name for name, query in pipeline.queries.items() if isinstance(query, SelectQuery))
+    return responses.summary(name for name, query in pipeline.queries.items() if query.is_timed)
 
 
 def stored_rows(pipeline: Pipeline) -> dict[str, int]:
     """Peak rows per store, streams and intermediates."""
     peaks = {name: stream.peak for name, stream in pipeline.streams.items()}
-    for group in pipeline.groups.values():
-        peaks.update({kept.store.name: kept.peak for kept in group.intermediates()})
+    for unit in figures(pipeline):
+        peaks.update(unit.stored)
     return peaks
 
 
 def operators(pipeline: Pipeline) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
-    for group in pipeline.groups.values():
-        for name, counters in group.counters.items():
-            found[name] = {"rows_in": counters.rows_in, "rows_out": counters.rows_out, "seconds": counters.seconds}
-    for stream, filters in pipeline.filters.items():
-        found[f"filters of {stream}"] = {"rows_in": filters.rows_in, "rows_out": filters.rows_out, "seconds": filters.seconds}
+    found: dict[str, dict[str, float]] = {name: dict(seen) for unit in figures(pipeline) for name, seen in unit.operators.items()}
     for query in pipeline.queries.values():
         found[f"query {query.name}"] = {"rows_in": query.rows_in, "rows_out": query.results, "seconds": query.seconds}
     return found
@@ -82,7 +77,7 @@ DEMAND = {"suspensions": "suspensions", "resumptions": "resumptions", "marks": "
 
 def demand(pipeline: Pipeline) -> dict[str, Any]:
     """What just-in-time joins held back and made later; per edge, what it did and whether it listens."""
-    found = {name: edge for group in pipeline.groups.values() for name, edge in group.edges().items()}
+    found = {name: edge for unit in figures(pipeline) for name, edge in unit.edges.items()}
     return {
         **demand_counts(pipeline),
         "suspended_peak": sum(edge["suspended_peak"] for edge in found.values()),
@@ -93,30 +88,11 @@ def demand(pipeline: Pipeline) -> dict[str, Any]:
 
 def demand_counts(pipeline: Pipeline) -> dict[str, int]:
     """Sums over all edges, those of earlier trees included."""
-    groups = list(pipeline.groups.values())
-    return {
-        name: sum(edge[key] for group in groups for edge in [*group.edges().values(), *group.earlier_edges]) for name, key in DEMAND.items()
-    }
+    edges = [edge for unit in figures(pipeline) for edge in (*unit.edges.values(), *unit.earlier_edges)]
+    return {name: sum(edge[key] for edge in edges) for name, key in DEMAND.items()}
 
 
 def avoided(pipeline: Pipeline) -> int:
     """About how many partial results were not made."""
-    groups = pipeline.groups.values()
-    return sum(edge["partials_avoided"]["estimate"] for group in groups for edge in [*group.edges().values(), *group.earlier_edges])
-
-
-def tree_text(group: JoinGroup | FilterGroup, query: AnyQuery) -> JTree:
-    """The tree that is running, in the query's own aliases."""
-    return _tree(group.tree, query.lowered.aliases)
-
-
-def _tree(tree: Tree, aliases: tuple[str, ...]) -> JTree:
-    if isinstance(tree, int):
-        return JTree.leaf(aliases[tree])
-    return JTree.node(_tree(branch, aliases) for branch in tree)
-
-
-def plan_text(query: AnyQuery, pipeline: Pipeline | None = None) -> str:
-    """How a query is answered now, with what that costs where the pipeline is at hand."""
-    more = None if pipeline is None else pipeline.planner.lines(query.group, query.lowered)
-    return explain(query.lowered, tree_text(query.group, query), more)
+    edges = [edge for unit in figures(pipeline) for edge in (*unit.edges.values(), *unit.earlier_edges)]
+    return sum(edge["partials_avoided"]["estimate"] for edge in edges)

@@ -73,8 +73,9 @@ def take_snapshot(pipeline: Pipeline) -> Snapshot:
             "census": None if intake.census is None else _census_name(name, intake),
         }
     queries = {}
+    states = {name: state for unit in pipeline.kinds.units() for name, state in unit.snapshot().items()}
     for query in pipeline.queries.values():
-        state, tables = query.snapshot()
+        state, tables = states.get(query.name, (None, {}))
         blocks.update(tables)
         queries[query.name] = {
             "text": query.query.text,
@@ -153,7 +154,8 @@ def restore(pipeline: Pipeline, header: Header, load: Load) -> None:
         query.results = saved["results"]
         if saved["stop"] is not None:
             pipeline.stop_query(query.name, saved["stop"])
-        query.restore(saved["state"], load)
+    for unit in pipeline.kinds.units():
+        unit.restore({name: header["queries"][name]["state"] for name in unit.queries}, load)
     # A group continues with the tree that it had moved to.
     plans = pipeline.planner.restored(header.get("plans", {}))
     for signature, group in pipeline.groups.items():

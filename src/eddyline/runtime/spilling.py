@@ -53,7 +53,7 @@ class Spilling:
     @property
     def held(self) -> int:
         """Bytes of state in memory."""
-        inner = sum(kept.store.nbytes for group in self.pipeline.groups.values() for kept in group.intermediates())
+        inner = sum(unit.held()[1] for unit in self.pipeline.kinds.units())
         return inner + sum(store.nbytes for store in self.stores().values())
 
     def spilled(self) -> dict[str, int]:

@@ -9,29 +9,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from eddyline.model.query import BoundQuery
+from eddyline.operators.aggregate.config import AggregateConfig
 from eddyline.operators.evaluate import Issues
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.project import Projection
-from eddyline.operators.sharing.filter_group import FilterGroup
 from eddyline.plan.lower import Lowered
+from eddyline.runtime.analysis import join_lines
 from eddyline.runtime.newest import NewestPlaces
+from eddyline.runtime.plan_text import plan_text
+from eddyline.runtime.unit import Unit
 from eddyline.state.columns import Ints
+
+if TYPE_CHECKING:
+    from eddyline.runtime.pipeline import Pipeline
 
 #: A stream's name to how many of its rows came before this epoch, and the event times of those released in it.
 Released = Callable[[str], tuple[int, Ints]]
 
 
 class StandingQuery:
-    def __init__(self, query: BoundQuery, lowered: Lowered, group: JoinGroup, slot: int, start: int) -> None:
+    #: Gathers the columns of results; None: results are not rows of combinations.
+    projection: Projection | None = None
+    is_timed = False
+
+    def __init__(self, query: BoundQuery, lowered: Lowered, unit: Unit, group: JoinGroup, slot: int, start: int) -> None:
         self.query = query
         self.name = query.name
         self.lowered = lowered
+        self.unit = unit
         self.group = group
         self.slot = slot
         self.start = start
@@ -49,6 +61,16 @@ class StandingQuery:
     @property
     def schema(self) -> pa.Schema:
         raise NotImplementedError
+
+    @property
+    def merging(self) -> AggregateConfig | None:
+        return None
+
+    def plan(self, pipeline: Pipeline | None = None) -> str:
+        return plan_text(self.lowered, self.group.tree, None if pipeline is None else pipeline.planner.lines(self.group, self.lowered))
+
+    def analysis(self) -> list[str]:
+        return join_lines(self.group, self.lowered.aliases)
 
     def mine(self, rows: Combinations) -> Combinations:
         """The combinations that carry this query's bit."""
@@ -79,8 +101,11 @@ class StandingQuery:
 class SelectQuery(StandingQuery):
     """A join without aggregates."""
 
-    def __init__(self, query: BoundQuery, lowered: Lowered, group: JoinGroup, slot: int, start: int) -> None:
-        super().__init__(query, lowered, group, slot, start)
+    is_timed = True
+    projection: Projection
+
+    def __init__(self, query: BoundQuery, lowered: Lowered, unit: Unit, group: JoinGroup, slot: int, start: int) -> None:
+        super().__init__(query, lowered, unit, group, slot, start)
         self.projection = Projection(lowered.outputs, (), self.bases)
 
     @property
@@ -103,57 +128,12 @@ class SelectQuery(StandingQuery):
         return made
 
 
-class FilterQuery:
-    """A query over one stream without aggregates: its group answers it together with all others of its kind."""
-
-    def __init__(self, query: BoundQuery, lowered: Lowered, group: FilterGroup, slot: int, start: int, route: int | None) -> None:
-        self.query = query
-        self.name = query.name
-        self.lowered = lowered
-        self.group = group
-        self.slot = slot
-        self.start = start
-        self.seconds = 0.0
-        self._stop: int | None = None
-        projection = group.add(slot, query.name, lowered.filters[0], lowered.seats[0].alias, lowered.outputs, start, route)
-        self.schema = projection.schema
-
-    @property
-    def stop(self) -> int | None:
-        return self._stop
-
-    @stop.setter
-    def stop(self, stop: int | None) -> None:
-        self._stop = stop
-        if stop is not None:
-            self.group.stop(self.name, stop)
-
-    @property
-    def results(self) -> int:
-        return int(self.group.counts[self.slot])
-
-    @results.setter
-    def results(self, count: int) -> None:
-        self.group.counts[self.slot] = count
-
-    @property
-    def rows_in(self) -> int:
-        return self.results
-
-    def snapshot(self) -> tuple[object, dict[str, Callable[[], pa.Table]]]:
-        return None, {}
-
-    def restore(self, state: object, load: Callable[[str], pa.Table]) -> None:
-        """Nothing is kept that cannot be derived."""
-
-
-AnyQuery = StandingQuery | FilterQuery
-
-
-def standing_query(query: BoundQuery, lowered: Lowered, group: JoinGroup, slot: int, start: int, times: Mapping[str, str]) -> StandingQuery:
+def standing_query(
+    query: BoundQuery, lowered: Lowered, unit: Unit, group: JoinGroup, slot: int, start: int, times: Mapping[str, str], merged: bool
+) -> StandingQuery:
     """The standing form of a query with a join group; `times` are the event-time columns of the streams."""
     if query.is_aggregate:
         from eddyline.runtime.standing_aggregate import AggregateQuery
 
-        return AggregateQuery(query, lowered, group, slot, start, times)
-    return SelectQuery(query, lowered, group, slot, start)
+        return AggregateQuery(query, lowered, unit, group, slot, start, times, merged)
+    return SelectQuery(query, lowered, unit, group, slot, start)

@@ -34,12 +34,23 @@ from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.project import gather
 from eddyline.plan.lower import Lowered
 from eddyline.runtime.standing import Released, StandingQuery
+from eddyline.runtime.unit import Unit
 from eddyline.state.columns import Ints
 
 
 class AggregateQuery(StandingQuery):
-    def __init__(self, query: BoundQuery, lowered: Lowered, group: JoinGroup, slot: int, start: int, times: Mapping[str, str]) -> None:
-        super().__init__(query, lowered, group, slot, start)
+    def __init__(
+        self,
+        query: BoundQuery,
+        lowered: Lowered,
+        unit: Unit,
+        group: JoinGroup,
+        slot: int,
+        start: int,
+        times: Mapping[str, str],
+        parts: bool,
+    ) -> None:
+        super().__init__(query, lowered, unit, group, slot, start)
         keys = tuple(o.expression for o in lowered.outputs) if query.distinct and not lowered.group_by else lowered.group_by
         closing = query.emit.kind == "close"
         #: Positions whose windows end a combination: all RANGE together by time, each ROWS by row number.
@@ -54,7 +65,7 @@ class AggregateQuery(StandingQuery):
         for alias, name in self.columns:
             self.bases[alias].stream.need_column(name)
         #: ON CLOSE: others have parts of the same groups, and results are what `merged_parts` makes of all of them.
-        self.parts = False
+        self.parts = parts
         self.waiting: list[Batch] = []
         #: EVERY: all instants up to here have been emitted; None: no row has come yet.
         self.told: int | None = None
@@ -66,6 +77,10 @@ class AggregateQuery(StandingQuery):
     @property
     def schema(self) -> pa.Schema:
         return self.aggregation.schema
+
+    @property
+    def merging(self) -> AggregateConfig | None:
+        return self.aggregation.config if self.parts else None
 
     # -- combinations
 

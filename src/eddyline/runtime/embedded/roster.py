@@ -28,10 +28,10 @@ from eddyline.runtime.control_record import Record
 from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.snapshot import saved_queries
-from eddyline.runtime.standing import AnyQuery
+from eddyline.runtime.unit import Standing
 
 #: What a session wants for itself of a query: called with the query once it stands, gives further sinks.
-Own = Callable[[AnyQuery], Iterable[Sink]]
+Own = Callable[[Standing], Iterable[Sink]]
 
 
 #: So many dropped queries and so many refused records are remembered: the newest.
@@ -58,7 +58,7 @@ class Roster:
 
     # -- queries
 
-    def add(self, query: BoundQuery) -> AnyQuery:
+    def add(self, query: BoundQuery) -> Standing:
         """Start a query now: it sees the rows after the newest one of any stream."""
         self.check_free(query.name)
         newest = self.pipeline.newest()
@@ -85,7 +85,7 @@ class Roster:
         if gone:
             self.delivery.drop_query(name)
 
-    def _stand(self, query: BoundQuery, start: int, slot: int | None, sinks: Iterable[DeclaredSink]) -> AnyQuery:
+    def _stand(self, query: BoundQuery, start: int, slot: int | None, sinks: Iterable[DeclaredSink]) -> Standing:
         standing = self.pipeline.add_query(query, start, slot)
         try:
             self.delivery.add_query(query.name, standing.schema, sinks, self._own(standing))

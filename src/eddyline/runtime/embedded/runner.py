@@ -27,7 +27,6 @@ from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Schema, Stream, Table
 from eddyline.plan.prepare import explained, prepare
-from eddyline.runtime.analysis import analysis
 from eddyline.runtime.checkpoint_identity import not_writable
 from eddyline.runtime.clock import Clock
 from eddyline.runtime.control import ControlFolder
@@ -36,9 +35,9 @@ from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.embedded.driver import EmbeddedDriver
 from eddyline.runtime.embedded.roster import Roster, instant
 from eddyline.runtime.pipeline import Pipeline
-from eddyline.runtime.report import plan_text, report
+from eddyline.runtime.report import report
 from eddyline.runtime.runner import Handle, Observer
-from eddyline.runtime.standing import AnyQuery
+from eddyline.runtime.unit import Standing
 
 #: Seconds that a call for results leaves to the thread in the background.
 _BREATH = 0.0005
@@ -51,7 +50,7 @@ class KeptResults:
         self._runner = runner
         self._name = name
         self._waiting: deque[pa.Table] = deque()
-        self.standing: AnyQuery | None = None
+        self.standing: Standing | None = None
 
     @property
     def start(self) -> int | None:
@@ -263,11 +262,13 @@ class EmbeddedRunner:
 
     def explain(self, query: BoundQuery) -> str:
         if self._driver is not None and query.name in self._driver.pipeline.queries:
-            return plan_text(self._driver.pipeline.queries[query.name], self._driver.pipeline)
+            return self._driver.pipeline.queries[query.name].plan(self._driver.pipeline)
         return explained(prepare(query), {**self.job.catalog.streams, **self.job.catalog.tables})
 
     def analysis(self, name: str) -> str:
-        return analysis(self.driver.pipeline.queries[name])
+        query = self.driver.pipeline.queries[name]
+        results = f"results: {query.results:,} of {query.rows_in:,} combinations, {query.seconds:.3f} s"
+        return "\n".join([query.plan(), *query.analysis(), results])
 
     def stats(self) -> dict[str, Any]:
         driver = self.driver
@@ -280,7 +281,7 @@ class EmbeddedRunner:
 
     # -- inside
 
-    def _own_sinks(self, standing: AnyQuery) -> list[Sink]:
+    def _own_sinks(self, standing: Standing) -> list[Sink]:
         """What this session wants of a query that now stands."""
         known = self.handles.get(standing.name)
         if not isinstance(known, KeptResults) or known.standing is not None:

@@ -74,9 +74,10 @@ class SharedProbes:
             self._asking.setdefault(ask, {})[group] = inputs
 
     def begin(self, fresh: Mapping[str, tuple[int, int]]) -> None:
-        """A slice begins with these new rows."""
-        self._fresh = fresh
-        self._found = {}
+        """A slice begins with these new rows; each group that works on the slice says so."""
+        if fresh is not self._fresh:
+            self._fresh = fresh
+            self._found = {}
 
     def is_shared(self, ask: Ask) -> bool:
         return len(self._asking.get(ask, ())) > 1

@@ -16,7 +16,6 @@ from eddyline.language import Job
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.plan.shares import RoutingTable, declared_rates, route_all
-from eddyline.runtime.report import plan_text
 from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.layout import Layout
 from eddyline.runtime.spark.job.ledger import Ledger
@@ -57,7 +56,7 @@ def statistics(driver: SparkDriver) -> dict[str, Any]:
     model = model_pipeline(driver.layout) if driver.roster is None else driver.roster.model
     layout = driver.layout if driver.roster is None else driver.roster.layout
     routings = layout.routing.routings
-    plans = {name: f"{plan_text(query, model)}\n{routings[name].explain()}" for name, query in model.queries.items()}
+    plans = {name: f"{query.plan(model)}\n{routings[name].explain()}" for name, query in model.queries.items()}
     stages = driver.stages()
     progress = driver.progress
     names = [stream.name for stream in driver.layout.streams]

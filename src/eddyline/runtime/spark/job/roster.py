@@ -40,7 +40,7 @@ from eddyline.runtime.spark.job.replanning import Replanning
 from eddyline.runtime.spark.job.settle import laid_out
 from eddyline.runtime.spark.job.shard_report import committed_batch
 from eddyline.runtime.spark.output.sinks import Delivered, Delivery
-from eddyline.runtime.spark.shard.pipeline import model_pipeline
+from eddyline.runtime.spark.shard.pipeline import LayoutRoutes, model_pipeline
 
 _LOOK_SECONDS = 0.2
 
@@ -96,7 +96,7 @@ class Roster:
         declared = [s for s in self.job.sinks if s.query is None]
         declared += [DeclaredSink(sink, name, options) for sink, options in self.ledger.queries[name].sinks]
         schema = self.model.queries[name].schema
-        self.delivery.add_query(name, schema, declared, self.own(name, schema), self.model.merging(name))
+        self.delivery.add_query(name, schema, declared, self.own(name, schema), self.model.queries[name].merging)
 
     # -- a run
 
@@ -273,7 +273,7 @@ class Roster:
     def _lay_out(self, queries: Iterable[BoundQuery]) -> None:
         """Another set of queries; those that stay keep their routes."""
         self.layout = laid_out(self.layout, tuple(q for q in queries if self.ledger.queries[q.name].is_routed), self.ledger)
-        self.model.adopt(self.layout)
+        self.model.routes = LayoutRoutes(self.layout)
 
     # -- what became of it
 

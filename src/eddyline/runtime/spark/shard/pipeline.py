@@ -17,9 +17,6 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from eddyline.model.query import BoundQuery
-from eddyline.operators.aggregate.config import AggregateConfig
-from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.plan.lower import Lowered
 from eddyline.plan.migration import Migration, plan_document, plan_from
@@ -27,11 +24,9 @@ from eddyline.runtime.epoch import Epoch, Outcome
 from eddyline.runtime.newest import NewestPlaces
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.planner import running_orders
-from eddyline.runtime.report import avoided, demand, demand_counts, operators, stored_rows
+from eddyline.runtime.report import avoided, demand, demand_counts, figures, operators, stored_rows
 from eddyline.runtime.snapshot import Snapshot, restore, saved_queries, take_snapshot
 from eddyline.runtime.spark.job.layout import Layout
-from eddyline.runtime.standing import AnyQuery
-from eddyline.runtime.standing_aggregate import AggregateQuery
 
 Load = Callable[[str], pa.Table]
 
@@ -58,52 +53,42 @@ class Engine(Protocol):
         """What the planner of the job may want to know of the last epoch, as JSON values."""
 
 
-class RoutedPipeline(Pipeline):
-    """A pipeline in which each reference takes the rows that its route sent."""
+class LayoutRoutes:
+    """The routes of a layout: each reference takes the rows that its route sent."""
 
-    def __init__(self, layout: Layout):
-        super().__init__(layout.streams, layout.settings)
-        self.spilling.parts = layout.shards
-        if layout.shards > 1:
-            self.handout.places = NewestPlaces(layout.streams)
-        # The driver has done so before a shard hears of a query.
-        self.planner.refuses = False
-        for kept in layout.tables:
-            self.add_table(kept.table, kept.rows())
-        self.adopt(layout)
-
-    def adopt(self, layout: Layout) -> None:
-        """Another layout of the same job holds: queries that stay keep their routes."""
+    def __init__(self, layout: Layout) -> None:
         self._bits: dict[str, Mapping[str, int]] = {query.name: layout.routing.bits(query.name) for query in layout.queries}
         self._merged = {name for name, routing in layout.routing.routings.items() if routing.merged}
 
-    def add_query(self, query: BoundQuery, start: int = LONG_AGO, slot: int | None = None) -> AnyQuery:
-        standing = super().add_query(query, start, slot)
-        if isinstance(standing, AggregateQuery):
-            standing.parts = query.name in self._merged
-        return standing
-
-    def merging(self, name: str) -> AggregateConfig | None:
-        """What merges the parts that shards have of a query's groups; None: each shard gives whole results."""
-        standing = self.queries[name]
-        return standing.aggregation.config if isinstance(standing, AggregateQuery) and standing.parts else None
-
-    def _route_of(self, lowered: Lowered) -> int | None:
-        return self._bits[lowered.query.name].get(lowered.aliases[0])
-
-    def _group_for(self, lowered: Lowered) -> JoinGroup:
+    def routed(self, lowered: Lowered) -> Lowered:
         bits = [self._bits[lowered.query.name].get(alias) for alias in lowered.aliases]
         seats = tuple(replace(seat, route=bit) for seat, bit in zip(lowered.seats, bits, strict=True))
-        return super()._group_for(replace(lowered, seats=seats, signature=f"{lowered.signature} routes={bits}"))
+        return replace(lowered, seats=seats, signature=f"{lowered.signature} routes={bits}")
+
+    def is_merged(self, query: str) -> bool:
+        return query in self._merged
 
 
-def model_pipeline(layout: Layout, known: Container[str] = ()) -> RoutedPipeline:
+def routed_pipeline(layout: Layout) -> Pipeline:
+    """A pipeline in which each reference takes the rows that its route sent, without queries."""
+    pipeline = Pipeline(layout.streams, layout.settings, LayoutRoutes(layout))
+    pipeline.spilling.parts = layout.shards
+    if layout.shards > 1:
+        pipeline.handout.places = NewestPlaces(layout.streams)
+    # The driver has checked the budgets before a shard gets a query.
+    pipeline.planner.refuses = False
+    for kept in layout.tables:
+        pipeline.add_table(kept.table, kept.rows())
+    return pipeline
+
+
+def model_pipeline(layout: Layout, known: Container[str] = ()) -> Pipeline:
     """A pipeline with all queries of a layout and no rows: what the driver knows of schemas and plans.
 
     Raises:
         PlanProblem: a query exceeds its budget that is not among the `known`, which run already.
     """
-    pipeline = RoutedPipeline(layout)
+    pipeline = routed_pipeline(layout)
     for query in layout.queries:
         pipeline.planner.refuses = query.name not in known
         pipeline.add_query(query)
@@ -112,7 +97,7 @@ def model_pipeline(layout: Layout, known: Container[str] = ()) -> RoutedPipeline
 
 
 class ShardPipeline:
-    def __init__(self, pipeline: RoutedPipeline, layout: Layout):
+    def __init__(self, pipeline: Pipeline, layout: Layout):
         self.pipeline = pipeline
         self.layout = layout
         pipeline.planner.autonomous = False
@@ -124,7 +109,7 @@ class ShardPipeline:
 
     @classmethod
     def open(cls, layout: Layout, header: dict[str, Any] | None, load: Load) -> ShardPipeline:
-        pipeline = RoutedPipeline(layout)
+        pipeline = routed_pipeline(layout)
         shard = cls(pipeline, layout)
         if header is None:
             for query in layout.queries:
@@ -149,7 +134,7 @@ class ShardPipeline:
     def control(self, layout: Layout, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         if layout is not self.layout:
             self.layout = layout
-            self.pipeline.adopt(layout)
+            self.pipeline.routes = LayoutRoutes(layout)
         told: dict[str, Any] = {"started": {}, "stopped": {}, "gone": [], "moved": []}
         for record in records:
             for name in record.get("start", ()):
@@ -215,20 +200,20 @@ class ShardPipeline:
         self._added = {
             "counts": {name: count - before[0][name] for name, count in self._counts().items()},
             "operators": {
-                name: {key: value - before[1].get(name, {}).get(key, 0) for key, value in figures.items()}
-                for name, figures in operators(self.pipeline).items()
+                name: {key: value - before[1].get(name, {}).get(key, 0) for key, value in seen.items()}
+                for name, seen in operators(self.pipeline).items()
             },
             "null_results": {kind: count - before[2].get(kind, 0) for kind, count in self.pipeline.issues.counts.items()},
         }
         return outcome
 
     def _counts(self) -> dict[str, int]:
-        counters = [c for group in self.pipeline.groups.values() for c in group.counters.values()]
+        units = figures(self.pipeline)
         return {
-            "partials_produced": sum(c.partials for c in counters),
-            "probes": sum(c.probes for c in counters),
-            "probes_shared": sum(c.probes_shared for c in counters),
-            "visited": sum(c.visited for c in counters),
+            "partials_produced": sum(unit.partials for unit in units),
+            "probes": sum(unit.probes for unit in units),
+            "probes_shared": sum(unit.probes_shared for unit in units),
+            "visited": sum(unit.visited for unit in units),
             **demand_counts(self.pipeline),
             "partials_avoided": avoided(self.pipeline),
         }

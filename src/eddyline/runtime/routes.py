@@ -1,0 +1,26 @@
+"""Which rows reach a query in this pipeline: all of them, or those that a route sends to its shard.
+
+Answer   `routed` gives a lowered query with the routes of its references; `is_merged` says whether other pipelines have parts of
+         its groups. `Everything` is the answer of a pipeline that sees all rows.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from eddyline.plan.lower import Lowered
+
+
+class Routes(Protocol):
+    def routed(self, lowered: Lowered) -> Lowered:
+        """The query with the route of each reference; queries with different routes do not share a join."""
+
+    def is_merged(self, query: str) -> bool: ...
+
+
+class Everything:
+    def routed(self, lowered: Lowered) -> Lowered:
+        return lowered
+
+    def is_merged(self, query: str) -> bool:
+        return False

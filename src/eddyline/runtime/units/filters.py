@@ -1,0 +1,159 @@
+"""Queries that filter and project one stream: all those over one stream are one unit.
+
+Answer   `FilterUnit.take` gives the results of a slice, of all queries together. A row is its own newest row, so there is nothing
+         to keep and nothing to advance.
+State    The filter group.
+Reading  docs/operators/sharing.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from eddyline.model.query import BoundQuery
+from eddyline.operators.sharing.filter_group import FilterGroup
+from eddyline.operators.stream import whole_columns
+from eddyline.plan.lower import Lowered
+from eddyline.plan.prepare import prepare
+from eddyline.runtime.epoch import Outcome
+from eddyline.runtime.plan_text import plan_text
+from eddyline.runtime.unit import Blocks, Load, Moment, Slice, Unit, UnitFigures
+
+if TYPE_CHECKING:
+    from eddyline.runtime.pipeline import Pipeline
+
+
+class FilterQuery:
+    """A query over one stream without aggregates: its group answers it together with all others of its kind."""
+
+    is_timed = False
+    merging = None
+
+    def __init__(self, query: BoundQuery, lowered: Lowered, unit: FilterUnit, slot: int, start: int, route: int | None) -> None:
+        self.query = query
+        self.name = query.name
+        self.lowered = lowered
+        self.unit: Unit = unit
+        self.group = unit.group
+        self.slot = slot
+        self.start = start
+        self.seconds = 0.0
+        self._stop: int | None = None
+        projection = self.group.add(slot, query.name, lowered.filters[0], lowered.seats[0].alias, lowered.outputs, start, route)
+        self.schema: pa.Schema = projection.schema
+
+    @property
+    def stop(self) -> int | None:
+        return self._stop
+
+    @stop.setter
+    def stop(self, stop: int | None) -> None:
+        self._stop = stop
+        if stop is not None:
+            self.group.stop(self.name, stop)
+
+    @property
+    def results(self) -> int:
+        return int(self.group.counts[self.slot])
+
+    @results.setter
+    def results(self, count: int) -> None:
+        self.group.counts[self.slot] = count
+
+    @property
+    def rows_in(self) -> int:
+        return self.results
+
+    def plan(self, pipeline: Pipeline | None = None) -> str:
+        return plan_text(self.lowered, self.group.tree, None if pipeline is None else pipeline.planner.lines(self.group, self.lowered))
+
+    def analysis(self) -> list[str]:
+        return []
+
+
+class FilterUnit:
+    def __init__(self, kind: FilterKind, stream: str) -> None:
+        self.kind = kind
+        self.pipeline = pipeline = kind.pipeline
+        self.name = f"filters of {stream}"
+        self.stream = stream
+        self.streams = frozenset([stream])
+        self.group = FilterGroup(stream, pipeline.issues)
+        self.members: dict[str, FilterQuery] = {}
+
+    @property
+    def queries(self) -> Mapping[str, FilterQuery]:
+        return self.members
+
+    def leave(self, name: str) -> None:
+        del self.members[name]
+        self.group.remove(name)
+        if not self.members:
+            del self.kind.units[self.stream]
+
+    def take(self, part: Slice, outcome: Outcome) -> int:
+        if self.stream not in part.tables:
+            return 0
+        began = perf_counter()
+        bundles = self.group.match(whole_columns(part.tables[self.stream]), part.ts[self.stream], part.routes[self.stream])
+        self.group.seconds += perf_counter() - began
+        if self.pipeline.bundles:
+            outcome.bundles += bundles
+        else:
+            places = self.pipeline.handout.places
+            if places is not None:
+                bundles = [replace(b, table=places.told(b.table, part.ranks[self.stream][b.rows])) for b in bundles]
+            for bundle in bundles:
+                for name, piece in bundle.pieces():
+                    outcome.results[name].append(piece)
+        return sum(len(bundle.table) for bundle in bundles)
+
+    def advance(self, moment: Moment, outcome: Outcome) -> None:
+        """A filter has answered every row when it came."""
+
+    def purge(self, now: int) -> None:
+        """No row is kept."""
+
+    def held(self) -> tuple[int, int]:
+        return 0, 0
+
+    def in_portions(self, rows: int) -> bool:
+        return False
+
+    def snapshot(self) -> dict[str, tuple[object, Blocks]]:
+        return {}
+
+    def restore(self, states: Mapping[str, object], load: Load) -> None:
+        """Nothing is kept that cannot be derived."""
+
+    def report(self) -> UnitFigures:
+        group = self.group
+        return UnitFigures(operators={self.name: {"rows_in": group.rows_in, "rows_out": group.rows_out, "seconds": group.seconds}})
+
+
+class FilterKind:
+    in_bundles = True
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+        #: By stream.
+        self.units: dict[str, FilterUnit] = {}
+
+    def serves(self, query: BoundQuery) -> bool:
+        return len(query.references) == 1 and not query.is_aggregate and query.settings.share == "on"
+
+    def stand(self, query: BoundQuery, start: int, slot: int | None) -> FilterQuery:
+        lowered = self.pipeline.routes.routed(prepare(query))
+        source = lowered.seats[0].source
+        unit = self.units.get(source)
+        if unit is None:
+            unit = self.units[source] = FilterUnit(self, source)
+        slot = unit.group.free_slot() if slot is None else slot
+        standing = FilterQuery(query, lowered, unit, slot, start, lowered.seats[0].route)
+        unit.members[query.name] = standing
+        return standing

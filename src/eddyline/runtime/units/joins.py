@@ -1,0 +1,205 @@
+"""Queries over joins, and aggregates: all those with one join signature are one unit.
+
+Answer   `JoinUnit.take` runs the group's tree over the new rows of a slice and hands each query its combinations; `advance` lets
+         aggregates emit what the end of an epoch brings about.
+State    The join group with its intermediate stores, and the queries, of which aggregates keep groups.
+Limits   Rows lie in the streams' stores: the slice says which ids are new.
+Reading  docs/operators/join.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.model.joining import Tree
+from eddyline.model.query import BoundQuery
+from eddyline.model.window import Rows
+from eddyline.operators.join.group import JoinConfig, JoinGroup
+from eddyline.operators.join.port import LONG_AGO, Membership
+from eddyline.operators.join.sharing.shared_probes import SharedProbes
+from eddyline.operators.stream import ALWAYS, StreamState
+from eddyline.plan.lower import Lowered
+from eddyline.plan.prepare import prepare
+from eddyline.plan.tree_choice import Orders, positions_of
+from eddyline.runtime.epoch import Outcome
+from eddyline.runtime.forgetting import drop_unwanted
+from eddyline.runtime.standing import StandingQuery, standing_query
+from eddyline.runtime.unit import Blocks, Load, Moment, Slice, UnitFigures
+from eddyline.state.columns import Ints
+
+if TYPE_CHECKING:
+    from eddyline.runtime.pipeline import Pipeline
+
+
+class JoinUnit:
+    def __init__(self, kind: JoinKind, lowered: Lowered, group: JoinGroup) -> None:
+        self.kind = kind
+        self.signature = lowered.signature
+        self.name = group.config.name
+        self.streams = frozenset(lowered.seats[position].source for position in lowered.moving)
+        self.group = group
+        self.members: dict[str, StandingQuery] = {}
+
+    @property
+    def queries(self) -> Mapping[str, StandingQuery]:
+        return self.members
+
+    def leave(self, name: str) -> None:
+        standing = self.members.pop(name)
+        self.group.leave(standing.slot)
+        self.kind.pipeline.handout.dropped(standing)
+        if not self.members:
+            self.group.close()
+            del self.kind.units[self.signature]
+        drop_unwanted([base.stream for base in self.group.bases.values()])
+
+    # -- an epoch
+
+    def take(self, part: Slice, outcome: Outcome) -> int:
+        self.kind.probes.begin(part.fresh)
+
+        def rows_seen(reference: int, ranks: Ints) -> Ints:
+            return part.rows_seen(self.group.config.seats[reference].source, ranks)
+
+        return self.kind.pipeline.handout.deliver(self.group, self.members, part.fresh, rows_seen, part.span, outcome)
+
+    def advance(self, moment: Moment, outcome: Outcome) -> None:
+        for query in self.members.values():
+            made = query.advance(moment.frontier, moment.closing, self.kind.pipeline.issues, moment.came)
+            outcome.results[query.name].extend(made if query.stop is None else _until(query.stop, made))
+
+    def purge(self, now: int) -> None:
+        self.group.purge(now)
+
+    def held(self) -> tuple[int, int]:
+        rows = size = 0
+        for kept in self.group.intermediates():
+            rows += kept.store.live
+            size += kept.store.nbytes
+        return rows, size
+
+    def in_portions(self, rows: int) -> bool:
+        return self.kind.pipeline.handout.by_strips({self.group: self.members}, rows)
+
+    # -- snapshots and figures
+
+    def snapshot(self) -> dict[str, tuple[object, Blocks]]:
+        return {query.name: query.snapshot() for query in self.members.values()}
+
+    def restore(self, states: Mapping[str, object], load: Load) -> None:
+        for query in self.members.values():
+            query.restore(states[query.name], load)
+
+    def report(self) -> UnitFigures:
+        group = self.group
+        counters = list(group.counters.values())
+        return UnitFigures(
+            operators={n: {"rows_in": c.rows_in, "rows_out": c.rows_out, "seconds": c.seconds} for n, c in group.counters.items()},
+            stored={kept.store.name: kept.peak for kept in group.intermediates()},
+            partials=sum(c.partials for c in counters),
+            probes=sum(c.probes for c in counters),
+            probes_shared=sum(c.probes_shared for c in counters),
+            visited=sum(c.visited for c in counters),
+            edges=group.edges(),
+            earlier_edges=tuple(group.earlier_edges),
+        )
+
+
+class JoinKind:
+    in_bundles = False
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+        #: By signature.
+        self.units: dict[str, JoinUnit] = {}
+        #: What several groups would probe alike.
+        self.probes = SharedProbes()
+
+    def serves(self, query: BoundQuery) -> bool:
+        return True
+
+    def stand(self, query: BoundQuery, start: int, slot: int | None) -> StandingQuery:
+        lowered = self.pipeline.routes.routed(prepare(query))
+        unit = self._unit_for(lowered)
+        group = unit.group
+        slot = group.free_slot() if slot is None else slot
+        for position, window in enumerate(lowered.windows):
+            if isinstance(window, Rows):
+                group.bases[position].stream.need_row_numbers()
+        times = {name: intake.stream.time for name, intake in self.pipeline.intakes.items()}
+        merged = self.pipeline.routes.is_merged(query.name)
+        standing = standing_query(query, lowered, unit, group, slot, start, times, merged)
+        starts = [LONG_AGO if seat.is_table else start for seat in lowered.seats]
+        group.join([Membership(slot, *of) for of in zip(lowered.filters, lowered.windows, starts, strict=True)])
+        self._load_tables(group)
+        unit.members[query.name] = standing
+        self.pipeline.handout.changed(group)
+        return standing
+
+    def _unit_for(self, lowered: Lowered) -> JoinUnit:
+        if lowered.signature not in self.units:
+            pipeline = self.pipeline
+            choice = pipeline.planner.choose(lowered)
+            wishes = lowered.query.settings
+            config = JoinConfig(
+                # Named by what it is, so that stored lineage words find their group again after a restart.
+                "g" + blake2b(lowered.signature.encode(), digest_size=5).hexdigest(),
+                lowered.seats,
+                lowered.equalities,
+                lowered.residuals,
+                positions_of(choice.tree, lowered),
+                wishes.probe == "loop",
+                wishes.jit,
+                wishes.jit_control,
+                orders=choice.orders,
+                lottery_seed=wishes.seed if wishes.route == "lottery" else None,
+            )
+            group = config.build({**pipeline.streams, **self._table_states(lowered)}, pipeline.issues)
+            group.share_probes(self.probes)
+            self.units[lowered.signature] = JoinUnit(self, lowered, group)
+            pipeline.planner.watch(group, lowered, choice)
+        return self.units[lowered.signature]
+
+    def _table_states(self, lowered: Lowered) -> dict[str, StreamState]:
+        """A store for each static table of a query: a group has its own."""
+        found = {}
+        for seat in lowered.seats:
+            if seat.is_table:
+                schema = self.pipeline.table_schemas[seat.source].schema
+                found[seat.source] = StreamState(seat.source, {c.name: c.type for c in schema.columns}, is_table=True)
+                for name in schema.names:
+                    found[seat.source].need_column(name)
+        return found
+
+    def _load_tables(self, group: JoinGroup) -> None:
+        """Put a group's static tables into its stores, anew: another member may want other rows of them."""
+        loaded = False
+        for base in group.bases.values():
+            if base.stream.is_table:
+                rows = self.pipeline.tables[base.stream.name]
+                base.store.forget_before(base.store.end)
+                always = np.full(len(rows), ALWAYS)
+                base.stream.admit(rows, always, np.full(len(rows), -1), None, None)
+                loaded = True
+        if loaded:
+            self.replant(group, group.tree)
+
+    def replant(self, group: JoinGroup, tree: Tree, orders: Orders | None = None) -> None:
+        """Change a group's tree between two epochs; intermediate stores are built from the streams' stores."""
+        group.config = replace(group.config, tree=tree, orders=group.config.orders if orders is None else orders)
+        group.plant(tree)
+        group.rebuild()
+        self.pipeline.handout.changed(group)
+
+
+def _until(stop: int, tables: list[pa.Table]) -> list[pa.Table]:
+    """The part of results that is not after an instant."""
+    limit = pa.scalar(stop, pa.timestamp("us"))
+    return [t for table in tables if len(t := table.filter(pc.less_equal(table.column("_ts"), limit)))]

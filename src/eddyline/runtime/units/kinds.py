@@ -1,0 +1,38 @@
+"""The kinds of queries, in the order in which they are asked: the first kind that serves a query answers it.
+
+Answer   `Kinds` has the kinds of one pipeline. A new kind of query is a new file in this folder and one line here; pipeline,
+         hand-out, shard and report know units only.
+State    Each kind has its units; a unit without queries is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from eddyline.errors import Fault
+from eddyline.model.query import BoundQuery
+from eddyline.runtime.unit import Kind, Unit
+from eddyline.runtime.units.filters import FilterKind
+from eddyline.runtime.units.joins import JoinKind
+
+if TYPE_CHECKING:
+    from eddyline.runtime.pipeline import Pipeline
+
+
+class Kinds:
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.filters = FilterKind(pipeline)
+        self.joins = JoinKind(pipeline)
+        #: A join answers whatever no kind before it does.
+        self.all: tuple[Kind, ...] = (self.filters, self.joins)
+
+    def of(self, query: BoundQuery) -> Kind:
+        found = next((kind for kind in self.all if kind.serves(query)), None)
+        if found is None:
+            raise Fault(f"no kind of query serves {query.name}")
+        return found
+
+    def units(self) -> Iterator[Unit]:
+        for kind in self.all:
+            yield from kind.units.values()
