@@ -73,7 +73,7 @@ def test_who_has_gone_asks_no_more() -> None:
             session.execute(f"CREATE STREAM {name} (k INT, v INT, ts TIMESTAMP) WITH (time = 'ts')")
         for name in ("ab", "abc"):
             session.query(name, QUERIES[name], plan=PLANS[name])
-        probes = session.pipeline.probes
+        probes = session.pipeline.kinds.joins.probes
         assert any(probes.is_shared(ask) for ask in probes._asking)
         session.drop("ab")
         session.step()
