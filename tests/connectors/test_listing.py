@@ -2,7 +2,8 @@
 
 import pytest
 
-from eddyline.connectors.listing import check_path, list_files, required_path
+from eddyline.connectors.finding import check_path, list_files
+from eddyline.connectors.listing import required_path
 from eddyline.errors import SourceProblem
 
 

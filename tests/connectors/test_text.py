@@ -184,7 +184,7 @@ def test_a_position_is_exact_among_bad_lines(tmp_path, monkeypatch, name, taken)
     first = begun.read(taken)
     assert first.num_rows == taken
     resumed = source(tmp_path, text, name)
-    resumed.seek(begun.position())
+    resumed.seek(begun.saved(begun.position()))
     rows, bad = everything(resumed, 7)
     whole_rows, whole_bad = everything(source(tmp_path, text, name))
     assert first.rows.to_pylist() + rows == whole_rows and len(whole_rows) == 80

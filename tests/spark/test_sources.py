@@ -7,7 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from eddyline.runtime.spark.ingest.control import write_control
-from eddyline.runtime.spark.ingest.sources import FileLog, PacketReader, Work
+from eddyline.runtime.spark.ingest.file_log import FileLog
+from eddyline.runtime.spark.ingest.sources import PacketReader, Work
 from eddyline.runtime.spark.job.layout import PackedLayout
 from tests.spark.material import layout, query, stream, write_files
 
@@ -90,7 +91,7 @@ def test_without_a_number_batches_are_cut_by_size(tmp_path: Path, monkeypatch) -
     write_files(tmp_path / "a", ["1.parquet", "2.parquet", "3.parquet"], 10)
     (tmp_path / "b").mkdir()
     size = (tmp_path / "a" / "1.parquet").stat().st_size
-    monkeypatch.setattr("eddyline.runtime.spark.ingest.sources.BATCH_BYTES", 2 * size + 10)
+    monkeypatch.setattr("eddyline.runtime.spark.ingest.file_log.BATCH_BYTES", 2 * size + 10)
     assert [o["files"]["a"] for o in offsets(reader(tmp_path))] == [0, 2, 3]
 
 
@@ -98,14 +99,14 @@ def test_a_line_that_was_not_finished_does_not_count(tmp_path: Path) -> None:
     write_files(tmp_path / "a", ["1.parquet"], 10)
     of = stream("a", 0, tmp_path)
     FileLog(of, str(tmp_path / "ck")).look()
-    path = tmp_path / "ck" / "eddyline" / "files" / "a.jsonl"
+    path = tmp_path / "ck" / "eddyline" / "files" / "a.log"
     with path.open("ab") as log:
-        log.write(b'{"name": "2.par')
+        log.write(b'{"crc32": "2.par')
     write_files(tmp_path / "a", ["0.parquet"], 10)
     again = FileLog(of, str(tmp_path / "ck"))
-    assert [f.name for f in again.files] == ["1.parquet"]
+    assert again.names() == ["1.parquet"]
     again.look()
-    assert [f.name for f in FileLog(of, str(tmp_path / "ck")).files] == ["1.parquet", "0.parquet"]
+    assert FileLog(of, str(tmp_path / "ck")).names() == ["1.parquet", "0.parquet"]
 
 
 def test_reading_gives_packets_for_every_shard_and_survives_a_bad_file(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
 
-from eddyline.connectors.listing import DataFile, check_path, list_files
+from eddyline.connectors.finding import check_path, list_files
+from eddyline.connectors.listing import DataFile
 from eddyline.errors import SourceProblem, UserError
 from eddyline.language.syntax import ColumnDefinition, CreateStream, CreateTable, Option
 from eddyline.model.datatypes import BIGINT, DATE, NULL, STRING, TIMESTAMP, DataType, from_arrow

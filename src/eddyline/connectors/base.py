@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -52,6 +52,17 @@ class Source(Protocol):
         """Continue from a position that `position` gave, in this process or an earlier one."""
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class LoggedSource(Source, Protocol):
+    """A source whose positions rest on a log beside the checkpoint."""
+
+    def keep_log(self, folder: str) -> None:
+        """Positions will be saved: keep what that needs, and write the log in a folder."""
+
+    def saved(self, position: Position) -> dict[str, Any]:
+        """A position for a later process. What it refers to is on the disk when this returns; its `log` is a file of the folder."""
 
 
 class Sink(Protocol):

@@ -2,14 +2,16 @@
 
 Answer   `open_source` gives the rows of a stream's files in name order, then row order, in chunks of any size; the position
          after each read is exact, so that a resumed run continues with the very next row. `read_table` reads a static table.
-State    The files read out, and the record that comes next in the current one.
-Limits   Every file is read once, also one that appears later with a name before those already read. While following, a
-         file that cannot be opened is tried again until it has not changed for a while; then it is one bad row.
+State    The files read out (`file_log.py`), and the record that comes next in the current one.
+Limits   Every file is read once, also one that appears later with a name before those already read; one that changes after it was
+         read is warned of. While following, a file that cannot be opened is tried again until it has not changed for a while;
+         then it is one bad row. What is no regular file is a bad row without being opened.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -19,10 +21,13 @@ import pyarrow as pa
 
 from eddyline.connectors.base import Chunk, Position, Source
 from eddyline.connectors.blocks import Block, Reader
-from eddyline.connectors.conform import conform, find_column, target_of, wanted_columns
-from eddyline.connectors.listing import DataFile, check_path, list_files, required_path
-from eddyline.connectors.parquet import read_parquet
+from eddyline.connectors.conform import bad_row, conform, find_column, target_of, wanted_columns
+from eddyline.connectors.file_log import Seen, TakenFiles
+from eddyline.connectors.finding import Finder, check_path, list_files
+from eddyline.connectors.listing import DataFile, required_path
+from eddyline.connectors.parquet import first_line, read_parquet
 from eddyline.connectors.text import read_csv, read_json
+from eddyline.connectors.watch import Watch, seen, warn_of
 from eddyline.errors import CheckpointProblem, SourceProblem
 from eddyline.model.schema import Schema, Stream, Table
 
@@ -72,7 +77,30 @@ def read_chunks(stream: Stream, file: DataFile, first: int = 0) -> Iterator[Chun
         yield _conformed(block, file, stream, None)
 
 
+def is_unfinished(stream: Stream, file: DataFile) -> bool:
+    """Whether a file seems to be still in the writing: it changed a moment ago, and its beginning cannot be read."""
+    if not _is_young(file):
+        return False
+    first = next(_reader(stream.options, f"stream {stream.name}")(file, stream.schema, 0, None), None)
+    return first is not None and first.last and first.first == 0
+
+
 def _reader(options: Any, what: str) -> Reader:
+    return partial(_read_regular, _reader_of_format(options, what))
+
+
+def _read_regular(reader: Reader, file: DataFile, schema: Schema, first: int, columns: frozenset[str] | None) -> Iterator[Block]:
+    """What the reader of a format gives; a file that is none is one bad row, and is not opened: a pipe would wait for ever."""
+    try:
+        problem = "" if stat.S_ISREG(os.stat(file.path).st_mode) else "it is no regular file"
+    except (OSError, ValueError) as found:
+        problem = first_line(found)
+    if problem:
+        return iter([Block(first, 1, bad=bad_row(schema, f"{file.shown} cannot be read: {problem}"), last=True)])
+    return reader(file, schema, first, columns)
+
+
+def _reader_of_format(options: Any, what: str) -> Reader:
     name = str(options.get("format", "parquet")).strip().lower()
     if name == "parquet":
         return read_parquet
@@ -103,16 +131,20 @@ class FileSource:
         self._path = path
         self._reader = reader
         self._columns = columns
-        #: Names of files read out; never read again.
-        self._done: set[str] = set()
+        self._finder = Finder(path)
+        #: Files read out; never read again.
+        self._taken = TakenFiles()
+        self._watch = Watch(stream.name, lambda name: self._finder.path_of(name))
         #: Known files not yet read out, in name order; the first one may be begun.
         self._waiting: list[DataFile] = []
         #: Records of the first waiting file that have been handed out.
         self._row = 0
+        #: That file as it was when reading began.
+        self._begun: Seen | None = None
         self._blocks: Iterator[Block] | None = None
         #: What is left of the block read last.
         self._rest: Block | None = None
-        self._looked = float("-inf")
+        self._next_look = float("-inf")
         self._empty = target_of(stream.schema, columns).empty_table()
         self._look()
 
@@ -139,15 +171,24 @@ class FileSource:
         return Chunk(whole, pa.concat_tables(bad) if bad else None)
 
     def position(self) -> dict[str, Any]:
-        current = self._waiting[0].name if self._waiting and self._row else None
-        return {"done": sorted(self._done), "file": current, "row": self._row if current else 0}
+        begun = self._begun if self._row else None
+        return {"files": self._taken.count, "file": begun and begun.name, "row": self._row if begun else 0, "begun": begun and [*begun[1:]]}
+
+    def keep_log(self, folder: str) -> None:
+        self._taken.keep_log(folder)
+
+    def saved(self, position: Position) -> dict[str, Any]:
+        return {**position, **self._taken.saved(position["files"])}
 
     def seek(self, position: Position) -> None:
         self._drop()
-        self._done = set(position["done"])
+        self._taken.restore(position)
+        self._finder = Finder(self._path)
         self._waiting = []
-        self._look(force=True)
-        self._row = 0
+        self._next_look = float("-inf")
+        self._look()
+        self._row, self._begun = 0, None
+        self._watch.look(self._taken.newest, now=True)
         if position["file"] is not None:
             index = next((i for i, f in enumerate(self._waiting) if f.name == position["file"]), None)
             if index is None:
@@ -159,6 +200,9 @@ class FileSource:
             # The begun file is finished first, whatever has appeared before it in name order.
             self._waiting.insert(0, self._waiting.pop(index))
             self._row = int(position["row"])
+            self._begun = seen(position["file"], self._waiting[0].path)
+            if position.get("begun") not in (None, [*self._begun[1:]]):
+                warn_of(self.stream.name, [self._begun.name])
 
     def close(self) -> None:
         self._drop()
@@ -168,14 +212,14 @@ class FileSource:
         self._blocks = None
         self._rest = None
 
-    def _look(self, force: bool = False) -> None:
+    def _look(self) -> None:
         """Look for files not yet known; while following, not more often than the poll interval."""
         now = time.monotonic()
-        if not force and now - self._looked < POLL_SECONDS:
+        if now < self._next_look:
             return
-        self._looked = now
-        known = self._done | {f.name for f in self._waiting}
-        fresh = [f for f in list_files(self._path) if f.name not in known]
+        self._next_look = now + POLL_SECONDS
+        known = {f.name for f in self._waiting}
+        fresh = [f for f in self._finder.look() if f.name not in known and f.name not in self._taken]
         begun = self._waiting[:1] if self._blocks is not None or self._row else []
         self._waiting = begun + sorted(self._waiting[len(begun) :] + fresh, key=lambda f: f.name)
 
@@ -185,13 +229,15 @@ class FileSource:
             if not self._waiting:
                 if not self.bounded:
                     self._look()
+                    self._watch.look(self._taken.newest)
                 if not self._waiting:
                     return False
             file = self._waiting[0]
             if self._blocks is None:
+                self._begun = self._begun if self._row and self._begun else seen(file.name, file.path)
                 self._blocks = self._reader(file, self.stream.schema, self._row, self._columns)
             block = next(self._blocks, None)
-            if block is not None and not self.bounded and _is_unfinished(file, block):
+            if block is not None and not self.bounded and block.last and block.first == 0 and _is_young(file):
                 self._blocks = None
                 return False
             if block is None:
@@ -201,8 +247,9 @@ class FileSource:
         return True
 
     def _finish(self) -> None:
-        self._done.add(self._waiting.pop(0).name)
-        self._row = 0
+        name = self._waiting.pop(0).name
+        self._taken.add(self._begun if self._begun is not None else Seen(name, 0, 0))
+        self._row, self._begun = 0, None
         self._blocks = None
 
     def _take(self, count: int) -> Chunk:
@@ -233,12 +280,10 @@ class FileSource:
         return pa.concat_tables(found)
 
 
-def _is_unfinished(file: DataFile, block: Block) -> bool:
-    """A file that is broken from its start and changed a moment ago may still be in the writing."""
-    if not block.last or block.first > 0:
-        return False
+def _is_young(file: DataFile) -> bool:
+    """Whether a file changed a moment ago: where it is broken from its start it may still be in the writing."""
     try:
-        return time.time() - os.stat(file.path).st_mtime < SETTLE_SECONDS
+        return abs(time.time() - os.stat(file.path).st_mtime) < SETTLE_SECONDS
     except OSError:
         return False
 
@@ -248,7 +293,7 @@ def _conformed(block: Block, file: DataFile, target: Stream | Table, columns: fr
         return Chunk(target_of(target.schema, columns).empty_table(), block.bad)
     rows = _with_partitions(block.rows, file, target.schema) if "=" in file.name else block.rows
     read = columns if block.projected else None
-    chunk = conform(rows, target, file.name, block.first, columns=read, numbers=block.numbers, unit=block.unit)
+    chunk = conform(rows, target, file.shown, block.first, columns=read, numbers=block.numbers, unit=block.unit)
     if columns is not None and not block.projected:
         chunk = Chunk(chunk.rows.select(target_of(target.schema, columns).names), chunk.bad)
     if block.bad is None or block.bad.num_rows == 0:

@@ -1,14 +1,13 @@
 """Which files a path means, in which order, and what their folders say.
 
-Answer   A path is a file, a folder (read with its subfolders) or a glob. Files come in name order over the whole path below
-         the common folder; hive-style folders (`day=2024-01-01/`) give columns.
+Answer   A path is a file, a folder (read with its subfolders) or a glob. Files are named by their path below the common folder, which
+         is also their order; hive-style folders (`day=2024-01-01/`) give columns. `finding.py` finds them.
 Limits   Names that begin with `.` or `_` are not data: writers use them for what is not complete. A file is taken to be
          complete when its name appears; grow a stream by adding files (write and rename), not by appending to one.
 """
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,6 +24,11 @@ class DataFile:
     #: The path below the common folder, with `/`: orders files and names them in reasons and positions.
     name: str
     path: str
+
+    @property
+    def shown(self) -> str:
+        """The name as text: not every name of a file is."""
+        return self.name.encode("utf-8", "backslashreplace").decode()
 
     @property
     def partitions(self) -> dict[str, str | None]:
@@ -48,44 +52,26 @@ def required_path(options: Mapping[str, str], what: str) -> str:
     return path
 
 
-def check_path(path: str, what: str, *, follow: bool = False) -> None:
-    """Refuse, before anything runs, a path that means nothing. An empty folder is fine: an empty stream."""
-    base = _base_of(path)
-    if is_pattern(path):
-        if not os.path.isdir(base) or not (follow or list_files(path)):
-            raise SourceProblem(f"no file matches {path}, from which {what} is read", hint=_relative_hint(path))
-    elif not os.path.exists(path):
-        raise SourceProblem(f"{path}, from which {what} is read, does not exist", hint=_relative_hint(path))
-
-
-def _relative_hint(path: str) -> str:
+def relative_hint(path: str) -> str:
     if os.path.isabs(path):
         return "check the path"
     return f"relative paths begin at the working directory, {os.getcwd()}"
 
 
-def list_files(path: str) -> list[DataFile]:
-    """The files of a path in name order."""
-    if is_pattern(path):
-        base = _base_of(path)
-        found = [p for p in glob.glob(path, recursive=True) if os.path.isfile(p)]
-    elif os.path.isdir(path):
-        base = path
-        found = [os.path.join(folder, name) for folder, _, names in os.walk(path, followlinks=True) for name in names]
-    else:
-        return [DataFile(os.path.basename(path), path)] if os.path.exists(path) else []
-    files = [DataFile(os.path.relpath(p, base).replace(os.sep, "/"), p) for p in found]
-    return sorted((f for f in files if not _is_hidden(f.name)), key=lambda f: f.name)
+def split_pattern(path: str) -> tuple[str, tuple[str, ...] | None]:
+    """The common folder of a path and, where the path is a pattern, the parts that follow it.
 
-
-def _base_of(path: str) -> str:
-    """The folder before the first wildcard."""
+    >>> split_pattern("data/2024-*/*.csv")
+    ('data', ('2024-*', '*.csv'))
+    """
     if not is_pattern(path):
-        return path
+        return path, None
     parts = path.split("/")
     fixed = next(i for i, part in enumerate(parts) if any(c in part for c in _MAGIC))
-    return "/".join(parts[:fixed]) or ("/" if path.startswith("/") else ".")
+    base = "/".join(parts[:fixed]) or ("/" if path.startswith("/") else ".")
+    return base, tuple(part for part in parts[fixed:] if part)
 
 
-def _is_hidden(name: str) -> bool:
-    return any(part.startswith((".", "_")) for part in name.split("/") if "=" not in part)
+def is_hidden(name: str) -> bool:
+    """Whether an entry of a folder is no data."""
+    return name.startswith((".", "_")) and "=" not in name

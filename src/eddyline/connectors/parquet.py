@@ -40,7 +40,7 @@ def read_parquet(file: DataFile, schema: Schema, first: int = 0, columns: frozen
                 yield Block(row, rows.num_rows, rows, projected=projected)
                 row += rows.num_rows
     except (pa.ArrowException, OSError, ValueError) as problem:
-        yield Block(row, 1, bad=bad_row(schema, f"{file.name} cannot be read{_from(row)}: {first_line(problem)}"), last=True)
+        yield Block(row, 1, bad=bad_row(schema, f"{file.shown} cannot be read{_from(row)}: {first_line(problem)}"), last=True)
 
 
 def _from(row: int) -> str:

@@ -96,7 +96,7 @@ def _blocks(file: DataFile, schema: Schema, first: int, stretches: Iterator[tupl
     except (OSError, ValueError, csv.Error) as problem:
         start = max(record, first)
         place = f" after record {start}" if start else ""
-        yield Block(start, 1, bad=bad_row(schema, f"{file.name} cannot be read{place}: {first_line(problem)}"), last=True)
+        yield Block(start, 1, bad=bad_row(schema, f"{file.shown} cannot be read{place}: {first_line(problem)}"), last=True)
 
 
 def _parts(lines: Lines, parser: Parser) -> Iterator[tuple[int, int, Parsed]]:
@@ -125,7 +125,7 @@ def _block(file: DataFile, schema: Schema, lines: Lines, first: int, low: int, h
     wrong = np.array([record for record, _ in refused])
     bad = _bad_rows(
         schema,
-        [f"{file.name} line {lines.numbers[record]}: {problem}" for record, problem in refused],
+        [f"{file.shown} line {lines.numbers[record]}: {problem}" for record, problem in refused],
         [lines.text(record) for record, _ in refused],
     )
     if len(refused) == high - low:
@@ -233,7 +233,7 @@ def _read_document(file: DataFile, schema: Schema, first: int) -> Iterator[Block
                 yield _document_block(file, schema, record, values[skipped:])
                 record += len(values) - skipped
     except (OSError, ValueError) as problem:
-        yield Block(max(record, first), 1, bad=bad_row(schema, f"{file.name} cannot be read: {first_line(problem)}"), last=True)
+        yield Block(max(record, first), 1, bad=bad_row(schema, f"{file.shown} cannot be read: {first_line(problem)}"), last=True)
 
 
 def _document_block(file: DataFile, schema: Schema, record: int, values: list[Any]) -> Block:
@@ -243,7 +243,7 @@ def _document_block(file: DataFile, schema: Schema, record: int, values: list[An
     if objects.all():
         return Block(record, len(values), rows)
     wrong = np.flatnonzero(~objects)
-    reasons = [f"{file.name} row {record + i + 1}: a JSON object was expected" for i in wrong]
+    reasons = [f"{file.shown} row {record + i + 1}: a JSON object was expected" for i in wrong]
     bad = _bad_rows(schema, reasons, [json_text(values[i]) for i in wrong])
     places = np.flatnonzero(objects)
     return Block(record, len(values), rows, bad, record + places + 1, places, wrong)

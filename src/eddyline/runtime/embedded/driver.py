@@ -8,11 +8,13 @@ Limits   One thread. An epoch is at most `epoch_rows` rows of all streams togeth
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from eddyline.connectors.base import Source
+from eddyline.connectors.base import LoggedSource, Source
+from eddyline.connectors.file_log import remove_other_logs
 from eddyline.connectors.output import shared_writer
 from eddyline.errors import UserError, unwritable
 from eddyline.model.schema import Stream
@@ -49,12 +51,14 @@ class EmbeddedDriver:
         self.pipeline.handout.on_bundle = delivery.release_bundle
         self.pipeline.handout.listens = delivery.listens
         self.streams = dict(streams)
-        self.readers = {name: StreamReader(streams[name], source) for name, source in sources.items()}
+        self.readers: dict[str, StreamReader] = {}
         self.delivery = delivery
         self.settings = settings
         self.clock = clock or WallClock()
         self.pipeline.handout.measure(Responses(self.clock))
         self.checkpoint = checkpoint
+        for name, source in sources.items():
+            self._read(streams[name], source)
         self.epoch = 0
         self.epoch_times = EpochTimes()
         #: Called after every epoch.
@@ -74,7 +78,18 @@ class EmbeddedDriver:
 
     def add_stream(self, stream: Stream, source: Source) -> None:
         self.streams[stream.name] = stream
+        self._read(stream, source)
+
+    def _read(self, stream: Stream, source: Source) -> None:
+        if self.checkpoint is not None and isinstance(source, LoggedSource):
+            source.keep_log(self._logs)
         self.readers[stream.name] = StreamReader(stream, source)
+
+    @property
+    def _logs(self) -> str:
+        """The folder of the logs of files."""
+        assert self.checkpoint is not None
+        return os.path.join(self.checkpoint.folder, "files")
 
     def drop_stream(self, name: str) -> None:
         """Close a stream's source and forget its rows; no query reads it."""
@@ -240,6 +255,7 @@ class EmbeddedDriver:
         if self.checkpoint is not None:
             positions = {name: reader.position() for name, reader in self.readers.items()}
             self.checkpoint.save(self.epoch, positions, self.pipeline, self.roster.marks())
+            remove_other_logs(self._logs, {position["source"].get("log") for position in positions.values()})
         self._saved = self.clock.now()
 
     def resume(self, found: Saved) -> None:

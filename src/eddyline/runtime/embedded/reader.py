@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eddyline.connectors.base import Source
+from eddyline.connectors.base import LoggedSource, Source
 from eddyline.model.schema import Stream
 from eddyline.operators.intake import event_times
 from eddyline.runtime.epoch import Arrival
@@ -115,11 +115,11 @@ class StreamReader:
     # -- positions
 
     def position(self) -> dict[str, Any]:
-        """Where the rows that were not handed out begin."""
-        if not self.pieces:
-            return {"source": self.source.position(), "good": 0, "bad": 0}
-        first = self.pieces[0]
-        return {"source": first.before, "good": first.good_taken, "bad": first.bad_taken}
+        """Where the rows that were not handed out begin, for a later process; what it rests on is on the disk when this returns."""
+        first = self.pieces[0] if self.pieces else None
+        before = self.source.position() if first is None else first.before
+        place = self.source.saved(before) if isinstance(self.source, LoggedSource) else before
+        return {"source": place, "good": first.good_taken if first else 0, "bad": first.bad_taken if first else 0}
 
     def seek(self, position: Mapping[str, Any]) -> None:
         self.source.seek(position["source"])

@@ -3,8 +3,8 @@
 Answer   A Python data source whose offset says how many files of each stream, and how many control records, have been
          taken. A task reads its files in order, packs them and hands Spark packets, so rows cross into the JVM once.
          Files come in name order whatever their modification times; an unreadable one is a bad row.
-State    `files/<stream>.jsonl` below the checkpoint: every file ever taken, in the order of taking. Offsets count its
-         lines, so a file that appears later with an earlier name shifts nothing.
+State    A log of the files of each stream, in the order of taking (`file_log.py`). Offsets count its files, so a file that appears
+         later with an earlier name shifts nothing.
 Limits   Names are listed on the driver and must be readable by all workers.
 
     offset    {"files": {"bids": 3}, "open": {"bids": true}, "control": 0, "runs": 0, "done": false}
@@ -16,7 +16,6 @@ their end: both are in the offset, so a batch that runs again after a crash ends
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -25,10 +24,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
-from eddyline.connectors.listing import DataFile, list_files
-from eddyline.errors import CheckpointProblem, SourceProblem
-from eddyline.model.schema import Stream
+from eddyline.connectors.listing import DataFile
+from eddyline.errors import CheckpointProblem
 from eddyline.runtime.spark.ingest.control import forget_control, is_asked_to_stop, next_control, read_control
+from eddyline.runtime.spark.ingest.file_log import FileLog
 from eddyline.runtime.spark.ingest.packet import PACKET, PIECE_ROWS, spark_schema
 from eddyline.runtime.spark.job.failure import reported
 from eddyline.runtime.spark.job.layout import Layout, PackedLayout, batch_id
@@ -37,64 +36,10 @@ from eddyline.state.sealed import RESTORE
 if TYPE_CHECKING:
     from eddyline.runtime.spark.ingest.packer import Packer
 
-#: Without `files_per_batch`, a batch takes files of a stream up to so many bytes together, at least one.
-BATCH_BYTES = 64 << 20
 #: A task costs tens of milliseconds before it reads: a second one must have something to read.
 _TASK_BYTES = 1 << 20
 #: Pieces of one file are numbered below this.
 PIECES_PER_FILE = 1 << 24
-
-
-class FileLog:
-    """The files of one stream in the order in which they are taken; survives in the checkpoint."""
-
-    def __init__(self, stream: Stream, checkpoint: str):
-        self.stream = stream
-        self._path = os.path.join(checkpoint, "eddyline", "files", f"{stream.name}.jsonl")
-        self.files: list[DataFile] = []
-        self.sizes: list[int] = []
-        os.makedirs(os.path.dirname(self._path), exist_ok=True)
-        if os.path.exists(self._path):
-            with open(self._path, "rb") as text:
-                whole = text.read()
-            # A line without its end was being written when the driver died; no offset counts it.
-            self._end = whole.rfind(b"\n") + 1
-            for line in whole[: self._end].splitlines():
-                entry = json.loads(line)
-                self.files.append(DataFile(entry["name"], entry["path"]))
-                self.sizes.append(entry["bytes"])
-        else:
-            self._end = 0
-        self._known = {f.name for f in self.files}
-
-    def look(self) -> None:
-        """Append files that were not there before, in name order."""
-        fresh = [f for f in list_files(self.stream.options["path"]) if f.name not in self._known]
-        if not fresh:
-            return
-        with open(self._path, "r+b" if os.path.exists(self._path) else "w+b") as log:
-            log.seek(self._end)
-            log.truncate()
-            for file in fresh:
-                size = os.path.getsize(file.path)
-                log.write(json.dumps({"name": file.name, "path": file.path, "bytes": size}).encode() + b"\n")
-                self.files.append(file)
-                self.sizes.append(size)
-                self._known.add(file.name)
-            log.flush()
-            os.fsync(log.fileno())
-            self._end = log.tell()
-
-    def after(self, start: int) -> int:
-        """How many files have been taken after one more batch."""
-        wanted = self.stream.options.get("files_per_batch")
-        if wanted is not None:
-            return min(start + int(wanted), len(self.files))
-        end, total = start, 0
-        while end < len(self.files) and (end == start or total + self.sizes[end] <= BATCH_BYTES):
-            total += self.sizes[end]
-            end += 1
-        return end
 
 
 @dataclass
@@ -129,6 +74,9 @@ class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.tasks = tasks
         self.once = once
         self._logs: dict[str, FileLog] | None = None
+        self._checked = False
+        #: Up to where the batch before the last one was committed.
+        self._committed: dict[str, int] = {}
 
     def initialOffset(self) -> dict[str, Any]:
         names = list(self.logs)
@@ -149,12 +97,13 @@ class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:
         if is_asked_to_stop(self.packed.open().checkpoint):
             return start
+        self._check(start)
         if not self.once:
             for log in self.logs.values():
-                log.look()
+                log.look(following=True)
         files = {name: log.after(start["files"][name]) for name, log in self.logs.items()}
         fresh = {name: files[name] > start["files"][name] for name in files}
-        out = {name: self.once and files[name] == len(log.files) for name, log in self.logs.items()}
+        out = {name: self.once and files[name] == log.total for name, log in self.logs.items()}
         still_open = {name: not out[name] and (start["open"][name] or fresh[name]) for name in files}
         done = start["done"] and not any(fresh.values())
         control = next_control(self.packed.open().checkpoint)
@@ -179,23 +128,19 @@ class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start == end:
             return []
         with reported("planning a batch"):
-            taken = sum(size for name, log in self.logs.items() for size in log.sizes[start["files"][name] : end["files"][name]])
+            self._check(end)
+            taken = sum(log.bytes_between(start["files"][name], end["files"][name]) for name, log in self.logs.items())
             work = [Work([], [], [], False) for _ in range(min(max(self.tasks, 1), 1 + taken // _TASK_BYTES))]
             load = [0] * len(work)
             ends: list[tuple[str, int]] = []
             for name, log in self.logs.items():
                 first, last = start["files"][name], end["files"][name]
                 closes = not end["open"][name] and (start["open"][name] or last > first)
-                if last > len(log.files):
-                    raise SourceProblem(
-                        f"the list of files of stream {name} is shorter than the checkpoint says",
-                        hint="the folder eddyline/files of the checkpoint was changed; begin with a new checkpoint",
-                    )
                 for number in range(first, last):
                     # Whole files to the task with the least to read: a stream's order is put right by the shards.
                     lightest = load.index(min(load))
-                    load[lightest] += log.sizes[number] + 1
-                    file = log.files[number]
+                    file = log.file(number)
+                    load[lightest] += file.size + 1
                     work[lightest].files.append((name, number, file.name, file.path, closes and number == last - 1))
                 if closes and last == first:
                     ends.append((name, last))
@@ -218,8 +163,24 @@ class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 yield from _pieces(layout, packer, name, number, DataFile(file, path), last)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Spark has committed up to here: no batch reads the control records before it again."""
+        """Spark has committed up to here: no batch reads the control records, nor the files before the last one, again."""
         forget_control(self.packed.open().checkpoint, end["control"])
+        for name, count in self._committed.items():
+            self.logs[name].forget(count)
+        self._committed = end["files"]
+
+    def _check(self, offset: dict[str, Any]) -> None:
+        """The first offset that Spark names comes from an earlier process: the logs must have what it counts."""
+        if self._checked:
+            return
+        self._checked = True
+        for name, count in offset["files"].items():
+            if count > self.logs[name].recovered:
+                raise CheckpointProblem(
+                    f"the list of files of stream {name} is shorter than the checkpoint says",
+                    detail=f"it has {self.logs[name].recovered} files, and {count} have been taken",
+                    hint=RESTORE,
+                )
 
 
 _PACKERS: dict[str, Packer] = {}

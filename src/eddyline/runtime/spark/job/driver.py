@@ -32,6 +32,7 @@ from eddyline.runtime.clock import Clock, WallClock
 from eddyline.runtime.control import ControlFolder
 from eddyline.runtime.control_record import add_record, drop_record
 from eddyline.runtime.spark.ingest.control import ask_to_stop, forget_stop, write_control
+from eddyline.runtime.spark.ingest.file_log import take_warnings
 from eddyline.runtime.spark.ingest.frames import packed_frame
 from eddyline.runtime.spark.ingest.idle import IdleWatch
 from eddyline.runtime.spark.ingest.packet import PARCEL, spark_schema
@@ -204,7 +205,7 @@ class SparkDriver:
         assert self.query is not None
         try:
             while not self._stopping and not self.query.awaitTermination(_LOOK_SECONDS):
-                continue
+                take_warnings(self.layout.checkpoint)
         except Exception as problem:
             self.ended = True
             self._note_events(self.query)
@@ -284,6 +285,7 @@ class SparkDriver:
             self.told(delivered, self.progress)
 
     def _note_events(self, query: StreamingQuery) -> None:
-        """Take over what Spark measured, before it forgets the oldest events."""
+        """Take over what Spark measured, before it forgets the oldest events, and what planning had to warn of."""
+        take_warnings(self.layout.checkpoint)
         # One call per event: PySpark's own objects make a hundred.
         self.times.take(json.loads(found.json()) for found in query._jsq.recentProgress())

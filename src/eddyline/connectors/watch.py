@@ -1,0 +1,64 @@
+"""Files that change after they were read: noticed, never read again.
+
+Answer   `Watch.look` compares size and time of the newest files that were read with what they were then, and logs one warning for all
+         that have changed since the last look.
+Limits   A file that has gone has not changed. Only the newest files are watched, every ten seconds, so that the cost does not grow with
+         the number of files.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, MutableSequence
+
+from eddyline.connectors.file_log import Seen
+
+log = logging.getLogger(__name__)
+
+_EVERY_SECONDS = 10.0
+
+
+def seen(name: str, path: str) -> Seen:
+    """A file as it is now; one that cannot be looked at is empty."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return Seen(name, 0, 0)
+    return Seen(name, found.st_size, found.st_mtime_ns)
+
+
+class Watch:
+    """Looks at files of one stream. `path_of` tells where a name lies."""
+
+    def __init__(self, stream: str, path_of: Callable[[str], str], warn: Callable[[str, list[str]], None] | None = None) -> None:
+        self._stream = stream
+        self._path_of = path_of
+        self._warn = warn or warn_of
+        self._next = 0.0
+
+    def look(self, files: MutableSequence[Seen], *, now: bool = False) -> None:
+        """Warn of files that have changed, once each; where it is not time yet, nothing is done."""
+        if not now and time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + _EVERY_SECONDS
+        changed = [file for file in files if self._has_changed(file)]
+        for file in changed:
+            files.remove(file)
+        if changed:
+            self._warn(self._stream, [file.name for file in changed])
+
+    def _has_changed(self, file: Seen) -> bool:
+        current = seen(file.name, self._path_of(file.name))
+        return current.changed != 0 and current != file
+
+
+def warn_of(stream: str, names: list[str]) -> None:
+    log.warning("%s", change_text(stream, names))
+
+
+def change_text(stream: str, names: list[str]) -> str:
+    others = len(names) - 1
+    more = "" if others == 0 else " and another file" if others == 1 else f" and {others} more files"
+    return f"stream {stream}: {names[0]}{more} changed after reading began; a file is read once, so later changes take no part"

@@ -1,0 +1,206 @@
+"""The files of one stream in the order in which a Spark job takes them.
+
+Answer   `look` appends files that are new, in name order, and makes the log durable before an offset can count them. `forget` drops
+         what no batch reads again: of those files only the names are kept, in ranges where they are numbered.
+State    `eddyline/files/<stream>.log` below the checkpoint: sealed lines. The first has the names of the files before it; the others
+         have files with their paths and sizes. The log is begun anew when it has grown to twice its size.
+Limits   One process writes: the one in which Spark plans batches. What changes after it was taken is warned of through files that
+         `take_warnings` reads in the driver: the planning process has no terminal.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import deque
+from typing import Any, NamedTuple
+
+from eddyline.connectors.file_log import WATCHED, Seen
+from eddyline.connectors.finding import Finder
+from eddyline.connectors.listing import DataFile
+from eddyline.connectors.taken import TakenNames
+from eddyline.connectors.watch import Watch, change_text, seen
+from eddyline.errors import CheckpointProblem
+from eddyline.model.schema import Stream
+from eddyline.state.sealed import RESTORE, sealed, unsealed, write_sealed
+from eddyline.state.whole_file import PRIVATE, make_folder, write_whole
+
+log = logging.getLogger(__name__)
+
+#: Without `files_per_batch`, a batch takes files of a stream up to so many bytes together, at least one.
+BATCH_BYTES = 64 << 20
+#: A log is begun anew when this many bytes, and twice its beginning, have been appended.
+_ENOUGH = 1 << 20
+_HOLDS = "the files of a stream in the order of reading"
+
+
+class TakenFile(NamedTuple):
+    name: str
+    path: str
+    size: int
+    changed: int
+
+
+class FileLog:
+    """The files of one stream. See the head of this file."""
+
+    def __init__(self, stream: Stream, checkpoint: str) -> None:
+        self.stream = stream
+        self._folder = os.path.join(checkpoint, "eddyline", "files")
+        self._path = os.path.join(self._folder, f"{stream.name}.log")
+        self._known = TakenNames()
+        #: The files that a batch may still read, and the number of the first of them.
+        self._files: deque[TakenFile] = deque()
+        self._first = 0
+        self._finder = Finder(stream.options["path"])
+        #: Files that were found and are not in the log yet: the first of them may still be in the writing.
+        self._waiting: list[DataFile] = []
+        self._newest: deque[Seen] = deque(maxlen=WATCHED)
+        self._watch = Watch(stream.name, self._finder.path_of, self._warn)
+        #: None: the log on the disk cannot be appended to.
+        self._begun: int | None = None
+        self._appended = 0
+        self._load()
+        #: How many files an earlier process had taken.
+        self.recovered = self.total
+
+    @property
+    def total(self) -> int:
+        """How many files have been taken."""
+        return self._first + len(self._files)
+
+    def file(self, number: int) -> TakenFile:
+        return self._files[number - self._first]
+
+    def names(self) -> list[str]:
+        """Those that a batch may still read."""
+        return [file.name for file in self._files]
+
+    def bytes_between(self, first: int, last: int) -> int:
+        return sum(self.file(number).size for number in range(first, last))
+
+    def after(self, start: int) -> int:
+        """How many files have been taken after one more batch."""
+        wanted = self.stream.options.get("files_per_batch")
+        if wanted is not None:
+            return min(start + int(wanted), self.total)
+        end, size = start, 0
+        while end < self.total and (end == start or size + self.file(end).size <= BATCH_BYTES):
+            size += self.file(end).size
+            end += 1
+        return end
+
+    # -- growing
+
+    def look(self, following: bool = False) -> None:
+        """Take files that were not there before, in name order; while following, not beyond one that is still in the writing."""
+        found = [file for file in self._finder.look() if file.name not in self._known]
+        self._waiting = sorted({file.name: file for file in [*self._waiting, *found]}.values(), key=lambda file: file.name)
+        self._watch.look(self._newest)
+        if not self._waiting:
+            return
+        ready = self._ready() if following else len(self._waiting)
+        fresh = [TakenFile(file.name, file.path, *seen(file.name, file.path)[1:]) for file in self._waiting[:ready]]
+        del self._waiting[:ready]
+        if fresh:
+            self._append(fresh)
+
+    def _ready(self) -> int:
+        # Not at the top: the process that plans batches loads no readers until it needs one.
+        from eddyline.connectors.files import is_unfinished
+
+        return next((place for place, file in enumerate(self._waiting) if is_unfinished(self.stream, file)), len(self._waiting))
+
+    def _append(self, fresh: list[TakenFile]) -> None:
+        line = sealed({"first": self.total, "files": fresh})
+        self._take(fresh)
+        if self._begun is None or self._appended > max(_ENOUGH, 2 * self._begun):
+            self._begin()
+            return
+        self._appended += len(line)
+        file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, PRIVATE)
+        try:
+            left = memoryview(line)
+            while len(left):
+                left = left[os.write(file, left) :]
+            os.fsync(file)
+        except OSError as problem:
+            self._begun = None  # half a line may be there: the next time the log is begun anew
+            raise OSError(problem.errno, problem.strerror, self._path) from problem
+        finally:
+            os.close(file)
+
+    def _take(self, fresh: list[TakenFile]) -> None:
+        for file in fresh:
+            self._files.append(file)
+            self._known.add(file.name)
+            self._newest.append(Seen(file.name, file.size, file.changed))
+
+    def _begin(self) -> None:
+        make_folder(self._folder)
+        head: dict[str, Any] = {"first": self._first, "taken": self._known.to_json(), "newest": [*self._newest], "files": [*self._files]}
+        content = sealed(head)
+        write_whole(self._path, content)
+        self._begun, self._appended = len(content), 0
+
+    def forget(self, number: int) -> None:
+        """No batch will read the files before a number again."""
+        while self._files and self._first < number:
+            self._files.popleft()
+            self._first += 1
+
+    # -- recovering
+
+    def _load(self) -> None:
+        try:
+            with open(self._path, "rb") as file:
+                lines = file.readlines()
+        except FileNotFoundError:
+            return
+        except OSError as problem:
+            detail = f"it holds {_HOLDS}; {problem.strerror}"
+            raise CheckpointProblem(f"{self._path} cannot be read", detail=detail, hint="check the permissions and the disk") from problem
+        # A line without its end was being written when the process died; no offset counts it.
+        torn = bool(lines) and not lines[-1].endswith(b"\n")
+        if torn:
+            lines.pop()
+        try:
+            for place, line in enumerate(lines):
+                self._recover(unsealed(line), place == 0)
+        except (ValueError, KeyError, TypeError) as problem:
+            raise CheckpointProblem(f"{self._path} is damaged", detail=f"it held {_HOLDS}; {problem}", hint=RESTORE) from problem
+        if lines and not torn:
+            self._begun, self._appended = len(lines[0]), sum(map(len, lines[1:]))
+
+    def _recover(self, record: dict[str, Any], is_head: bool) -> None:
+        files = [TakenFile(*file) for file in record["files"]]
+        if is_head:
+            self._first = record["first"]
+            self._known = TakenNames.from_json(record["taken"])
+            self._files.extend(files)
+            self._newest.extend(Seen(*file) for file in record["newest"])
+        elif record["first"] != self.total:
+            raise ValueError(f"file {self.total} is missing")
+        else:
+            self._take(files)
+
+    def _warn(self, stream: str, names: list[str]) -> None:
+        folder = os.path.join(self._folder, "warnings")
+        make_folder(folder)
+        write_sealed(os.path.join(folder, f"{os.urandom(8).hex()}.json"), change_text(stream, names))
+
+
+def take_warnings(checkpoint: str) -> None:
+    """Log, in the driver, what the planning process had to warn of."""
+    folder = os.path.join(checkpoint, "eddyline", "files", "warnings")
+    if not os.path.isdir(folder):
+        return
+    for name in sorted(os.listdir(folder)):
+        path = os.path.join(folder, name)
+        if name.endswith(".json"):
+            try:
+                with open(path, "rb") as file:
+                    log.warning("%s", unsealed(file.read()))
+                os.unlink(path)
+            except (OSError, ValueError):
+                continue
