@@ -37,6 +37,7 @@ from eddyline.plan.lower import Lowered
 from eddyline.plan.migration import Migration, Running, assess, judge, plan_document, plan_from
 from eddyline.plan.statistics import EdgeSeen, Pair, ReferenceSeen, Seen, join_pairs, residuals_between
 from eddyline.plan.tree_choice import Orders, TreeChoice, aliases_of, choose, qualified
+from eddyline.runtime.epoch_times import NEWEST
 from eddyline.state.columns import Ints
 from eddyline.state.renumbering import Renumbering
 
@@ -245,6 +246,7 @@ class Planner:
                 "cpu_before": migration.before, "cpu_after": migration.after, "seconds": seconds, "rows_rebuilt": rebuilt,
             }
         )  # fmt: skip
+        del self.migrations[:-NEWEST]
         log.info("%s: %s to %s, %d rows in %.3f s: %s", ", ".join(queries), before, after, rebuilt, seconds, migration.reason)
 
     def _move(self, watch: Watch, migration: Migration) -> None:

@@ -92,7 +92,7 @@ class JoinGroup:
         self.demands: dict[int, NodeDemand] = {}
         #: Per place of a node with three inputs or more, what they say of each other's new rows.
         self.admissions: dict[int, Admission] = {}
-        #: What the edges of earlier trees have counted.
+        #: What the edges of earlier trees have counted, in one sum however many trees there were.
         self.earlier_edges: list[dict[str, Any]] = []
         self.plant(config.tree)
 
@@ -165,7 +165,7 @@ class JoinGroup:
     def plant(self, tree: Tree) -> None:
         """Make this the tree; intermediate stores are filled from the streams' stores."""
         self.tree = tree
-        self.earlier_edges += self.edges().values()
+        self.earlier_edges = folded_edges([*self.earlier_edges, *self.edges().values()])
         self.nodes = []
         self.demands, self.admissions = {}, {}
         if isinstance(tree, int):
@@ -297,6 +297,19 @@ class JoinGroup:
         for _, kept in self.nodes:
             if kept is not None:
                 yield kept
+
+
+def folded_edges(edges: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The counts of many edges as those of one; none of none.
+
+    >>> edge = {"suspensions": 1, "resumptions": 2, "marks": 3, "checks": 4, "partials_avoided": {"estimate": 5}}
+    >>> folded_edges([edge, edge])
+    [{'suspensions': 2, 'resumptions': 4, 'marks': 6, 'checks': 8, 'partials_avoided': {'estimate': 10}}]
+    """
+    if not edges:
+        return []
+    whole: dict[str, Any] = {name: sum(edge[name] for edge in edges) for name in ("suspensions", "resumptions", "marks", "checks")}
+    return [whole | {"partials_avoided": {"estimate": sum(edge["partials_avoided"]["estimate"] for edge in edges)}}]
 
 
 def _follow(origin: int, inputs: list[Input], equalities: tuple[Equality, ...]) -> tuple[int, ...]:

@@ -279,6 +279,7 @@ class SparkDriver:
             write_standing(self.layout.checkpoint, delivered.batch, delivered.notes)
             if self.roster is not None:
                 self.roster.after_batch(delivered)
+                self.progress.forget_oldest(self.delivery.sinks)
         if self.query is not None and self.progress.batches % _EVENTS_AT_ONCE == 0:
             self._note_events(self.query)
         if self.told is not None:

@@ -81,7 +81,7 @@ def statistics(driver: SparkDriver) -> dict[str, Any]:
         "spilled_bytes": progress.peaks("spilled_bytes"),
         "null_results": dict(progress.null_results),
         "frontier": progress.frontier,
-        "migrations": [] if driver.roster is None else driver.roster.replanning.migrations,
+        "migrations": [] if driver.roster is None else list(driver.roster.replanning.migrations),
         "plan": plans,
         "operators": progress.operators,
         "shards": driver.layout.shards,

@@ -8,7 +8,7 @@ Limits   Numbers of a batch that Spark repeats are counted once: by batch id.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -107,6 +107,13 @@ class Progress:
                 self.rows_in[name] = self.rows_in.get(name, 0) + rows
             self.frontier = first["frontier"]
             self.waiting = sum(n["waiting"] for n in delivered.notes.values())
+
+    def forget_oldest(self, live: Collection[str]) -> None:
+        """Of queries that have gone, the figures of the newest thousand stay."""
+        for figures, names in ((self.results, live), (self.operators, {f"query {name}" for name in live})):
+            gone = [name for name in figures if name not in names and (figures is self.results or name.startswith("query "))]
+            for name in gone[:-NEWEST]:
+                del figures[name]
 
     def observation(self) -> Observation:
         """How the job stands after the last batch."""

@@ -17,6 +17,7 @@ from typing import Any
 
 from eddyline.plan.migration import plan_document, plan_from
 from eddyline.plan.statistics import Seen
+from eddyline.runtime.epoch_times import NEWEST
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.planner import running_orders
 from eddyline.runtime.spark.output.sinks import Delivered
@@ -27,7 +28,7 @@ log = logging.getLogger("eddyline.planner")
 class Replanning:
     def __init__(self, model: Pipeline):
         self.model = model
-        #: Every move so far, as `--stats` shows it.
+        #: The newest moves, as `--stats` shows them.
         self.migrations: list[dict[str, Any]] = []
         self._seen: dict[str, dict[int, Seen]] = {}
 
@@ -68,6 +69,7 @@ class Replanning:
             del whole["group"]
             if delivered.batch > max((m["epoch"] for m in self.migrations), default=-1) or whole not in self.migrations:
                 self.migrations.append(whole)
+                del self.migrations[:-NEWEST]
             log.info(
                 "%s: %s to %s, %d rows in %.3f s: %s",
                 ", ".join(whole["queries"]), whole["from"], whole["to"], whole["rows_rebuilt"], whole["seconds"], whole["reason"],

@@ -64,6 +64,11 @@ _LOCAL_SETTINGS: dict[str, str] = {
     "spark.python.daemon.module": "eddyline.runtime.spark.shard.daemon",
     # Every broadcast of a batch (there are three, of some kilobytes) begins by making room for one block; the default is 4 MB.
     "spark.broadcast.blockSize": "256k",
+    # Without its page Spark still notes every job, stage and SQL plan, by default a thousand of each, which fill the heap slowly.
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
+    "spark.ui.retainedTasks": "200",
+    "spark.sql.ui.retainedExecutions": "20",
     # Between the JVM and its Python workers: no TCP.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.streaming.checkpointFileManagerClass": _LOCAL_FILE_MANAGER,

@@ -1,0 +1,136 @@
+"""Many micro-batches cost no more than few: memory of driver, workers and JVM, folders, and time per batch.
+
+Time is that of the processors (driver, JVM and workers together): it does not depend on what else the machine does.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from eddyline.language import bind_script
+from eddyline.runtime.memory import resident_bytes
+from eddyline.runtime.spark.job.driver import SparkDriver
+from eddyline.runtime.spark.job.figures import make_layout, statistics
+from eddyline.runtime.spark.job.progress import Progress
+from eddyline.runtime.spark.output.sinks import Delivered
+from tests.spark.material import write_files
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+JOB = """
+CREATE STREAM a (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (format='parquet', path='{0}/a', time='ts', files_per_batch=1);
+CREATE QUERY pairs AS SELECT x.v AS xv, y.v AS yv FROM a [RANGE 20 MILLISECONDS] x, a [RANGE 20 MILLISECONDS] y WHERE x.k = y.k;
+CREATE QUERY per_second AS SELECT date_trunc('second', ts) AS second, COUNT(*) AS n FROM a GROUP BY date_trunc('second', ts) EMIT ON CLOSE;
+CREATE QUERY changes AS SELECT k, COUNT(*) AS n FROM a [RANGE 20 MILLISECONDS] GROUP BY k;
+"""
+ROWS = 10
+
+
+@dataclass
+class Measured:
+    """Per batch."""
+
+    driver: list[int] = field(default_factory=list)
+    workers: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    #: (files, bytes) of the checkpoint without the list of files that were read, which has a line for each.
+    folders: list[tuple[int, int]] = field(default_factory=list)
+    heap: list[int] = field(default_factory=list)
+
+    def tenths(self, name: str) -> tuple[float, float]:
+        """The medians of the second tenth and of the last one."""
+        values = getattr(self, name)
+        tenth = len(values) // 10
+        return median(values[tenth : 2 * tenth]), median(values[-tenth:])
+
+
+def grown(spark, folder: Path, batches: int) -> tuple[Measured, SparkDriver]:
+    write_files(folder / "a", [f"{number:05d}.parquet" for number in range(batches)], ROWS)
+    job = bind_script(JOB.format(folder))
+    layout = make_layout(spark, str(folder / "ck"), job.streams, job.queries, settings=replace(job.settings, shards=2))
+    found = Measured()
+    jvm = spark.sparkContext._gateway.proc.pid
+    runtime = spark._jvm.java.lang.Runtime.getRuntime()
+    spent = [processor_seconds(jvm)]
+
+    def told(delivered: Delivered, progress: Progress) -> None:
+        found.driver.append(resident_bytes())
+        found.workers.append(progress.worker_bytes[-1])
+        spent.append(processor_seconds(jvm))
+        found.seconds.append(spent[-1] - spent[-2])
+        found.folders.append(size(folder / "ck"))
+        if delivered.batch % max(batches // 20, 1) == 0:
+            spark._jvm.java.lang.System.gc()
+            found.heap.append(runtime.totalMemory() - runtime.freeMemory())
+
+    driver = SparkDriver(spark, layout, out=None, told=told)
+    driver.add_queries(job.catalog)
+    driver.run()
+    assert len(found.seconds) >= batches
+    return found, driver
+
+
+def processor_seconds(jvm: int) -> float:
+    """What this process, the JVM and everything below it have used, ended children included."""
+    of = {jvm, os.getpid()}
+    parents: dict[int, tuple[int, int]] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                fields = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            parents[int(entry)] = (int(fields[1]), sum(map(int, fields[11:15])))
+    for _ in range(4):
+        of |= {pid for pid, (parent, _) in parents.items() if parent in of}
+    return sum(ticks for pid, (_, ticks) in parents.items() if pid in of) / os.sysconf("SC_CLK_TCK")
+
+
+def size(folder: Path) -> tuple[int, int]:
+    count = total = 0
+    for path, folders, names in os.walk(folder):
+        if Path(path).name == "eddyline":
+            folders[:] = [name for name in folders if name != "files"]
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(path, name)).st_size
+                count += 1
+            except FileNotFoundError:
+                continue
+    return count, total
+
+
+def check_memory(found: Measured, driver: SparkDriver) -> None:
+    for name in ("driver", "workers"):
+        early, late = found.tenths(name)
+        assert late <= 1.05 * early, f"{name}: {early:,.0f} bytes in the second tenth, {late:,.0f} in the last"
+    # The collector leaves what is in use: Spark's own lists (progress, jobs, stages, SQL executions) are bounded and full early on.
+    assert median(found.heap[-2:]) <= 1.25 * median(found.heap[2:4]), found.heap
+    # Spark keeps a hundred batches of offsets and commits, and as many changes of state.
+    assert found.folders[-1][0] <= 2200 and len(os.listdir(Path(driver.layout.checkpoint) / "eddyline" / "standing")) <= 5
+    figures = statistics(driver)
+    newest = min(1000, figures["epochs"])
+    assert len(figures["epoch_seconds"]) == len(figures["worker_bytes"]) == len(figures["stages"]["addBatch"]) == newest
+    assert figures["epoch_times"]["count"] == figures["epochs"]
+
+
+def test_two_hundred_micro_batches(spark, tmp_path: Path) -> None:
+    found, driver = grown(spark, tmp_path, 200)
+    check_memory(found, driver)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+def test_two_thousand_micro_batches(spark, tmp_path: Path) -> None:
+    found, driver = grown(spark, tmp_path, 2000)
+    early, late = found.tenths("seconds")
+    print({name: found.tenths(name) for name in ("driver", "workers", "seconds")}, found.folders[200::200], found.heap)
+    check_memory(found, driver)
+    assert late <= 1.05 * early, f"{early:.3f} s of processor time per batch in the second tenth, {late:.3f} s in the last"
+    # Folders come to rest: what the last half adds is nothing.
+    assert found.folders[-1][0] <= 1.05 * max(files for files, _ in found.folders[:1000])
