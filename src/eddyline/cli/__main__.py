@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
         arguments = sys.argv[1:]
-    from eddyline.errors import EddylineError
+    from eddyline.errors import EddylineError, unwritable
 
     args = parser(arguments[0] if arguments else None).parse_args(arguments)
     try:
@@ -50,6 +50,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         return 0
+    except OSError as problem:
+        print(f"error: {unwritable(problem)}", file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":

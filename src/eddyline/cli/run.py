@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from eddyline.cli.jobs import read_job
 from eddyline.cli.progress import Progress
 from eddyline.errors import SettingProblem, UserError
 from eddyline.session import Session
+from eddyline.state.whole_file import SHARED, write_whole
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -34,6 +36,8 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     text = read_job(args.job)
+    if args.stats:
+        _check_file(args.stats)
     with opened(args) as session:
         for explained in session.execute(text):
             print(explained)
@@ -43,9 +47,19 @@ def run(args: argparse.Namespace) -> int:
             print(f"warning: {warning}", file=sys.stderr)
         stats = _run(session, args)
     if args.stats:
-        with open(args.stats, "w", encoding="utf-8") as file:
-            json.dump(stats, file, indent=1)
+        write_whole(args.stats, json.dumps(stats, indent=1), mode=SHARED)
     return 0
+
+
+def _check_file(path: str) -> None:
+    """Refuse a file for figures that cannot be written, before the job runs."""
+    folder = os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(path):
+        raise UserError(f"--stats {path} is a folder", hint="--stats FILE names a file")
+    if not os.path.isdir(folder):
+        raise UserError(f"--stats {path} cannot be written", detail=f"there is no folder {folder}", hint="make the folder first")
+    if not os.access(folder, os.W_OK):
+        raise UserError(f"--stats {path} cannot be written", detail=f"the folder {folder} is read-only", hint="choose another place")
 
 
 @contextmanager
