@@ -30,6 +30,7 @@ HOOK = Path(__file__).parent / "hook"
 _LINE = 512
 #: Operations that need space, and stop when the disk is full.
 GROWING = ("open", "write", "fsync", "mkdir", "rename", "link")
+EVERY = ("every",)
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ class Plan:
     #: "kill": before the operation; "torn": after half of a write, otherwise the same; "full", "denied": this operation and all later
     #: ones of its kind fail; "full once": only this one.
     how: str = "kill"
-    #: Instead of a number: the sites (see `Operation.site`) at which to strike, each once in all processes together. `marks` is the folder
-    #: in which they note it, outside of the folders above.
+    #: Instead of a number: the sites (see `Operation.site`) at which to strike, each once in all processes together; `EVERY` stands for all
+    #: that there are. `marks` is the folder in which they note it, outside of the folders above.
     sites: tuple[str, ...] = ()
     marks: str = ""
 
@@ -115,7 +116,10 @@ class _Striker:
         number = os.lseek(self.log, 0, os.SEEK_CUR) // _LINE
         plan = self.plan
         if plan.sites:
-            return self._strike_site(f"{kind} < {asked}", kind)
+            half = not self.failing and self._strike_site(f"{kind} < {asked}", kind)
+            if self.failing and kind in GROWING:
+                self._fail(path)
+            return half
         if plan.how in ("kill", "torn"):
             if number == plan.at:
                 if plan.how == "torn" and kind == "write":
@@ -124,12 +128,13 @@ class _Striker:
             return False
         hit = number == plan.at if plan.how == "full once" else bool(plan.at) and number >= plan.at
         if hit and kind in GROWING:
-            code = errno.EACCES if plan.how == "denied" else errno.ENOSPC
-            raise OSError(code, os.strerror(code), path)
+            self._fail(path)
         return False
 
     def _strike_site(self, site: str, kind: str) -> bool:
-        if site not in self.plan.sites:
+        if self.plan.sites != EVERY and site not in self.plan.sites:
+            return False
+        if self.plan.how in ("full", "denied") and kind not in GROWING:
             return False
         try:
             os.close(os.open(_mark(self.plan.marks, site), os.O_CREAT | os.O_EXCL, 0o600))
@@ -137,8 +142,15 @@ class _Striker:
             return False
         if self.plan.how == "torn" and kind == "write":
             return True
+        if self.plan.how in ("full", "denied"):
+            self.failing = True
+            return False
         os.kill(os.getpid(), signal.SIGKILL)
         return False
+
+    def _fail(self, path: str) -> None:
+        code = errno.EACCES if self.plan.how == "denied" else errno.ENOSPC
+        raise OSError(code, os.strerror(code), path)
 
     def _heard(self, event: str, args: tuple[Any, ...]) -> None:
         """Operations that Python tells of before they happen."""

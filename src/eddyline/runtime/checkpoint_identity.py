@@ -60,10 +60,9 @@ class Claim:
 
     def _noted(self) -> dict[str, Any] | None:
         try:
-            found: dict[str, Any] = read_sealed(os.path.join(self.folder, BEGUN), "the folders for results")
+            return _of_form(os.path.join(self.folder, BEGUN), "the folders for results", results=list)
         except FileNotFoundError:
             return None
-        return found
 
     def _note(self, noted: dict[str, Any]) -> None:
         try:
@@ -101,9 +100,16 @@ def claim(folder: str, engine: str, format: int) -> Claim:
 def identity(folder: str) -> dict[str, Any] | None:
     """Engine and format of a checkpoint; None: the folder does not say."""
     try:
-        found: dict[str, Any] = read_sealed(os.path.join(folder, IDENTITY), "engine and format of the checkpoint")
+        return _of_form(os.path.join(folder, IDENTITY), "engine and format of the checkpoint", engine=str, format=int)
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def _of_form(path: str, holds: str, **fields: type) -> dict[str, Any]:
+    """What a sealed file says, which has at least these fields."""
+    found: dict[str, Any] = read_sealed(path, holds)
+    if not isinstance(found, dict) or not all(isinstance(found.get(name), kind) for name, kind in fields.items()):
+        raise CheckpointProblem(f"{path} is not of this version's form", detail=f"it held {holds}", hint=RESTORE)
     return found
 
 

@@ -31,7 +31,7 @@ from eddyline.model.query import BoundQuery
 from eddyline.runtime.control_fold import Fold
 from eddyline.runtime.control_record import Malformed, Record, RefusedRecords, read_record, record_name, record_numbers
 from eddyline.state.sealed import read_sealed, write_sealed
-from eddyline.state.whole_file import write_whole
+from eddyline.state.whole_file import make_folder, sync_folder, write_whole
 
 CATALOG = "catalog.sql"
 FOLDER = "control"
@@ -54,7 +54,7 @@ class ControlFolder:
         return os.path.exists(os.path.join(self.checkpoint, CATALOG))
 
     def write_catalog(self, text: str) -> None:
-        os.makedirs(self.folder, exist_ok=True)
+        make_folder(self.folder)
         write_whole(os.path.join(self.checkpoint, CATALOG), text)
 
     def catalog(self) -> str:
@@ -69,9 +69,9 @@ class ControlFolder:
 
     def append(self, record: Mapping[str, Any]) -> int:
         """Write a record after all others and return its number."""
-        os.makedirs(self.folder, exist_ok=True)
+        make_folder(self.folder)
         hidden = os.path.join(self.folder, f".{uuid.uuid4().hex}.part")
-        _write(hidden, json.dumps(record))
+        write_whole(hidden, json.dumps(record), synced=False)
         try:
             with self._locked():
                 number = max([self.folded()[0], self.state()["applied"], *(n + 1 for n in record_numbers(self.folder)[-1:])])
@@ -79,6 +79,7 @@ class ControlFolder:
                     try:
                         # A link appears whole or not at all, and never over another record.
                         os.link(hidden, self._path(number))
+                        sync_folder(self.folder)
                         return number
                     except FileExistsError:
                         number += 1
@@ -158,7 +159,7 @@ class ControlFolder:
     # -- what became of it
 
     def write_state(self, state: Mapping[str, Any]) -> None:
-        os.makedirs(self.folder, exist_ok=True)
+        make_folder(self.folder)
         write_whole(os.path.join(self.folder, STATE), json.dumps(state))
 
     def state(self) -> dict[str, Any]:
@@ -261,10 +262,3 @@ def refusal(problem: Exception) -> str:
 
 def _names(queries: Iterable[BoundQuery]) -> set[str]:
     return {query.name.lower() for query in queries}
-
-
-def _write(path: str, text: str) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())

@@ -21,13 +21,12 @@ from eddyline.connectors.files import open_source, read_table
 from eddyline.connectors.memory import MemorySource, Rows
 from eddyline.connectors.output import prepare_output
 from eddyline.connectors.sinks import CallbackSink, open_sink
-from eddyline.errors import BindingProblem, Unsupported, UserError
+from eddyline.errors import BindingProblem, Unsupported, UserError, unwritable
 from eddyline.language import Job
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Schema, Stream, Table
 from eddyline.plan.prepare import explained, prepare
-from eddyline.runtime.checkpoint_identity import not_writable
 from eddyline.runtime.clock import Clock
 from eddyline.runtime.control import ControlFolder
 from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
@@ -312,7 +311,7 @@ class EmbeddedRunner:
             return self._built(saved, again)
         except OSError as problem:
             checkpoint.release()
-            raise not_writable(checkpoint.folder, problem) from problem
+            raise unwritable(problem) from problem
         except BaseException:
             checkpoint.release()
             raise

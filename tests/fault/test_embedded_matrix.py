@@ -1,0 +1,91 @@
+"""The crash matrix of the embedded engine: a kill at every place where it writes what recovery reads, then a start with the same command.
+
+A place is a kind of file operation and the functions that ask for it. They are found while the job runs, also those that only a
+start after a failure comes to. The union of results equals that of a life without failures, row for row.
+"""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.fault.embedded_life import Life
+from tests.fault.forked import Runs
+
+pytestmark = pytest.mark.fault
+
+
+def lived(folder: Path, runs: Runs, how: str) -> tuple[Life, list[str]]:
+    """A life that was struck at every place of its two runs, with files arriving in the middle of both; and what its failures said."""
+    life = Life(folder, runs)
+    life.first()
+    said = life.walk(how, life.arrive, 40)
+    life.change()
+    said += life.walk(how, life.arrive, 3)
+    return life, said
+
+
+@pytest.mark.timeout(600)
+def test_one_life_with_a_kill_at_every_place(tmp_path: Path, runs: Runs, wanted: dict[str, object]) -> None:
+    life, _ = lived(tmp_path / "life", runs, "torn")
+    places = {operation.site for operation in life.operations("walk")}
+    assert len(places) == len(list((life.folder / "marks").iterdir())) > 60
+    # Places that only a start after a failure comes to.
+    for function in ("checkpoint._remove_all_but", "output.truncate_after"):
+        assert any(site.startswith(f"remove < {function}") for site in places)
+    assert life.results() == wanted
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("how", ["full", pytest.param("denied", marks=pytest.mark.long)])
+def test_one_life_with_a_disk_that_fails_at_every_place(how: str, tmp_path: Path, runs: Runs, wanted: dict[str, object]) -> None:
+    life, said = lived(tmp_path / "life", runs, how)
+    assert len(said) > 40
+    for words in said:
+        assert words.count("error:") == 1 and words.startswith("error:") and "hint:" in words and "Traceback" not in words
+        assert "Permission denied" in words if how == "denied" else "No space left" in words
+    assert life.results() == wanted
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+def test_the_whole_matrix(tmp_path: Path, runs: Runs, wanted: dict[str, object]) -> None:
+    """A life of its own for every place: struck where it is reached first, midway and last; in a first run and in one that resumes."""
+    life = Life(tmp_path / "life", runs)
+    life.first()
+    bases = [life.kept(tmp_path / "fresh")]
+    life.arrive()
+    life.ends_well()
+    life.change()
+    bases.append(life.kept(tmp_path / "resumed"))
+    cases = 0
+    for base in bases:
+        life.put_back(base)
+        assert life.run(life.plan()) == (0, "")
+        places: dict[str, list[int]] = {}
+        for operation in life.operations():
+            places.setdefault(operation.site, []).append(operation.number)
+        for site, numbers in places.items():
+            for number in {numbers[0], numbers[len(numbers) // 2], numbers[-1]}:
+                for how in ("kill", "torn") if site.startswith("write") else ("kill",):
+                    life.put_back(base)
+                    _struck(life, number, how)
+                    assert life.results() == wanted, f"{base.name}: {site}, operation {number}"
+                    cases += 1
+        print(f"{base.name}: {len(places)} places, {cases} cases so far", flush=True)
+
+
+def _struck(life: Life, number: int, how: str) -> None:
+    """Struck at an operation, the life goes on to its end."""
+    code, said = life.run(life.plan(number, how))
+    # Results are written by a thread: the last operations of a run may come in another order, and be one fewer.
+    assert code in (-signal.SIGKILL, 0), f"{number}: {code} {said}"
+    begun = (life.folder / "a" / "2.parquet").exists()
+    life.arrive()
+    life.ends_well()
+    if not begun:
+        life.change()
+        life.arrive()
+        life.ends_well()
