@@ -74,8 +74,8 @@ def differences(case: Case, outcome: Outcome, truth: Expected | None = None) -> 
         if stamps != sorted(stamps):
             found.append(f"query {spec.name}: _ts goes back")
         if spec.name in truth.answers:
-            right = [(r.newest, _canonical([*r.values, r.ts])) for r in truth.answers[spec.name]]
-            found += _answers(spec.name, right, [_canonical([row[name] for name in (*names, "_ts")]) for row in rows])
+            right = [(r.newest, canonical([*r.values, r.ts])) for r in truth.answers[spec.name]]
+            found += _answers(spec.name, right, [canonical([row[name] for name in (*names, "_ts")]) for row in rows])
         elif spec.name in truth.closed:
             found += _closed(spec.name, query.outputs, truth.closed[spec.name], rows)
         else:
@@ -83,7 +83,7 @@ def differences(case: Case, outcome: Outcome, truth: Expected | None = None) -> 
     return found
 
 
-def _canonical(values: Iterable[Value]) -> tuple[object, ...]:
+def canonical(values: Iterable[Value]) -> tuple[object, ...]:
     """Values in a form in which equal means the same answer; floats to 12 digits."""
     return tuple(same(float(f"{v:.12g}") if isinstance(v, float) else v) for v in values)
 
@@ -188,6 +188,6 @@ def _dead(columns: Sequence[tuple[str, str]], reason: str, values: Mapping[str, 
     """A dead letter as the first word of its reason and its values; bad rows are text, compared where text is certain."""
     word = reason.split()[0].rstrip(":,;") if reason.split() else ""
     if word != "bad":
-        return (word, *_canonical(values[name] for name, _ in columns))
+        return (word, *canonical(values[name] for name, _ in columns))
     certain = ("INT", "BIGINT", "STRING")
     return (word, *(values[name] is None if kind not in certain or values[name] is None else str(values[name]) for name, kind in columns))

@@ -14,7 +14,7 @@ from eddyline.operators.join.scheduling import release
 from eddyline.runtime import handout
 from tests.oracle.intake import Values
 from tests.oracle.relational import answer
-from tests.property.compare import _answers, _canonical, report
+from tests.property.compare import _answers, canonical, report
 from tests.property.lives import COUNTS, Life, is_aggregate_spec, lived, random_lives
 from tests.property.specs import Case
 from tests.seeds import first_seed
@@ -35,10 +35,10 @@ def check_lives(case: Case, lives: Sequence[Life], alone: Mapping[str, list[Valu
         if name in alone:
             wrong = [] if _changes(results[name]) == _changes(alone[name]) else [f"query {name}: {results[name]}, alone {alone[name]}"]
         else:
-            rows = [_canonical([row[column] for column in (*(n for n, _ in query.outputs), "_ts")]) for row in results[name]]
+            rows = [canonical([row[column] for column in (*(n for n, _ in query.outputs), "_ts")]) for row in results[name]]
             gone_unseen = life.dropped is not None and stop is None
             right = [] if gone_unseen else answer(query, taken.rows, case.table_values(), start=start, stop=stop)
-            wrong = _answers(name, [(r.newest, _canonical([*r.values, r.ts])) for r in right], rows)
+            wrong = _answers(name, [(r.newest, canonical([*r.values, r.ts])) for r in right], rows)
         if wrong:
             found += [*wrong, f"  added before epoch {life.added}, dropped before {life.dropped}: {start} to {stop}"]
     assert not found, f"{options}\n" + report(case, found)
@@ -48,7 +48,7 @@ def _changes(rows: Sequence[Values]) -> list[tuple[object, list[str]]]:
     """Changes instant by instant; those of one instant in any order."""
     found: dict[object, list[str]] = {}
     for row in rows:
-        found.setdefault(row["_ts"], []).append(repr(_canonical(row.values())))
+        found.setdefault(row["_ts"], []).append(repr(canonical(row.values())))
     return [(ts, sorted(changes)) for ts, changes in found.items()]
 
 

@@ -1,9 +1,9 @@
-"""What has been created: streams, tables, queries, sinks.
+"""What has been created: streams, tables, queries, sinks, templates, streams of requests.
 
 Answer   `Catalog` finds things by name, refuses a second one of the same name, and lets go of what is dropped. As in SQL the
          case of letters does not matter; the spelling of the CREATE is kept.
-State    Four dictionaries from the name as spelled to the thing. Streams and tables share their names, since both stand in
-         FROM; queries and sinks have names of their own.
+State    A dictionary per kind from the name as spelled to the thing. Streams and tables share their names, since both stand in
+         FROM. A stream of requests is a stream, and its results have its name, so it shares the names of queries too.
 Limits   It remembers and checks names; it binds nothing and runs nothing.
 """
 
@@ -13,10 +13,12 @@ import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from eddyline.errors import BindingProblem, Position
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
+from eddyline.model.template import RequestStream, Template
 
 #: In bytes. File systems take 255; names of files add a little to those of streams and queries.
 LONGEST_NAME = 200
@@ -32,7 +34,15 @@ class Sink:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
-Entry = Stream | Table | BoundQuery | Sink
+Entry = Stream | Table | BoundQuery | Sink | Template | RequestStream
+
+#: Kinds whose names exclude each other.
+_TOGETHER = {
+    "stream": ("stream", "table"),
+    "table": ("stream", "table"),
+    "query": ("query", "requests"),
+    "requests": ("stream", "table", "query"),
+}
 
 
 class Catalog:
@@ -41,11 +51,14 @@ class Catalog:
     tables: dict[str, Table]
     queries: dict[str, BoundQuery]
     sinks: dict[str, Sink]
+    templates: dict[str, Template]
+    requests: dict[str, RequestStream]
 
     def __init__(self) -> None:
         self.streams, self.tables, self.queries, self.sinks = {}, {}, {}, {}
+        self.templates, self.requests = {}, {}
         #: Per kind, the name in small letters to the name as spelled.
-        self._spelling: dict[str, dict[str, str]] = {"stream": {}, "table": {}, "query": {}, "sink": {}}
+        self._spelling: dict[str, dict[str, str]] = {kind: {} for kind in _KINDS.values()}
         #: The place in the catalog that the next stream gets; places are not given twice.
         self.next_position = 0
 
@@ -66,6 +79,14 @@ class Catalog:
     def query(self, name: str, position: Position | None = None) -> BoundQuery:
         return self.queries[self._spelled("query", name, position)]
 
+    def template(self, name: str, position: Position | None = None) -> Template:
+        return self.templates[self._spelled("template", name, position)]
+
+    def results_of(self, name: str, position: Position | None = None) -> str:
+        """The name, as spelled, of a query or of a stream of requests: both have results."""
+        spelled = self._spelling["requests"].get(name.lower())
+        return self.query(name, position).name if spelled is None else spelled
+
     def sinks_of(self, query: str) -> tuple[Sink, ...]:
         """The sinks that a query's results go to."""
         return tuple(s for s in self.sinks.values() if s.query is None or s.query == query)
@@ -75,6 +96,8 @@ class Catalog:
         self.check_free(kind, entry.name, position)
         self._spelling[kind][entry.name.lower()] = entry.name
         self._shelf(kind)[entry.name] = entry
+        if isinstance(entry, RequestStream):
+            self.add(entry.stream)
         if isinstance(entry, Stream):
             self.next_position = max(self.next_position, entry.position) + 1
 
@@ -93,11 +116,11 @@ class Catalog:
                 hint=f"names have at most {LONGEST_NAME} bytes: they name folders and files",
                 position=position,
             )
-        for other in ("stream", "table") if kind in ("stream", "table") else (kind,):
+        for other in _TOGETHER.get(kind, (kind,)):
             spelled = self._spelling[other].get(name.lower())
             if spelled is not None:
                 raise BindingProblem(
-                    f"there is already a {other} {spelled}",
+                    f"there is already a {_named(other)} {spelled}",
                     hint=f"choose another name, or DROP {other.upper()} {spelled} first",
                     position=position,
                 )
@@ -105,19 +128,29 @@ class Catalog:
     def drop(self, kind: str, name: str, position: Position | None = None) -> Entry:
         """Lets go of an entry and returns it. A query's own sinks go with it; a stream or table that a query reads stays."""
         spelled = self._spelled(kind, name, position)
-        if kind in ("stream", "table"):
-            readers = [q.name for q in self.queries.values() if any(r.source == spelled for r in q.references)]
-            if readers:
-                raise BindingProblem(
-                    f"{kind} {spelled} is read by {'query' if len(readers) == 1 else 'queries'} {', '.join(readers)}",
-                    hint="drop what reads it first",
-                    position=position,
-                )
-        if kind == "query":
+        if kind == "stream" and spelled in self.requests:
+            raise BindingProblem(f"{spelled} is a stream of requests", hint=f"DROP REQUESTS {spelled}", position=position)
+        readers = self._readers(kind, spelled)
+        if readers:
+            raise BindingProblem(f"{kind} {spelled} is read by {', '.join(readers)}", hint="drop what reads it first", position=position)
+        if kind in ("query", "requests"):
             for sink in [s.name for s in self.sinks.values() if s.query == spelled]:
                 self.drop("sink", sink)
         del self._spelling[kind][spelled.lower()]
-        return self._shelf(kind).pop(spelled)
+        entry: Entry = self._shelf(kind).pop(spelled)
+        if kind == "requests":
+            self.drop("stream", spelled)
+        return entry
+
+    def _readers(self, kind: str, name: str) -> list[str]:
+        """What would be left without its source: "query q", "template t", …"""
+        found: list[str] = []
+        if kind in ("stream", "table", "requests"):
+            found += [f"query {q.name}" for q in self.queries.values() if any(r.source == name for r in q.references)]
+            found += [f"template {t.name}" for t in self.templates.values() if t.source == name]
+        if kind == "template":
+            found += [f"stream of requests {r.name}" for r in self.requests.values() if r.template.name == name]
+        return found
 
     def _spelled(self, kind: str, name: str, position: Position | None) -> str:
         spelled = self._spelling[kind].get(name.lower())
@@ -127,12 +160,34 @@ class Catalog:
             raise BindingProblem(f"there is no {kind} {name}", hint=hint, position=position)
         return spelled
 
-    def _shelf(self, kind: str) -> dict[str, Entry]:
-        return {"stream": self.streams, "table": self.tables, "query": self.queries, "sink": self.sinks}[kind]  # type: ignore[return-value]
+    def _shelf(self, kind: str) -> dict[str, Any]:
+        shelves: dict[str, Any] = {
+            "stream": self.streams,
+            "table": self.tables,
+            "query": self.queries,
+            "sink": self.sinks,
+            "template": self.templates,
+            "requests": self.requests,
+        }
+        return shelves[kind]
+
+
+def _named(kind: str) -> str:
+    return "stream of requests" if kind == "requests" else kind
 
 
 def kind_of(entry: Entry) -> str:
-    return {Stream: "stream", Table: "table", BoundQuery: "query", Sink: "sink"}[type(entry)]
+    return _KINDS[type(entry)]
+
+
+_KINDS: dict[type, str] = {
+    Stream: "stream",
+    Table: "table",
+    BoundQuery: "query",
+    Sink: "sink",
+    Template: "template",
+    RequestStream: "requests",
+}
 
 
 def _suggestion(name: str, known: list[str]) -> str:

@@ -72,7 +72,7 @@ def bind_table(statement: CreateTable, catalog: Catalog) -> Table:
 def bind_sink(statement: CreateSink, catalog: Catalog) -> Sink:
     """The sink that a statement declares; it is not yet in the catalog."""
     catalog.check_free("sink", statement.name, statement.position)
-    query = None if statement.query is None else catalog.query(statement.query, statement.position).name
+    query = None if statement.query is None else catalog.results_of(statement.query, statement.position)
     return Sink(statement.name, query, _given(statement.options, SINK_OPTIONS, "sink", None))
 
 

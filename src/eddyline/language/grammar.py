@@ -8,9 +8,11 @@ Limits   Expressions are read by `parse.py`, windows by `windows.py`; no name is
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NoReturn, TypeVar
 
 from eddyline.errors import Position, SyntaxProblem, Unsupported
+from eddyline.language.asking import read_ask, read_requests, read_template
 from eddyline.language.datatypes import data_type
 from eddyline.language.reader import Reader
 from eddyline.language.syntax import (
@@ -35,7 +37,7 @@ from eddyline.model.query import Emit
 
 T = TypeVar("T")
 
-_STATEMENTS = "statements begin with CREATE, DROP, SET, EXPLAIN or SELECT"
+_STATEMENTS = "statements begin with CREATE, DROP, SET, EXPLAIN, REQUEST or SELECT"
 _TWO_TABLES = "write the condition with JOIN … ON, or in WHERE"
 #: What may be met where a clause could begin, and what to do instead.
 _FOREIGN_CLAUSES = {
@@ -91,7 +93,13 @@ def _statement(reader: Reader, start: Position) -> Statement:
         analyze = reader.take("ANALYZE")
         if reader.at("WITH"):
             _refuse_cte(reader)
-        return Explain(_select(reader) if reader.at("SELECT") else reader.name("the name of a query, or SELECT"), analyze, start)
+        if reader.take("TEMPLATE"):
+            return Explain(reader.name("the name of a template"), analyze, "template", start)
+        if reader.take("REQUEST"):
+            return Explain(read_ask(reader), analyze, "template", start)
+        return Explain(_select(reader) if reader.at("SELECT") else reader.name("the name of a query, or SELECT"), analyze, "query", start)
+    if reader.take("REQUEST"):
+        return read_ask(reader)
     if reader.at("SELECT"):
         return _select(reader)
     if reader.at("WITH"):
@@ -106,19 +114,19 @@ def _refuse_cte(reader: Reader) -> NoReturn:
 
 
 def _kind(reader: Reader, verb: str) -> str:
-    if kind := reader.at_any("STREAM", "TABLE", "QUERY", "SINK"):
+    if kind := reader.at_any("STREAM", "TABLE", "QUERY", "SINK", "TEMPLATE", "REQUESTS"):
         reader.take(kind)
         return kind.lower()
     position = reader.position
     if reader.at("OR", "REPLACE"):
         raise Unsupported("OR REPLACE is not supported", hint="DROP first, then CREATE", position=position)
-    if word := reader.at_any("TEMPLATE", "PATTERN", "PUNCTUATION", "HERALD", "CONSTRAINT"):
+    if word := reader.at_any("PATTERN", "PUNCTUATION", "HERALD", "CONSTRAINT"):
         raise Unsupported(f"{verb} {word} is not supported", hint="one can create streams, tables, queries and sinks", position=position)
     if reader.at_any("VIEW", "MATERIALIZED"):
         raise Unsupported(
             f"{verb} VIEW is not supported", hint="a standing SELECT is a query: CREATE QUERY name AS SELECT …", position=position
         )
-    reader.fail("expected STREAM, TABLE, QUERY or SINK")
+    reader.fail("expected STREAM, TABLE, QUERY, SINK, TEMPLATE or REQUESTS")
 
 
 def _create(reader: Reader, start: Position) -> Statement:
@@ -136,13 +144,22 @@ def _create(reader: Reader, start: Position) -> Statement:
         reader.expect("FOR", hint="CREATE SINK name FOR query | ALL WITH (…)")
         query = None if reader.take("ALL") else reader.name("the name of a query, or ALL")
         return CreateSink(name, query, _options(reader), start)
+    if kind == "template":
+        return read_template(reader, name, start, _options(reader), _select)
+    if kind == "requests":
+        return read_requests(reader, name, start, partial(_columns, kind=kind, name=name), _options)
     if reader.at("AS"):
         raise Unsupported(f"CREATE {kind.upper()} … AS is not supported", hint="CREATE QUERY name AS SELECT …", position=reader.position)
+    columns = _columns(reader, kind, name)
+    made = CreateStream if kind == "stream" else CreateTable
+    return made(name, columns, _options(reader), start)
+
+
+def _columns(reader: Reader, kind: str, name: str) -> tuple[ColumnDefinition, ...]:
     reader.expect("(", hint=f"CREATE {kind.upper()} {name} (column TYPE, …) WITH (…)")
     columns = _list(reader, _column)
     reader.expect(")")
-    made = CreateStream if kind == "stream" else CreateTable
-    return made(name, columns, _options(reader), start)
+    return columns
 
 
 def _list(reader: Reader, read: Callable[[Reader], T]) -> tuple[T, ...]:

@@ -16,9 +16,24 @@ from eddyline.errors import EddylineError, Unsupported
 from eddyline.language.bind import bind_query, bind_settings, bind_sink, bind_stream, bind_table
 from eddyline.language.catalog import Catalog, Entry, Sink
 from eddyline.language.parse import parse_script
-from eddyline.language.syntax import CreateQuery, CreateSink, CreateStream, CreateTable, Drop, Explain, Select, Set, Statement
+from eddyline.language.syntax import (
+    Ask,
+    CreateQuery,
+    CreateRequests,
+    CreateSink,
+    CreateStream,
+    CreateTable,
+    CreateTemplate,
+    Drop,
+    Explain,
+    Select,
+    Set,
+    Statement,
+)
+from eddyline.language.templates import bind_ask, bind_requests, bind_template
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
+from eddyline.model.template import Request, RequestStream, Template
 from eddyline.settings import Settings
 
 T = TypeVar("T", bound=Entry)
@@ -42,7 +57,15 @@ class ExplainRequest:
     analyze: bool
 
 
-Applied = Stream | Table | BoundQuery | Sink | Dropped | Settings | ExplainRequest
+@dataclass(frozen=True)
+class ExplainTemplate:
+    """EXPLAIN TEMPLATE, or EXPLAIN REQUEST with the request."""
+
+    template: Template
+    request: Request | None = None
+
+
+Applied = Stream | Table | BoundQuery | Sink | Template | RequestStream | Request | Dropped | Settings | ExplainRequest | ExplainTemplate
 
 
 class Job:
@@ -52,6 +75,8 @@ class Job:
         self.settings = settings or Settings()
         self.catalog = catalog or Catalog()
         self.explains: list[ExplainRequest] = []
+        #: What REQUEST statements ask, in their order.
+        self.asked: list[Request] = []
 
     @property
     def streams(self) -> Sequence[Stream]:
@@ -81,8 +106,15 @@ class Job:
             case CreateQuery():
                 self.catalog.check_free("query", statement.name, statement.position)
                 return self.query(statement.name, statement.select, bind_settings(statement.options, self.settings))
+            case CreateTemplate():
+                return self._add(bind_template(statement, self.settings, self.catalog))
+            case CreateRequests():
+                return self._add(bind_requests(statement, self.catalog))
+            case Ask():
+                self.asked.append(bind_ask(statement, self.catalog))
+                return self.asked[-1]
             case Drop(kind, name, position):
-                spelled = self.catalog.query(name, position).name if kind == "query" else ""
+                spelled = self.catalog.results_of(name, position) if kind in ("query", "requests") else ""
                 sinks = tuple(s for s in self.catalog.sinks.values() if s.query == spelled)
                 return Dropped(kind, self.catalog.drop(kind, name, position), sinks)
             case Set():
@@ -111,14 +143,20 @@ class Job:
             raise
         return self.settings
 
-    def _explain(self, statement: Explain) -> ExplainRequest:
+    def _explain(self, statement: Explain) -> ExplainRequest | ExplainTemplate:
+        if isinstance(statement.target, Ask):
+            request = bind_ask(statement.target, self.catalog)
+            return ExplainTemplate(self.catalog.template(request.template), request)
+        if statement.kind == "template":
+            assert isinstance(statement.target, str)
+            return ExplainTemplate(self.catalog.template(statement.target, statement.position))
         if isinstance(statement.target, str):
             query = self.catalog.query(statement.target, statement.position)
         else:
             query = bind_query(UNNAMED, statement.target, self.settings, self.catalog)
-        request = ExplainRequest(query, statement.analyze)
-        self.explains.append(request)
-        return request
+        explained = ExplainRequest(query, statement.analyze)
+        self.explains.append(explained)
+        return explained
 
 
 def bind_script(text: str, settings: Settings | None = None) -> Job:

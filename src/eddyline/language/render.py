@@ -9,12 +9,15 @@ from __future__ import annotations
 from eddyline.language.reader import RESERVED
 from eddyline.language.syntax import (
     Apply,
+    Ask,
     Cast,
     Constant,
     CreateQuery,
+    CreateRequests,
     CreateSink,
     CreateStream,
     CreateTable,
+    CreateTemplate,
     Drop,
     Explain,
     Item,
@@ -56,13 +59,21 @@ def render(statement: Statement) -> str:
             return f"CREATE QUERY {_name(name)}{_options(options)} AS {_select(select)}"
         case CreateSink(name, query, options):
             return f"CREATE SINK {_name(name)} FOR {'ALL' if query is None else _name(query)}{_options(options)}"
+        case CreateTemplate(name, select, options):
+            return f"CREATE TEMPLATE {_name(name)}{_options(options)} AS {_select(select)}"
+        case CreateRequests(name, columns, template, options):
+            listed = ", ".join(f"{_name(c.name)} {c.type}" for c in columns)
+            return f"CREATE REQUESTS {_name(name)} ({listed}) FOR {_name(template)}{_options(options)}"
+        case Ask():
+            return f"REQUEST {_ask(statement)}"
         case Drop(kind, name):
             return f"DROP {kind.upper()} {_name(name)}"
         case Set(name, value):
             return f"SET {_name(name)} = {_value(value)}"
-        case Explain(target, analyze):
-            shown = _name(target) if isinstance(target, str) else _select(target)
-            return f"EXPLAIN {'ANALYZE ' if analyze else ''}{shown}"
+        case Explain(target, analyze, kind):
+            shown = _name(target) if isinstance(target, str) else render(target)
+            named = "TEMPLATE " if isinstance(target, str) and kind == "template" else ""
+            return f"EXPLAIN {'ANALYZE ' if analyze else ''}{named}{shown}"
 
 
 def render_expression(node: Node) -> str:
@@ -140,6 +151,19 @@ def _select(select: Select) -> str:
         parts.append(f"HAVING {render_expression(select.having)}")
     if select.emit is not None:
         parts.append(f"EMIT {select.emit}")
+    return " ".join(parts)
+
+
+def _ask(ask: Ask) -> str:
+    parts = [", ".join(_name(n.name) for n in ask.items) or "*", "FROM", _name(ask.template)]
+    if ask.window is not None:
+        parts.append(f"[{ask.window}]")
+    if ask.where is not None:
+        parts.append(f"WHERE {render_expression(ask.where)}")
+    if ask.group_by is not None:
+        parts.append(f"GROUP BY {', '.join(_name(n.name) for n in ask.group_by) or '()'}")
+    if ask.as_of is not None:
+        parts.append(f"AS OF {_constant(ask.as_of)}")
     return " ".join(parts)
 
 

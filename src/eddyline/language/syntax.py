@@ -155,8 +155,42 @@ class CreateSink:
 
 
 @dataclass(frozen=True, slots=True)
+class CreateTemplate:
+    name: str
+    select: Select
+    options: tuple[Option, ...] = ()
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateRequests:
+    """A stream of requests to a template."""
+
+    name: str
+    columns: tuple[ColumnDefinition, ...]
+    template: str
+    options: tuple[Option, ...] = ()
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """REQUEST … FROM template. `items` is empty for `*`; `group_by` is None where it is not written, empty for `()`."""
+
+    items: tuple[Name, ...]
+    template: str
+    window: Window | None = None
+    where: Node | None = None
+    group_by: tuple[Name, ...] | None = None
+    as_of: Constant | None = None
+    #: The request as written.
+    text: str = field(default="", compare=False, repr=False)
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Drop:
-    """`kind` is stream, table, query or sink."""
+    """`kind` is stream, table, query, sink, template or requests."""
 
     kind: str
     name: str
@@ -172,11 +206,13 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """EXPLAIN of a query by name, or of a SELECT on the spot."""
+    """EXPLAIN of a query or template by name, or of a SELECT or a REQUEST on the spot."""
 
-    target: str | Select
+    target: str | Select | Ask
     analyze: bool = False
+    #: What a name stands for: query or template.
+    kind: str = "query"
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
-Statement = CreateStream | CreateTable | CreateQuery | CreateSink | Drop | Set | Explain | Select
+Statement = CreateStream | CreateTable | CreateQuery | CreateSink | CreateTemplate | CreateRequests | Ask | Drop | Set | Explain | Select

@@ -1,0 +1,309 @@
+"""Templates, streams of requests and requests, bound.
+
+Answer   `bind_template`, `bind_requests` and `bind_ask` check what a statement says against the catalog and give the model's
+         `Template`, `RequestStream` and `Request`.
+Limits   A template reads one stream with RANGE or ROWS. A condition of a request compares one grouping column with literals.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from typing import Any
+
+from eddyline.errors import BindingProblem, EddylineError, Position
+from eddyline.language.bind import bind_query
+from eddyline.language.catalog import Catalog
+from eddyline.language.declare import bind_stream
+from eddyline.language.expressions import Clause, bind_condition, bind_constant
+from eddyline.language.scope import Entry, Scope
+from eddyline.language.syntax import Apply, Ask, CreateRequests, CreateStream, CreateTemplate, Name, Option
+from eddyline.language.windows import parse_span
+from eddyline.model.datatypes import BIGINT, INT, STRING
+from eddyline.model.expression import Call, ColumnRef, Expression, Literal, columns_of, conjuncts, has_aggregate, walk
+from eddyline.model.query import Reference
+from eddyline.model.schema import Column, Schema, Stream, Table
+from eddyline.model.template import MOST_BITS, Condition, Request, RequestStream, Template
+from eddyline.model.window import Range, Rows
+from eddyline.settings import Settings
+
+_OPTIONS = ("bits", "index", "history")
+_ROLES = ("window", "group_by", "aggregates")
+_COMPARISONS = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "<>": "<>"}
+
+
+# -- templates
+
+
+def bind_template(statement: CreateTemplate, settings: Settings, catalog: Catalog) -> Template:
+    """The template that a statement says; it is not yet in the catalog."""
+    catalog.check_free("template", statement.name, statement.position)
+    select = statement.select
+    for present, clause, hint in (
+        (select.distinct, "DISTINCT", "GROUP BY says what is grouped"),
+        (select.having is not None, "HAVING", "a request is answered with all its groups"),
+        (select.emit is not None, "EMIT", "a template answers when it is asked"),
+    ):
+        if present:
+            raise BindingProblem(f"a template has no {clause}", hint=hint, position=select.position)
+    query = bind_query(statement.name, select, settings, catalog)
+    if len(query.references) != 1 or query.references[0].is_table:
+        raise BindingProblem("a template reads one stream", hint="FROM stream [RANGE 60 MINUTES]", position=select.sources[0].position)
+    if not isinstance(query.references[0].window, Range | Rows):
+        raise BindingProblem(
+            "a template needs a window", hint="FROM stream [RANGE 60 MINUTES], or [ROWS 1000]", position=select.sources[0].position
+        )
+    if not query.group_by:
+        raise BindingProblem("a template needs GROUP BY", hint="requests fix and choose grouping columns", position=select.position)
+    for output, item in zip(query.outputs, select.items, strict=False):
+        if output.expression not in query.group_by and _reads_group(output.expression, query.group_by):
+            raise BindingProblem(
+                f"output {output.name} mixes a grouping column with an aggregate",
+                hint="a template lists grouping columns and aggregates apart: a request may leave a grouping column out",
+                position=item.position,
+            )
+    return Template(statement.name, query, **_template_options(statement.options, settings))
+
+
+def _reads_group(e: Expression, groups: tuple[Expression, ...]) -> bool:
+    if e in groups:
+        return True
+    if not has_aggregate(e):
+        # A constant belongs to no group.
+        return bool(columns_of(e)) or isinstance(e, Literal)
+    return any(_reads_group(a, groups) for a in e.args if not isinstance(a, Literal)) if isinstance(e, Call) else False
+
+
+def _template_options(options: tuple[Option, ...], settings: Settings) -> dict[str, Any]:
+    found: dict[str, Any] = {"index": settings.template_index}
+    for option in options:
+        if option.name not in _OPTIONS:
+            raise BindingProblem(
+                f"a template has no option {option.name}", hint=f"options are {', '.join(_OPTIONS)}", position=option.position
+            )
+        if option.name == "bits":
+            if not isinstance(option.value, int) or not 0 <= option.value <= MOST_BITS:
+                raise BindingProblem(
+                    f"bits cannot be {option.value}", hint=f"a whole number from 0 to {MOST_BITS}", position=option.position
+                )
+            found["bits"] = option.value
+        elif option.name == "history":
+            found["history"] = parse_span(str(option.value), option.position)
+        else:
+            try:
+                found["index"] = settings.with_option("template_index", option.value).template_index
+            except EddylineError as problem:
+                problem.position = problem.position or option.position
+                raise
+    return found
+
+
+# -- streams of requests
+
+
+def bind_requests(statement: CreateRequests, catalog: Catalog) -> RequestStream:
+    """The stream of requests that a statement declares; it is not yet in the catalog."""
+    template = catalog.template(statement.template, statement.position)
+    roles = {o.name: o for o in statement.options if o.name in _ROLES}
+    rest = tuple(o for o in statement.options if o.name not in _ROLES)
+    stream = bind_stream(CreateStream(statement.name, statement.columns, rest, statement.position), catalog)
+    return request_stream(stream, template, {name: (str(o.value), o.position) for name, o in roles.items()}, statement.position)
+
+
+def request_stream(
+    stream: Stream, template: Template, roles: dict[str, tuple[str, Position | None]], position: Position | None
+) -> RequestStream:
+    """A declared stream as requests to a template; `roles` names the columns of the window, the grouping columns and the aggregates."""
+    used: dict[str, str] = {}
+    for role, (name, place) in roles.items():
+        column = stream.schema.find(name)
+        if column is None:
+            raise BindingProblem(
+                f"stream {stream.name} has no column {name}", hint=f"columns are {', '.join(stream.schema.names)}", position=place
+            )
+        wanted = (INT, BIGINT) if role == "window" else (STRING,)
+        if column.type not in wanted:
+            raise BindingProblem(
+                f"column {column.name} cannot say the {role} of a request",
+                detail=f"it is {column.type}",
+                hint=f"declare it as {wanted[-1]}",
+                position=place,
+            )
+        used[role] = column.name
+    parameters, carried = [], []
+    outputs = {o.name.lower() for o in (*template.keys, *template.aggregates)}
+    for column in stream.schema.columns:
+        if column.name in used.values() or column.name == stream.time:
+            continue
+        key = template.key(column.name)
+        if key is not None:
+            if column.type != template.keys[key].type:
+                raise BindingProblem(
+                    f"parameter {column.name} is {column.type}",
+                    detail=f"the grouping column of template {template.name} is {template.keys[key].type}",
+                    hint=f"declare {column.name} {template.keys[key].type}",
+                    position=position,
+                )
+            parameters.append((column.name, key))
+        elif column.name.lower() in outputs:
+            raise BindingProblem(
+                f"column {column.name} is named like an aggregate of template {template.name}",
+                hint="give the column another name: results carry it along",
+                position=position,
+            )
+        else:
+            carried.append(column.name)
+    return RequestStream(
+        stream, template, tuple(parameters), used.get("window"), used.get("group_by"), used.get("aggregates"), tuple(carried)
+    )
+
+
+# -- requests
+
+
+def bind_ask(ask: Ask, catalog: Catalog) -> Request:
+    """What a REQUEST asks."""
+    template = catalog.template(ask.template, ask.position)
+    group_by = range(len(template.keys)) if ask.group_by is None else [_key(name, template) for name in ask.group_by]
+    if ask.items:
+        columns = tuple(_column(name, template, tuple(group_by)) for name in ask.items)
+    else:
+        columns = tuple((True, n) for n in group_by) + tuple((False, n) for n in range(len(template.aggregates)))
+    as_of = None if ask.as_of is None else bind_constant(ask.as_of).value
+    assert as_of is None or isinstance(as_of, int)
+    return Request(
+        template.name,
+        columns,
+        tuple(dict.fromkeys(group_by)),
+        tuple(_conditions(ask, template)),
+        _window(ask, template),
+        as_of,
+        ask.text,
+    )
+
+
+def _key(name: Name, template: Template) -> int:
+    key = template.key(name.name)
+    if key is None:
+        raise BindingProblem(
+            f"template {template.name} does not group by {name.name}",
+            detail=f"grouping columns are {', '.join(o.name for o in template.keys)}",
+            hint=_suggestion(name.name, [o.name for o in template.keys]),
+            position=name.position,
+        )
+    return key
+
+
+def _column(name: Name, template: Template, group_by: tuple[int, ...]) -> tuple[bool, int]:
+    key, aggregate = template.key(name.name), template.aggregate(name.name)
+    if aggregate is not None:
+        return False, aggregate
+    if key is None:
+        known = [o.name for o in (*template.keys, *template.aggregates)]
+        raise BindingProblem(
+            f"template {template.name} lists no {name.name}",
+            detail=f"it lists {', '.join(known)}",
+            hint=_suggestion(name.name, known) or "a request takes the aggregates that its template lists",
+            position=name.position,
+        )
+    if key not in group_by:
+        raise BindingProblem(
+            f"column {template.keys[key].name} is not grouped by",
+            detail=f"the request groups by {', '.join(template.keys[k].name for k in group_by) or '()'}",
+            hint=f"add {template.keys[key].name} to GROUP BY, or leave it out",
+            position=name.position,
+        )
+    return True, key
+
+
+def _window(ask: Ask, template: Template) -> Range | Rows:
+    whole, wanted = template.window, ask.window
+    if wanted is None:
+        return whole
+    if type(wanted) is not type(whole):
+        raise BindingProblem(
+            f"a request cannot have [{wanted}]", detail=f"template {template.name} has [{whole}]", hint="ask for a window of the same kind",
+            position=ask.position,
+        )  # fmt: skip
+    assert isinstance(wanted, Range | Rows)
+    if window_size(wanted) > window_size(whole):
+        raise BindingProblem(
+            f"[{wanted}] is longer than the window of template {template.name}",
+            detail=f"it keeps [{whole}]",
+            hint=f"ask for [{whole}] or less, or create the template with a longer window",
+            position=ask.position,
+        )
+    return wanted
+
+
+def window_size(window: Range | Rows) -> int:
+    return window.micros if isinstance(window, Range) else window.count
+
+
+def _conditions(ask: Ask, template: Template) -> Iterator[Condition]:
+    if ask.where is None:
+        return
+    _check_names(ask.where, template)
+    columns = tuple(Column(o.name, o.type) for o in template.keys)
+    scope = Scope((Entry(Reference(template.name, template.name, None), Table(template.name, Schema(columns))),))
+    bound = bind_condition(ask.where, Clause("WHERE", scope))
+    for part in conjuncts(bound):
+        yield _condition(part, template, ask.where.position)
+
+
+def _check_names(node: object, template: Template) -> None:
+    """A condition names grouping columns only; an aggregate or another column of the stream is refused with the list of them."""
+    if isinstance(node, Name):
+        _key(node, template)
+    for arg in node.args if isinstance(node, Apply) else ():
+        _check_names(arg, template)
+
+
+def _condition(e: Expression, template: Template, position: Position | None) -> Condition:
+    found = _simple(e, template)
+    if found is None:
+        columns = {x.column for x in walk(e) if isinstance(x, ColumnRef)}
+        crossed = isinstance(e, Call) and e.function == "or" and len(columns) > 1
+        raise BindingProblem(
+            "OR across columns is not supported in a request" if crossed else f"a request cannot have the condition {e}",
+            detail="a request is a conjunction of conditions on one grouping column each",
+            hint="send two requests" if crossed else "conditions are = IN IS NULL < <= > >= <> BETWEEN with literals",
+            position=position,
+        )
+    return found
+
+
+def _simple(e: Expression, template: Template) -> Condition | None:
+    if not isinstance(e, Call):
+        return None
+    if e.function == "is_null" and isinstance(e.args[0], ColumnRef):
+        return Condition(_number(e.args[0], template), "null")
+    if e.function == "or":
+        # x = 1 OR x = 2 is x IN (1, 2).
+        parts = [_simple(a, template) for a in e.args]
+        if all(p is not None and p.kind == "in" for p in parts) and len({p.key for p in parts if p is not None}) == 1:
+            first = parts[0]
+            assert first is not None
+            return Condition(first.key, "in", tuple(v for p in parts if p is not None for v in p.values))
+        return None
+    if e.function == "in" and isinstance(e.args[0], ColumnRef) and all(isinstance(a, Literal) for a in e.args[1:]):
+        return Condition(_number(e.args[0], template), "in", tuple(a.value for a in e.args[1:] if isinstance(a, Literal)))
+    if len(e.args) == 2 and (e.function == "=" or e.function in _COMPARISONS):
+        left, right = e.args
+        function = e.function
+        if isinstance(left, Literal) and isinstance(right, ColumnRef):
+            left, right, function = right, left, _COMPARISONS.get(function, function)
+        if isinstance(left, ColumnRef) and isinstance(right, Literal) and left.type == right.type:
+            return Condition(_number(left, template), "in" if function == "=" else function, (right.value,))
+    return None
+
+
+def _number(column: ColumnRef, template: Template) -> int:
+    key = template.key(column.column)
+    assert key is not None
+    return key
+
+
+def _suggestion(name: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(name.lower(), [k.lower() for k in known], 1)
+    return f"did you mean {next(k for k in known if k.lower() == close[0])}?" if close else ""

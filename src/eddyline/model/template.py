@@ -1,0 +1,118 @@
+"""Templates and requests: a group-by that stands, and what is asked of it.
+
+Answer   `Template` is one group-by over one stream and window, with its grouping columns and aggregates under their output names.
+         `Request` fills it in: conditions on grouping columns, the columns to group by, the aggregates, a shorter window, an instant.
+         `RequestStream` says which columns of a stream of requests play which role.
+Limits   Plain data. What a request answers is said in docs/semantics.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from eddyline.model.datatypes import TIMESTAMP, DataType
+from eddyline.model.query import BoundQuery, Output
+from eddyline.model.schema import Stream
+from eddyline.model.window import Range, Rows
+
+#: The most address bits of a template's index.
+MOST_BITS = 24
+
+
+@dataclass(frozen=True)
+class Template:
+    """A standing group-by. `query` is its SELECT, bound."""
+
+    name: str
+    query: BoundQuery
+    bits: int = 16
+    #: auto, scan, imp, precomputed, `hash(a, b)` or `imp(6, 5, 5)`.
+    index: str = "auto"
+    #: How far back, in microseconds beyond the window, requests AS OF an instant reach.
+    history: int = 0
+
+    @property
+    def source(self) -> str:
+        return self.query.references[0].source
+
+    @property
+    def window(self) -> Range | Rows:
+        window = self.query.references[0].window
+        assert isinstance(window, Range | Rows)
+        return window
+
+    @property
+    def keys(self) -> tuple[Output, ...]:
+        """The grouping columns, in the order of SELECT."""
+        return tuple(o for o in self.query.outputs if o.expression in self.query.group_by)
+
+    @property
+    def aggregates(self) -> tuple[Output, ...]:
+        return tuple(o for o in self.query.outputs if o.expression not in self.query.group_by)
+
+    def key(self, name: str) -> int | None:
+        """The number of a grouping column; the case of letters does not matter."""
+        return next((n for n, o in enumerate(self.keys) if o.name.lower() == name.lower()), None)
+
+    def aggregate(self, name: str) -> int | None:
+        return next((n for n, o in enumerate(self.aggregates) if o.name.lower() == name.lower()), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A conjunct on one grouping column. `kind`: `in` (values), `null`, or a comparison `< <= > >= <>` (one value).
+
+    Values are in the engine's own form, of the column's type.
+    """
+
+    key: int
+    kind: str
+    values: tuple[object, ...] = ()
+
+
+@dataclass(frozen=True)
+class Request:
+    template: str
+    #: Output columns in order: (is it a grouping column, its number).
+    columns: tuple[tuple[bool, int], ...]
+    #: Numbers of the grouping columns that rows are grouped by.
+    group_by: tuple[int, ...]
+    conditions: tuple[Condition, ...]
+    window: Range | Rows
+    #: The instant T; None: the last moment before the frontier.
+    as_of: int | None = None
+    text: str = field(default="", compare=False)
+
+    def schema(self, template: Template) -> pa.Schema:
+        found = [(template.keys if is_key else template.aggregates)[number] for is_key, number in self.columns]
+        return pa.schema([(o.name, o.type.arrow) for o in found] + [("_ts", TIMESTAMP.arrow)])
+
+
+@dataclass(frozen=True)
+class RequestStream:
+    """A stream whose rows are requests."""
+
+    stream: Stream
+    template: Template
+    #: Column of the stream -> number of the grouping column that it fixes; NULL leaves it open.
+    parameters: tuple[tuple[str, int], ...]
+    #: Columns with the roles of the window (microseconds or rows), of the grouping columns and of the aggregates; None: no such column.
+    window: str | None
+    group_by: str | None
+    aggregates: str | None
+    #: Columns that results carry along.
+    carried: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return self.stream.name
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the results."""
+        known = {c.name: c.type for c in self.stream.schema.columns}
+        columns: list[tuple[str, DataType]] = [(name, known[name]) for name in self.carried]
+        columns += [(o.name, o.type) for o in (*self.template.keys, *self.template.aggregates)]
+        return pa.schema([(name, kind.arrow) for name, kind in columns] + [("_ts", TIMESTAMP.arrow)])

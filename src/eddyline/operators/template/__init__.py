@@ -1,0 +1,1 @@
+"""Templates: group-bys answered on request."""

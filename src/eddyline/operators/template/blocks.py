@@ -1,0 +1,214 @@
+"""Sealed blocks of a template's rows, clustered by address.
+
+Answer   `Addressing` says how words become addresses: a field of bits per column (`Fields`), or the hash of some columns together
+         (`Together`). `build` clusters one block; `Block.pairs` lets probes read it.
+State    A block holds copies of ids, key words and null bits of its rows, and one offset per address.
+Limits   Columns with at most as many values in a block as their field has are numbered exactly (*code*), others are hashed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from eddyline.kernels import requests as kernels
+from eddyline.kernels.clustered import cluster
+from eddyline.kernels.hashing import mix_all
+from eddyline.operators.keys import combined
+from eddyline.operators.template.rows import TemplateRows
+from eddyline.operators.template.visits import Visits
+from eddyline.state.columns import Ints
+
+BLOCK_ROWS = 1 << 16
+#: Pairs that are made room for at first.
+ROOM = 1 << 14
+
+
+@dataclass(slots=True)
+class Located:
+    """Where probes of one pattern look: the fixed part of each address, probes that the block can hold, and the open bits."""
+
+    address: Ints
+    alive: npt.NDArray[np.bool_]
+    free: int
+    low_free: int
+
+
+class Addresses(Protocol):
+    bits: int
+
+    def of_rows(self, words: Ints, nulls: Ints) -> Ints: ...
+
+    def locate(self, columns: list[int], keys: Ints) -> Located: ...
+
+
+class Addressing(Protocol):
+    """A configuration: makes the addresses of a block from its rows."""
+
+    def helps(self, pattern: int) -> bool:
+        """Whether probes with this pattern read less than the whole block."""
+
+    def fit(self, words: Ints, nulls: Ints) -> Addresses: ...
+
+
+@dataclass(slots=True)
+class Field:
+    """How one column's words become a field of the address."""
+
+    bits: int
+    #: The distinct words in order, where each has a number of its own; None: words are hashed.
+    codes: Ints | None
+
+    def of(self, words: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
+        """Fields, and which of the words can be in the block at all."""
+        if self.codes is None:
+            hashed: Ints = mix_all(words) & ((1 << self.bits) - 1)
+            return hashed, np.ones(len(words), np.bool_)
+        at = np.minimum(np.searchsorted(self.codes, words), max(len(self.codes) - 1, 0))
+        there = self.codes[at] == words if len(self.codes) else np.zeros(len(words), np.bool_)
+        return np.where(there, at, 0), there
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The IMP index: `bits[c]` bits of the address for grouping column c, the first column's lowest."""
+
+    bits: tuple[int, ...]
+
+    def helps(self, pattern: int) -> bool:
+        return any(bits and pattern >> c & 1 for c, bits in enumerate(self.bits))
+
+    def fit(self, words: Ints, nulls: Ints) -> Addresses:
+        fields: list[Field | None] = []
+        for column, bits in enumerate(self.bits):
+            if not bits:
+                fields.append(None)
+                continue
+            distinct = np.unique(words[column][nulls >> column & 1 == 0])
+            fields.append(Field(bits, distinct if len(distinct) <= 1 << bits else None))
+        return _FieldAddresses(fields)
+
+
+class _FieldAddresses:
+    def __init__(self, fields: list[Field | None]) -> None:
+        self.fields = fields
+        self.bits = sum(f.bits for f in fields if f is not None)
+
+    def of_rows(self, words: Ints, nulls: Ints) -> Ints:
+        address = np.zeros(words.shape[1], np.int64)
+        shift = 0
+        for column, field in enumerate(self.fields):
+            if field is not None:
+                part, _ = field.of(words[column])
+                # What stands at nulls means nothing: those rows lie behind field 0, and no probe takes them.
+                address |= np.where(nulls >> column & 1 == 0, part, 0) << shift
+                shift += field.bits
+        return address
+
+    def locate(self, columns: list[int], keys: Ints) -> Located:
+        address, alive = np.zeros(keys.shape[1], np.int64), np.ones(keys.shape[1], np.bool_)
+        shift, taken = 0, 0
+        for column, field in enumerate(self.fields):
+            if field is None:
+                continue
+            if column in columns:
+                part, there = field.of(keys[columns.index(column)])
+                address |= part << shift
+                alive &= there
+                taken |= ((1 << field.bits) - 1) << shift
+            shift += field.bits
+        # The lowest open bits, up to the lowest fixed one, make one run.
+        low_free = shift if not taken else (taken & -taken).bit_length() - 1
+        return Located(address, alive, ((1 << shift) - 1) & ~taken & ~((1 << low_free) - 1), low_free)
+
+
+@dataclass(frozen=True)
+class Together:
+    """The rival: one hash over some columns. It helps requests that fix all of them, and no others."""
+
+    columns: tuple[int, ...]
+    bits: int
+
+    def helps(self, pattern: int) -> bool:
+        return all(pattern >> c & 1 for c in self.columns)
+
+    def fit(self, words: Ints, nulls: Ints) -> Addresses:
+        return _HashAddresses(self.columns, self.bits)
+
+
+class _HashAddresses:
+    def __init__(self, columns: tuple[int, ...], bits: int) -> None:
+        self.columns = columns
+        self.bits = bits
+
+    def of_rows(self, words: Ints, nulls: Ints) -> Ints:
+        whole = sum(1 << c for c in self.columns)
+        return np.where(nulls & whole == 0, self._hash([words[c] for c in self.columns]), 0)
+
+    def locate(self, columns: list[int], keys: Ints) -> Located:
+        address = self._hash([keys[columns.index(c)] for c in self.columns])
+        return Located(address, np.ones(keys.shape[1], np.bool_), 0, 0)
+
+    def _hash(self, columns: list[Ints]) -> Ints:
+        hashed: Ints = mix_all(combined([np.ascontiguousarray(c) for c in columns])) & ((1 << self.bits) - 1)
+        return hashed
+
+
+@dataclass(slots=True)
+class Block:
+    """The rows first … first+65535, under one configuration."""
+
+    addressing: Addressing
+    addresses: Addresses
+    rows: kernels.Clustered
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self.rows[:4])
+
+    def pairs(
+        self, pattern: int, columns: list[int], keys: Ints, probes: Ints, low: Ints, high: Ints, visits: Visits
+    ) -> list[tuple[Ints, Ints]]:
+        """Pairs (probe, row id); `keys` has one line per fixed column, `low` and `high` are the ids of each probe's window."""
+        at = self.addresses.locate(columns, keys)
+        made: list[tuple[Ints, Ints]] = []
+        begin, room = 0, ROOM
+        while begin < len(probes):
+            out_probe, out_row = np.empty(room, np.int64), np.empty(room, np.int64)
+            begin, count, runs, visited = kernels.read_addresses(
+                self.rows,
+                np.array(columns),
+                pattern,
+                begin,
+                keys,
+                at.address,
+                at.alive,
+                at.free,
+                at.low_free,
+                low,
+                high,
+                out_probe,
+                out_row,
+            )
+            visits.rows += visited
+            visits.runs += runs
+            made.append((probes[out_probe[:count]], out_row[:count]))
+            room *= 2
+        return made
+
+
+def build(rows: TemplateRows, first: int, addressing: Addressing) -> Block:
+    """Cluster the rows of one block."""
+    begin, end = max(first, rows.store.first), first + BLOCK_ROWS
+    words = np.stack([rows.view(key, begin, end) for key in rows.keys]).astype(np.int64)
+    nulls = rows.null_bits(begin, end).astype(np.int64)
+    wanted = rows.wanted(begin, end)
+    kept = np.arange(end - begin) if not len(wanted) else np.flatnonzero(wanted)
+    words, nulls = words[:, kept], nulls[kept]
+    addresses = addressing.fit(words, nulls)
+    order, offsets = cluster(addresses.of_rows(words, nulls), 1 << addresses.bits)
+    ids = (kept[order] + (begin - first)).astype(np.int32)
+    return Block(addressing, addresses, kernels.Clustered(offsets, ids, np.ascontiguousarray(words[:, order]), nulls[order], first))

@@ -1,0 +1,204 @@
+"""Requests as columns, and the probes that find their rows.
+
+Answer   `Requests` holds many requests to one template as arrays: instants, windows, grouping columns, wanted aggregates, and the
+         *probes* that they send. A probe fixes some grouping columns to one value each; a request with IN lists sends one probe per
+         combination of values, so that a row matches at most one probe of a request. `patterns` gives the probes by the columns that
+         they fix.
+State    None.
+Limits   A list of conditions beyond equality (`tests`) holds for single requests; streams of requests have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.errors import UserError
+from eddyline.model.datatypes import DataType
+from eddyline.model.template import Condition, Request, RequestStream, Template
+from eddyline.model.window import Range
+from eddyline.operators.keys import key_words
+from eddyline.state.columns import Ints
+
+#: One request sends at most this many probes; more values are tested row by row.
+_MOST_PROBES = 4096
+
+
+@dataclass(slots=True)
+class Requests:
+    """`count` requests, numbered from 0."""
+
+    count: int
+    #: Per request: the instant, the size of its window, the grouping columns and the wanted aggregates as bits.
+    instant: Ints
+    size: Ints
+    group_by: Ints
+    aggregates: Ints
+    #: Per probe: its request, the columns that it fixes as bits, and per grouping column words and values.
+    request: Ints
+    fixed: Ints
+    words: list[Ints]
+    values: list[pa.Array]
+    #: Further conditions: request number and condition.
+    tests: list[tuple[int, Condition]] = field(default_factory=list)
+
+    def patterns(self) -> Iterator[tuple[int, Ints]]:
+        """The sets of fixed columns that occur, as bits, with the numbers of their probes."""
+        if len(self.fixed) and (self.fixed == self.fixed[0]).all():
+            yield int(self.fixed[0]), np.arange(len(self.fixed))
+            return
+        for pattern in np.unique(self.fixed).tolist():
+            yield int(pattern), np.flatnonzero(self.fixed == pattern)
+
+    def some(self, chosen: Ints) -> Requests:
+        """Some of the requests, in this order; their conditions come along."""
+        place = np.full(self.count, -1, np.int64)
+        place[chosen] = np.arange(len(chosen))
+        probes = np.flatnonzero(place[self.request] >= 0)
+        return Requests(
+            len(chosen),
+            self.instant[chosen],
+            self.size[chosen],
+            self.group_by[chosen],
+            self.aggregates[chosen],
+            place[self.request[probes]],
+            self.fixed[probes],
+            [w[probes] for w in self.words],
+            [v.take(pa.array(probes)) for v in self.values],
+            [(int(place[n]), condition) for n, condition in self.tests if place[n] >= 0],
+        )
+
+
+def size_of(request: Request) -> int:
+    return request.window.micros if isinstance(request.window, Range) else request.window.count
+
+
+def of_requests(template: Template, requests: Sequence[Request], instants: Sequence[int]) -> Requests:
+    """Single requests with their instants."""
+    probes: list[tuple[int, dict[int, object]]] = []
+    tests: list[tuple[int, Condition]] = []
+    for number, request in enumerate(requests):
+        lists, rest = _lists(request)
+        tests += [(number, condition) for condition in rest]
+        keys = sorted(lists)
+        probes += [(number, dict(zip(keys, values, strict=True))) for values in product(*(lists[k] for k in keys))]
+    fixed = np.array([sum(1 << k for k in values) for _, values in probes], np.int64)
+    arrays = [_array([values.get(k) for _, values in probes], output.type) for k, output in enumerate(template.keys)]
+    everything = (1 << len(template.aggregates)) - 1
+    wanted = [sum(1 << n for is_key, n in r.columns if not is_key) & everything for r in requests]
+    return Requests(
+        len(requests),
+        np.array(instants, np.int64),
+        np.array([size_of(r) for r in requests], np.int64),
+        np.array([sum(1 << k for k in r.group_by) for r in requests], np.int64),
+        np.array(wanted, np.int64),
+        np.array([number for number, _ in probes], np.int64),
+        fixed,
+        [key_words(array, output.type) for array, output in zip(arrays, template.keys, strict=True)],
+        arrays,
+        tests,
+    )
+
+
+def _lists(request: Request) -> tuple[dict[int, list[object]], list[Condition]]:
+    """Per grouping column the values that equalities and IN lists leave, without NULL; and the other conditions."""
+    lists: dict[int, list[object]] = {}
+    rest: list[Condition] = []
+    for condition in request.conditions:
+        if condition.kind != "in":
+            rest.append(condition)
+            continue
+        values = list(dict.fromkeys(v for v in condition.values if v is not None))
+        known = lists.get(condition.key)
+        lists[condition.key] = values if known is None else [v for v in known if v in values]
+    total = int(np.prod([len(values) for values in lists.values()] or [1]))
+    for key in sorted(lists, key=lambda k: -len(lists[k])):
+        if total <= _MOST_PROBES:
+            break
+        total //= max(len(lists[key]), 1)
+        rest.append(Condition(key, "in", tuple(lists.pop(key))))
+    return lists, rest
+
+
+def _array(values: Sequence[object], kind: DataType) -> pa.Array:
+    if kind.name in ("TIMESTAMP", "DATE"):
+        plain = pa.array(values, pa.int64() if kind.name == "TIMESTAMP" else pa.int32())
+        return plain.view(kind.arrow)
+    return pa.array(values, kind.arrow)
+
+
+def of_rows(asking: RequestStream, rows: pa.Table, instants: Ints) -> tuple[Requests, npt.NDArray[np.bool_], list[str]]:
+    """The rows of a stream of requests. Also which of them can be answered, and the reasons why the others cannot."""
+    template, count = asking.template, len(rows)
+    good = np.ones(count, np.bool_)
+    reasons = [""] * count
+    size = np.full(count, size_of_window(template), np.int64)
+    if asking.window is not None:
+        given = rows.column(asking.window).combine_chunks()
+        asked = np.asarray(given.fill_null(size_of_window(template)).cast(pa.int64()))
+        refuse = (asked > size_of_window(template)) | (asked < 0)
+        for at in np.flatnonzero(refuse).tolist():
+            reasons[at] = f"bad: a window of {asked[at]}, and the template has {size_of_window(template)}"
+        good &= ~refuse
+        size = np.where(refuse, size, asked)
+    everything = (1 << len(template.keys)) - 1, (1 << len(template.aggregates)) - 1
+    masks = []
+    for column, whole, find, what in (
+        (asking.group_by, everything[0], template.key, "grouping column"),
+        (asking.aggregates, everything[1], template.aggregate, "aggregate"),
+    ):
+        mask = np.full(count, whole, np.int64)
+        if column is not None:
+            _read_lists(rows.column(column).combine_chunks(), find, what, mask, good, reasons)
+        masks.append(mask)
+    fixed = np.zeros(count, np.int64)
+    words, values = [], []
+    known = dict((key, name) for name, key in asking.parameters)
+    for key, output in enumerate(template.keys):
+        array = rows.column(known[key]).combine_chunks() if key in known else pa.nulls(count, output.type.arrow)
+        fixed |= np.asarray(array.is_valid()).astype(np.int64) << key
+        words.append(key_words(array, output.type))
+        values.append(array)
+    requests = Requests(count, instants, size, masks[0], masks[1], np.arange(count), fixed, words, values)
+    return requests, good, reasons
+
+
+def _read_lists(given: pa.Array, find: object, what: str, mask: Ints, good: npt.NDArray[np.bool_], reasons: list[str]) -> None:
+    """Comma lists of names to bits; each distinct text is read once."""
+    encoded = given.dictionary_encode()
+    codes = np.asarray(encoded.indices.fill_null(-1))
+    for code, text in enumerate(encoded.dictionary.to_pylist()):
+        bits, unknown = 0, None
+        for name in (part.strip() for part in text.split(",") if part.strip()):
+            number = cast("int | None", find(name))  # type: ignore[operator]
+            if number is None:
+                unknown = name
+            else:
+                bits |= 1 << number
+        here = codes == code
+        mask[here] = bits
+        if unknown is not None:
+            good &= ~here
+            for at in np.flatnonzero(here).tolist():
+                reasons[at] = f"bad: the template has no {what} {unknown}"
+
+
+def size_of_window(template: Template) -> int:
+    window = template.window
+    return window.micros if isinstance(window, Range) else window.count
+
+
+def check_as_of(request: Request, oldest: int | None, text: str) -> None:
+    """Refuse an instant whose window is no longer kept."""
+    if request.as_of is not None and oldest is not None and request.as_of < oldest:
+        raise UserError(
+            f"the rows for AS OF {np.datetime64(request.as_of, 'us')} are no longer kept",
+            detail=f"requests to {text} reach back to {np.datetime64(oldest, 'us')}",
+            hint="create the template WITH (history = '…') to keep rows longer",
+        )

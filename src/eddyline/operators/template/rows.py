@@ -1,0 +1,79 @@
+"""The stored rows of a template, as its access paths see them.
+
+Answer   `ranges` turns instants and windows of requests into ranges of row ids; `words`, `nulls` and `wanted` give key words, null bits and
+         membership of a stretch of ids as views; `values` gathers payload.
+State    None: the rows lie in the stream's shared store.
+Limits   Ids in time order. A ROWS template stores every row of its stream, so that row numbers tell how many rows came up to an instant.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.operators.template.probes import Requests
+from eddyline.state.columns import Ints
+from eddyline.state.store import Store
+
+_EVERY: npt.NDArray[np.bool_] = np.empty(0, np.bool_)
+
+
+@dataclass(slots=True)
+class TemplateRows:
+    store: Store
+    #: Marks with the words of the grouping columns.
+    keys: tuple[str, ...]
+    #: The mark with one bit per grouping column that is null.
+    nulls: str
+    #: The mark of row numbers, for a ROWS template.
+    numbers: str | None = None
+    #: The mark that is 1 where the template's WHERE holds; None: only such rows are stored for it.
+    holds: str | None = None
+    #: The mark with lineage and the bit of the template in it; None: every stored row is the template's.
+    lineage: tuple[str, int] | None = None
+
+    def view(self, mark: str, first: int, end: int) -> npt.NDArray[np.generic]:
+        base = self.store.base
+        return self.store.marks[mark][first - base : end - base]
+
+    def words(self, columns: list[int], first: int, end: int) -> Ints:
+        """One line per column; a view where there is one column."""
+        if len(columns) == 1:
+            one: Ints = self.view(self.keys[columns[0]], first, end).reshape(1, -1)  # type: ignore[assignment]
+            return one
+        return np.stack([self.view(self.keys[c], first, end) for c in columns]).astype(np.int64, copy=False)
+
+    def null_bits(self, first: int, end: int) -> Ints:
+        return self.view(self.nulls, first, end)  # type: ignore[return-value]
+
+    def wanted(self, first: int, end: int) -> npt.NDArray[np.bool_]:
+        """Rows of the template; empty where all are."""
+        here = _EVERY
+        if self.lineage is not None:
+            mark, slot = self.lineage
+            words = self.view(mark, first, end).reshape(end - first, -1)
+            here = (words[:, slot // 64].astype(np.uint64) >> np.uint64(slot % 64)) & np.uint64(1) == 1
+        if self.holds is not None:
+            holds = self.view(self.holds, first, end) == 1
+            here = holds if not len(here) else here & holds
+        return here
+
+    def ranges(self, requests: Requests) -> tuple[Ints, Ints]:
+        """Per request the ids from the first row in its window to the last row at its instant, the end excluded."""
+        first, end = self.store.first, self.store.end
+        ts = self.view("ts", first, end)
+        high = np.searchsorted(ts, requests.instant, side="right")
+        if self.numbers is None:
+            low = np.searchsorted(ts, requests.instant - requests.size, side="left")
+        else:
+            number: Ints = self.view(self.numbers, first, end)  # type: ignore[assignment]
+            seen = number[np.maximum(high - 1, 0)] + 1 if len(number) else np.zeros(len(high), np.int64)
+            low = np.searchsorted(number, seen - requests.size, side="left")
+        low = np.minimum(low, high)
+        return low + first, high + first
+
+    def values(self, column: str, ids: Ints) -> pa.Array:
+        return self.store.gather(column, ids)

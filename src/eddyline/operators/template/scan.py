@@ -1,0 +1,75 @@
+"""Access path *scan*: every row of the window looks up the requests that it matches.
+
+Answer   `pairs(requests)`: the requests of one selection pattern are hashed, and each row of the stretch that any of them covers
+         probes them once. A pattern without a fixed column takes whole ranges of rows.
+State    None.
+Limits   Reads all rows of the longest window, however few match.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eddyline.kernels import requests as kernels
+from eddyline.operators.template.probes import Requests
+from eddyline.operators.template.rows import TemplateRows
+from eddyline.operators.template.visits import Visits
+from eddyline.state.columns import Ints
+
+#: Pairs that are made room for at first.
+_ROOM = 1 << 14
+
+
+class Scan:
+    def __init__(self, rows: TemplateRows, visits: Visits) -> None:
+        self.rows = rows
+        self.visits = visits
+
+    def pairs(self, requests: Requests, pattern: int, probes: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+        """Pairs (probe, row id), the probes as numbers of `requests`; `low` and `high` are the ids of each probe's window."""
+        return self.stretch(requests, pattern, probes, low, high, int(low.min(initial=0)), int(high.max(initial=0)))
+
+    def stretch(self, requests: Requests, pattern: int, probes: Ints, low: Ints, high: Ints, first: int, end: int) -> tuple[Ints, Ints]:
+        """The same for the rows first … end-1 only."""
+        low, high = np.maximum(low, first), np.minimum(high, end)
+        if not len(probes) or not (low < high).any():
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        first, end = int(low[low < high].min()), int(high.max())
+        wanted = self.rows.wanted(first, end)
+        self.visits.rows += end - first
+        if pattern == 0:
+            return self._ranges(probes, low, high, first, wanted)
+        columns = [c for c in range(len(self.rows.keys)) if pattern >> c & 1]
+        words, nulls = self.rows.words(columns, first, end), self.rows.null_bits(first, end)
+        keys = np.stack([requests.words[c][probes] for c in columns])
+        if len(probes) == 1:
+            here = nulls & pattern == 0
+            for column in range(len(columns)):
+                here &= words[column] == keys[column, 0]
+            if len(wanted):
+                here &= wanted
+            here[: low[0] - first] = False
+            here[high[0] - first :] = False
+            found = np.flatnonzero(here) + first
+            return np.full(len(found), probes[0]), found
+        heads, following = kernels.table_of(keys)
+        made: list[tuple[Ints, Ints]] = []
+        begin, room = 0, _ROOM
+        while begin < end - first:
+            out_probe, out_row = np.empty(room, np.int64), np.empty(room, np.int64)
+            begin, count = kernels.scan(
+                words, nulls, wanted, pattern, first, begin, keys, heads, following, low, high, out_probe, out_row
+            )  # fmt: skip
+            made.append((probes[out_probe[:count]], out_row[:count]))
+            room *= 2
+        return np.concatenate([p for p, _ in made]), np.concatenate([r for _, r in made])
+
+    def _ranges(self, probes: Ints, low: Ints, high: Ints, first: int, wanted: np.ndarray) -> tuple[Ints, Ints]:
+        """Every wanted row of each probe's range."""
+        if len(wanted):
+            ids = np.flatnonzero(wanted) + first
+            low, high = np.searchsorted(ids, low), np.searchsorted(ids, high)
+        sizes = np.maximum(high - low, 0)
+        within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        rows = np.repeat(low, sizes) + within
+        return np.repeat(probes, sizes), ids[rows] if len(wanted) else rows

@@ -1,0 +1,40 @@
+"""What the tuning of a template asks of the planner.
+
+Answer   `Price` compares configurations of an index: `best` searches, `of` prices one, `rebuilding` prices a migration, `path` says whether
+         requests of one pattern are cheaper by scanning. Prices are seconds for all requests that are given.
+Limits   Words only: `plan/index_choice/templates.py` has the numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Requests that fix these columns (as bits): how many, and how many rows the window of one has."""
+
+    columns: int
+    requests: float
+    rows: float
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    bits: tuple[int, ...]
+    price: float
+
+
+class Price(Protocol):
+    def best(self, patterns: list[Pattern], values: list[int], requests: float, window_rows: float) -> Found: ...
+
+    def of(self, patterns: list[Pattern], values: list[int], bits: tuple[int, ...], requests: float, window_rows: float) -> float: ...
+
+    def rebuilding(self, rows: float) -> float: ...
+
+    def scanned(self, pattern: Pattern) -> float:
+        """The price of scanning, for all requests of the pattern together."""
+
+    def read(self, pattern: Pattern, values: list[int], bits: tuple[int, ...]) -> float:
+        """The price of reading the blocks of an index, for all requests of the pattern."""

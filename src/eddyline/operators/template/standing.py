@@ -1,0 +1,259 @@
+"""A template that stands: a port on its stream's shared store, and requests answered from it.
+
+Answer   `answer(requests)` finds the (request, row) pairs through an access path, verifies what hashes only suggest, applies the other
+         conditions, and groups. `TemplatePort` keeps rows for the window, the history and requests that wait.
+State    The port, the index and its tuning. Rows lie in the stream's store and are not copied there.
+Limits   Instants lie below the frontier of the template's stream: the caller sees to that.
+Reading  docs/operators/templates.md
+"""
+
+from __future__ import annotations
+
+import re
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.model.datatypes import BIGINT, BOOLEAN, DataType
+from eddyline.model.expression import Call, Expression, Literal, columns_of, refs_of, rename_refs
+from eddyline.model.joining import KeyColumn, is_exact
+from eddyline.model.query import Output
+from eddyline.model.template import Condition, Template
+from eddyline.model.window import Range, Rows
+from eddyline.operators.evaluate import Issues, compile_predicate
+from eddyline.operators.join.port import LONG_AGO, Membership, Port
+from eddyline.operators.stream import StreamState
+from eddyline.operators.template.answer import Answering
+from eddyline.operators.template.blocks import Addressing, Fields, Together
+from eddyline.operators.template.imp import Imp
+from eddyline.operators.template.probes import Requests
+from eddyline.operators.template.rows import TemplateRows
+from eddyline.operators.template.scan import Scan
+from eddyline.operators.template.search import Pattern, Price
+from eddyline.operators.template.tuning import Tuning
+from eddyline.operators.template.visits import Visits
+from eddyline.state.columns import Ints
+from eddyline.state.store import Store
+
+#: Rows that are clustered again per epoch after a change of the configuration: about 5 ms.
+_REBUILT_PER_EPOCH = 2
+
+
+class TemplatePort(Port):
+    """Keeps the rows that a request may still ask for."""
+
+    #: Requests that wait, or a stream of requests that is behind, may ask for instants back to here; None: nothing is behind.
+    behind: int | None = None
+    history = 0
+
+    def first_needed(self, store: Store, frontier: int, seen: int) -> int:
+        now = frontier if self.behind is None else min(frontier, self.behind)
+        now -= self.history
+        if self.most_rows:
+            # How many rows there are up to that instant: the store holds every row of the stream.
+            upto = int(np.searchsorted(store.mark("ts"), now, side="left"))
+            seen = seen if now >= frontier else int(store.mark("num")[upto - 1]) + 1 if upto else 0
+        return super().first_needed(store, now, seen)
+
+
+class StandingTemplate:
+    def __init__(
+        self,
+        template: Template,
+        keys: tuple[Output, ...],
+        aggregates: tuple[Output, ...],
+        where: Expression | None,
+        alias: str,
+        stream: StreamState,
+        start: int,
+        price: Price,
+        issues: Issues,
+        route: int | None = None,
+    ) -> None:
+        """`keys`, `aggregates` and `where` know the stream as `alias`; the template sees rows after `start`."""
+        self.template = template
+        self.stream = stream
+        self.start = start
+        self.issues = issues
+        self.price = price
+        counted = isinstance(template.window, Rows)
+        if counted:
+            stream.need_row_numbers()
+        for expression in (*(o.expression for o in (*keys, *aggregates)), *([where] if where is not None else [])):
+            for _, column in columns_of(expression):
+                stream.need_column(column)
+        self.port = TemplatePort(f"t-{template.name}", 0, alias, template.source, probed=True, route=route)
+        self.port.history = template.history
+        marks = tuple(_need(stream, o.expression, o.type) for o in keys)
+        nulls = _need(stream, _null_bits([o.expression for o in keys]), BIGINT)
+        holds = _need(stream, where, BOOLEAN) if counted and where is not None else None
+        stream.ports.append(self.port)
+        window = template.window if counted else Range(template.window.micros if isinstance(template.window, Range) else 0)
+        self.port.join(Membership(0, None if counted else where, window, start), stream.store)
+        self.rows = TemplateRows(stream.store, marks, nulls, "num" if counted else None, holds)
+        self.keys = keys
+        self.visits = Visits()
+        self.answering = Answering(template, keys, aggregates, self.rows)
+        self.scan = Scan(self.rows, self.visits)
+        self.tuning = Tuning(price)
+        self.index = _index_of(template, self.rows, self.visits)
+        #: Requests answered, and by which path.
+        self.answered = 0
+        self.paths: dict[str, int] = {}
+        self.batched = True
+        self.tuned = True
+
+    def close(self) -> None:
+        """The template is dropped: its port leaves the stream."""
+        self.stream.ports.remove(self.port)
+
+    # -- requests
+
+    def answer(self, requests: Requests) -> pa.Table:
+        """The answers, with the number of their request in the column `_request`."""
+        self.rows.lineage = (self.port.words_mark, 0) if self.port.stores_words else None
+        if self.batched or requests.count == 1:
+            return self._together(requests)
+        parts = []
+        for number in range(requests.count):
+            table = self._together(requests.some(np.array([number])))
+            parts.append(table.set_column(0, "_request", pa.array(np.full(len(table), number, np.int64))))
+        return pa.concat_tables([self.answering.schema.empty_table(), *parts]).combine_chunks()
+
+    def _together(self, requests: Requests) -> pa.Table:
+        self.answered += requests.count
+        low, high = self.rows.ranges(requests)
+        made: list[tuple[Ints, Ints]] = [(np.empty(0, np.int64), np.empty(0, np.int64))]
+        for pattern, probes in requests.patterns():
+            asking = requests.request[probes]
+            probe, ids = self._pairs(requests, pattern, probes, low[asking], high[asking])
+            probe, ids = self._verified(requests, pattern, probe, ids)
+            made.append((requests.request[probe], ids))
+        request = np.concatenate([r for r, _ in made])
+        ids = np.concatenate([i for _, i in made])
+        request, ids = self._tested(requests, request, ids)
+        return self.answering.tables(requests, request, ids, self.issues)
+
+    def _pairs(self, requests: Requests, pattern: int, probes: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+        window = float(np.maximum(high - low, 0).sum())
+        self.tuning.note(pattern, len(probes), window)
+        path = "scan"
+        if self.index is not None and self.index.addressing.helps(pattern):
+            path = "index" if self.template.index != "auto" or self._index_is_cheaper(pattern, probes, low, high) else "scan"
+        self.paths[path] = self.paths.get(path, 0) + len(probes)
+        chosen = self.scan if path == "scan" or self.index is None else self.index
+        return chosen.pairs(requests, pattern, probes, low, high)
+
+    def _index_is_cheaper(self, pattern: int, probes: Ints, low: Ints, high: Ints) -> bool:
+        assert self.index is not None and isinstance(self.index.addressing, Fields)
+        asked = Pattern(pattern, float(len(probes)), float(high.max(initial=0) - low.min(initial=0)))
+        return self.price.read(asked, self.tuning.values(self.rows), self.index.addressing.bits) < self.price.scanned(asked)
+
+    def _verified(self, requests: Requests, pattern: int, probe: Ints, ids: Ints) -> tuple[Ints, Ints]:
+        """Words of texts and decimals are hashes: compare the values."""
+        for key, output in enumerate(self.keys):
+            if pattern >> key & 1 and not is_exact(output.type) and len(ids):
+                here = self._values(output.expression, ids)
+                same = np.asarray(pc.equal(here, requests.values[key].take(pa.array(probe))).fill_null(False))
+                if not same.all():
+                    probe, ids = probe[same], ids[same]
+        return probe, ids
+
+    def _values(self, e: Expression, ids: Ints) -> pa.Array:
+        columns = {(alias, column): self.rows.values(column, ids) for alias, column in columns_of(e)}
+        return self.answering._value(e, columns, len(ids), self.issues)
+
+    def _tested(self, requests: Requests, request: Ints, ids: Ints) -> tuple[Ints, Ints]:
+        """Conditions beyond equality, each on the rows of its request."""
+        for number, condition in requests.tests:
+            mine = np.flatnonzero(request == number)
+            if not len(mine):
+                continue
+            expression = _as_expression(condition, self.keys[condition.key])
+            columns = {(alias, column): self.rows.values(column, ids[mine]) for alias, column in columns_of(expression)}
+            holds = compile_predicate(expression)(columns, len(mine), self.issues)
+            kept = np.ones(len(request), np.bool_)
+            kept[mine[~np.asarray(holds)]] = False
+            request, ids = request[kept], ids[kept]
+        return request, ids
+
+    def oldest(self, frontier: int | None) -> int | None:
+        """The oldest instant that can still be asked for; None: every instant."""
+        return None if frontier is None else frontier - 1 - self.template.history
+
+    # -- epochs
+
+    def after_epoch(self) -> None:
+        """Purge the index, look at what was asked, rebuild a few blocks."""
+        self.tuning.after_epoch()
+        index = self.index
+        if index is None:
+            return
+        index.purge()
+        if self.template.index == "auto" and self.tuned and self.tuning.due and isinstance(index.addressing, Fields):
+            changed = self.tuning.choose(self.rows, index.addressing.bits, float(self.stream.store.live))
+            if changed is not None:
+                index.reconfigure(Fields(changed))
+        for first in index.stale()[:_REBUILT_PER_EPOCH]:
+            index.rebuild(first)
+
+    # -- snapshots
+
+    def saved(self) -> dict[str, object]:
+        bits = list(self.index.addressing.bits) if self.index is not None and isinstance(self.index.addressing, Fields) else None
+        return {"bits": bits, "tuning": self.tuning.saved(), "answered": self.answered}
+
+    def restore(self, saved: dict[str, object]) -> None:
+        bits = saved["bits"]
+        if bits is not None and self.index is not None and self.template.index == "auto":
+            self.index.reconfigure(Fields(tuple(bits)))  # type: ignore[arg-type]
+        self.tuning.restore(saved["tuning"])  # type: ignore[arg-type]
+        self.answered = int(saved["answered"])  # type: ignore[call-overload]
+
+
+def _index_of(template: Template, rows: TemplateRows, visits: Visits) -> Imp | None:
+    count = len(template.keys)
+    found: Addressing
+    if template.index == "scan":
+        return None
+    if template.index.startswith("hash("):
+        names = template.index[5:-1].split(",")
+        columns = tuple(c for c, key in enumerate(template.keys) if key.name.lower() in {n.lower() for n in names})
+        return Imp(rows, Together(columns, template.bits), visits)
+    if template.index.startswith("imp("):
+        return Imp(rows, Fields(tuple(int(b) for b in re.findall(r"[0-9]+", template.index))), visits)
+    # The first configuration: equal shares, the first columns get what is left over.
+    bits = min(template.bits, 13) if template.index == "auto" else template.bits
+    found = Fields(tuple(bits // count + (c < bits % count) for c in range(count)))
+    return Imp(rows, found, visits)
+
+
+def _need(stream: StreamState, expression: Expression, kind: DataType) -> str:
+    """Hold the words of an expression over the stream's rows; returns the name of the mark."""
+    bare = rename_refs(expression, dict.fromkeys(refs_of(expression), ""))
+    mark = f"key:{kind}:{bare}"
+    stream.need_key(KeyColumn(mark, bare))
+    return mark
+
+
+def _null_bits(expressions: list[Expression]) -> Expression:
+    """A number with bit c set where the expression of column c is null."""
+    bits: list[Expression] = [
+        Call("case", (Call("is_null", (e,), BOOLEAN), Literal(1 << c, BIGINT), Literal(0, BIGINT)), BIGINT)
+        for c, e in enumerate(expressions)
+    ]
+    return reduce(lambda a, b: Call("+", (a, b), BIGINT), bits)
+
+
+def _as_expression(condition: Condition, key: Output) -> Expression:
+    values = tuple(v if isinstance(v, Call) else Literal(v, key.type) for v in condition.values)
+    if condition.kind == "null":
+        return Call("is_null", (key.expression,), BOOLEAN)
+    if condition.kind == "in":
+        return Call("in", (key.expression, *values), BOOLEAN)
+    return Call(condition.kind, (key.expression, *values), BOOLEAN)
+
+
+__all__ = ["LONG_AGO", "StandingTemplate", "TemplatePort"]

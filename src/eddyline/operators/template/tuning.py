@@ -1,0 +1,91 @@
+"""Which columns the index of a template serves: it follows what requests fix.
+
+Answer   `note` counts requests by selection pattern, with a decay. `due` says that it is time to look; `choose` gives the configuration
+         that the exact search finds for these counts, or None where the running one is as good: a change has to save more over one window
+         length than rebuilding the blocks costs.
+State    Decayed counts per pattern, requests and epochs since the last look.
+Limits   Frequencies are counted, never timed; the same requests and epochs give the same choice.
+Reading  docs/operators/templates.md
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eddyline.operators.template.rows import TemplateRows
+from eddyline.operators.template.search import Pattern, Price
+from eddyline.state.columns import Ints
+
+#: A look is due after so many requests, or epochs in which requests came.
+REQUESTS_BETWEEN = 1_000
+EPOCHS_BETWEEN = 50
+#: Counts of earlier requests are halved at every look.
+_DECAY = 0.5
+#: Rows that are looked at to find out how many values a column has.
+_SAMPLE = 1 << 14
+
+
+class Tuning:
+    def __init__(self, price: Price) -> None:
+        self.price = price
+        #: Per pattern: requests, and rows in their windows, both decayed.
+        self.counts: dict[int, float] = {}
+        self.rows: dict[int, float] = {}
+        self.requests = 0
+        self.epochs = 0
+        self.looks = 0
+        self.changes = 0
+
+    def note(self, pattern: int, requests: int, rows: float) -> None:
+        """Requests of one pattern came; `rows` is the sum of the rows in their windows."""
+        self.counts[pattern] = self.counts.get(pattern, 0.0) + requests
+        self.rows[pattern] = self.rows.get(pattern, 0.0) + rows
+        self.requests += requests
+
+    def after_epoch(self) -> None:
+        self.epochs += 1
+
+    @property
+    def due(self) -> bool:
+        return self.requests >= REQUESTS_BETWEEN or (self.requests > 0 and self.epochs >= EPOCHS_BETWEEN)
+
+    def choose(self, rows: TemplateRows, running: tuple[int, ...], window_rows: float) -> tuple[int, ...] | None:
+        """Another configuration that pays for its migration; None: the running one stays."""
+        self.looks += 1
+        since = max(self.requests, 1)
+        patterns = [Pattern(p, self.counts[p], self.rows[p] / self.counts[p]) for p in self.counts if p and self.counts[p] > 0]
+        found = self.price.best(patterns, self.values(rows), float(since), window_rows) if patterns else None
+        for pattern in list(self.counts):
+            self.counts[pattern] *= _DECAY
+            self.rows[pattern] *= _DECAY
+            if self.counts[pattern] < 0.01:
+                del self.counts[pattern], self.rows[pattern]
+        self.requests = self.epochs = 0
+        if found is None or found.bits == running:
+            return None
+        now = self.price.of(patterns, self.values(rows), running, float(since), window_rows)
+        # The requests since the last look stand for those of one window length.
+        if now - found.price <= self.price.rebuilding(window_rows):
+            return None
+        self.changes += 1
+        return found.bits
+
+    def values(self, rows: TemplateRows) -> list[int]:
+        """How many distinct values each grouping column has among the newest rows."""
+        end = rows.store.end
+        first = max(rows.store.first, end - _SAMPLE)
+        nulls: Ints = rows.null_bits(first, end)
+        found = []
+        for column, key in enumerate(rows.keys):
+            words = rows.view(key, first, end)[nulls >> column & 1 == 0]
+            found.append(max(1, len(np.unique(words))))
+        return found
+
+    # -- snapshots
+
+    def saved(self) -> dict[str, object]:
+        return {"counts": {str(p): c for p, c in self.counts.items()}, "rows": {str(p): r for p, r in self.rows.items()}}
+
+    def restore(self, saved: dict[str, dict[str, float]]) -> None:
+        self.counts = {int(p): c for p, c in saved["counts"].items()}
+        self.rows = {int(p): r for p, r in saved["rows"].items()}

@@ -1,0 +1,11 @@
+"""What access paths looked at: exact counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Visits:
+    rows: int = 0
+    runs: int = 0

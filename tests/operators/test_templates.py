@@ -1,0 +1,103 @@
+"""Requests answered from a stream's store, against the oracle: any template, any access path, rows that come and leave."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from eddyline.language.job import Job, bind_script
+from eddyline.operators.evaluate import Issues
+from eddyline.operators.intake import Intake
+from eddyline.operators.join.port import LONG_AGO
+from eddyline.operators.stream import StreamState
+from eddyline.operators.template import blocks
+from eddyline.operators.template.blocks import Fields
+from eddyline.operators.template.probes import of_requests
+from eddyline.operators.template.standing import StandingTemplate
+from eddyline.plan.budget import SHIPPED_INDEX
+from eddyline.plan.index_choice.templates import TemplatePrice
+from eddyline.plan.prepare import prepare
+from tests.oracle.intake import Row
+from tests.oracle.templates import answer
+from tests.property.compare import canonical, plain_rows
+from tests.property.specs import arrow_table
+from tests.property.templates import TemplateCase, random_ask, random_template
+from tests.seeds import first_seed
+
+
+class Engine:
+    """One stream and one template, without a pipeline: rows come in time order."""
+
+    def __init__(self, job: Job, case: TemplateCase) -> None:
+        template = job.catalog.templates["t"]
+        stream = job.catalog.streams["s0"]
+        lowered = prepare(template.query)
+        keys = tuple(o for o in lowered.outputs if o.expression in lowered.group_by)
+        aggregates = tuple(o for o in lowered.outputs if o.expression not in lowered.group_by)
+        self.template, self.case = template, case
+        self.stream = StreamState("s0", {c.name: c.type for c in stream.schema.columns})
+        self.intake = Intake(stream)
+        price = TemplatePrice(len(keys), template.bits, SHIPPED_INDEX)
+        alias = lowered.seats[0].alias
+        self.standing = StandingTemplate(template, keys, aggregates, lowered.filters[0], alias, self.stream, LONG_AGO, price, Issues())
+        self.rows: list[Row] = []
+        self.frontier: int | None = None
+        self.seen = 0
+
+    def step(self, rows: tuple[tuple[object, ...], ...]) -> None:
+        self.intake.take(arrow_table(self.case.stream.columns, rows), self.frontier)
+        self.frontier = self.intake.horizon
+        if self.frontier is None or (released := self.intake.release(self.frontier)) is None:
+            return
+        numbers = np.arange(self.seen, self.seen + len(released.ts))
+        self.seen += len(numbers)
+        self.stream.admit(released.table, released.ts, numbers, numbers, None)
+        for values in plain_rows([released.table]):
+            self.rows.append(Row("s0", values, values["ts"], len(self.rows), len(self.rows), 0))  # type: ignore[arg-type]
+        self.stream.purge(self.frontier, self.seen)
+        self.standing.after_epoch()
+
+
+def check(case: TemplateCase, rng: Random, asks: int) -> int:
+    requests = [random_ask(rng, case) for _ in range(asks)]
+    job = bind_script(";\n".join([*case.statements(), *(f"REQUEST {text}" for _, text in requests)]) + ";")
+    engine = Engine(job, case)
+    compared = 0
+    for rows in case.epochs:
+        engine.step(rows)
+        if engine.frontier is None:
+            continue
+        if rng.random() < 0.2 and engine.standing.index is not None and isinstance(engine.standing.index.addressing, Fields):
+            engine.standing.index.reconfigure(Fields(tuple(rng.randint(0, 3) for _ in engine.template.keys)))
+        oldest = engine.standing.oldest(engine.frontier)
+        assert oldest is not None
+        instants = [rng.randint(oldest, engine.frontier - 1) for _ in requests]
+        found = engine.standing.answer(of_requests(engine.template, job.asked, instants))
+        for number, ((ask, text), instant) in enumerate(zip(requests, instants, strict=True)):
+            mine = plain_rows([found.filter(pa.compute.equal(found.column("_request"), number))])
+            given = sorted(canonical([row[c] for c in ask.columns]) for row in mine)
+            right = sorted(canonical(row) for row in answer(case.template, ask, engine.rows, instant))
+            assert given == right, f"{text} at {instant}\n{case.statements()}\n{case!r}"
+            compared += 1
+    return compared
+
+
+@pytest.mark.parametrize("seed", range(first_seed(), first_seed() + 60))
+def test_any_template_any_request(seed: int) -> None:
+    rng = Random(seed)
+    for _ in range(5):
+        check(random_template(rng), rng, rng.choice((1, 2, 6)))
+
+
+@pytest.mark.parametrize("seed", range(first_seed(), first_seed() + 12))
+def test_blocks_are_clustered_and_rebuilt(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of 16 rows: most rows of a window lie in sealed blocks."""
+    for module in ("blocks", "imp"):
+        monkeypatch.setattr(f"eddyline.operators.template.{module}.BLOCK_ROWS", 16)
+    rng = Random(seed)
+    compared = sum(check(random_template(rng, 150), rng, 4) for _ in range(3))
+    assert compared
+    assert blocks.BLOCK_ROWS == 16
