@@ -159,7 +159,7 @@ def of_rows(asking: RequestStream, rows: pa.Table, instants: Ints) -> tuple[Requ
         masks.append(mask)
     fixed = np.zeros(count, np.int64)
     words, values = [], []
-    known = dict((key, name) for name, key in asking.parameters)
+    known = {key: name for name, key in asking.parameters}
     for key, output in enumerate(template.keys):
         array = rows.column(known[key]).combine_chunks() if key in known else pa.nulls(count, output.type.arrow)
         fixed |= np.asarray(array.is_valid()).astype(np.int64) << key
