@@ -8,7 +8,9 @@ Limits   A session is used from one thread at a time, apart from `push`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +20,19 @@ from eddyline.connectors.base import Sink, Source
 from eddyline.connectors.conform import bad_schema
 from eddyline.connectors.memory import Rows
 from eddyline.connectors.sinks import CallbackSink, NumberedSink
-from eddyline.errors import BindingProblem, Unsupported, UserError
+from eddyline.errors import BindingProblem, Position, Unsupported, UserError
 from eddyline.language import Dropped, ExplainRequest, Job, parse_script, parse_select, parse_span
 from eddyline.language.catalog import Sink as DeclaredSink
-from eddyline.model.datatypes import DataType, from_arrow
+from eddyline.language.job import ExplainTemplate
+from eddyline.language.parse import parse_ask
+from eddyline.language.templates import bind_ask, request_stream
+from eddyline.model.coercion import read_text
+from eddyline.model.datatypes import TIMESTAMP, DataType, from_arrow
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Column, Schema, Stream, Table
+from eddyline.model.template import RequestStream, Template
 from eddyline.plan.prepare import prepare_tree
+from eddyline.plan.template_text import request_text
 from eddyline.plan.verify import warnings_of
 from eddyline.runtime.clock import Clock
 from eddyline.runtime.runner import Handle, Observer, Runner
@@ -143,6 +151,13 @@ class Session:
             applied = self.job.apply(statement)
             if isinstance(applied, BoundQuery):
                 self._register(applied)
+            elif isinstance(applied, Template):
+                self._stand(applied.standing)
+            elif isinstance(applied, RequestStream):
+                self._runner.declare(applied.stream)
+                self._stand(applied.standing)
+            elif isinstance(applied, ExplainTemplate):
+                texts.append(self._explained(applied))
             elif isinstance(applied, Stream):
                 self._runner.declare(applied)
             elif isinstance(applied, Table):
@@ -195,6 +210,57 @@ class Session:
             settings = settings.with_option(option, value)
         self._register(self.job.query(name, parse_select(sql), settings))
         return Query(self, name, self._runner.handles[name])
+
+    def requests(
+        self,
+        name: str,
+        template: str,
+        columns: pa.Schema | Mapping[str, DataType] | Source | DataFrame,
+        *,
+        time: str,
+        lateness: str = "0 seconds",
+        idle: str | None = None,
+        window: str | None = None,
+        group_by: str | None = None,
+        aggregates: str | None = None,
+    ) -> Query:
+        """Declare a stream of requests to a template: its rows are pushed, or come from a source. Its results have its name."""
+        known = self._runner.schema_of(name, columns)
+        stream = Stream(
+            name=name,
+            schema=known or Schema(_columns(name, columns)),
+            time=time,
+            lateness=parse_span(lateness),
+            idle=None if idle is None else parse_span(idle),
+            position=self.job.catalog.next_position,
+            options={"format": "memory" if known is None else "given"},
+        )
+        roles = {"window": window, "group_by": group_by, "aggregates": aggregates}
+        named: dict[str, tuple[str, Position | None]] = {role: (column, None) for role, column in roles.items() if column is not None}
+        asking = request_stream(stream, self.job.catalog.template(template), named, None)
+        self.job.catalog.add(asking)
+        self._runner.declare(stream, None if known is None else columns)
+        self._stand(asking.standing)
+        return Query(self, name, self._runner.handles[name])
+
+    def request(
+        self, text: str | Sequence[str], as_of: str | datetime | None = None, timeout: float | None = None
+    ) -> pa.Table | list[pa.Table]:
+        """Ask a template: `request("dst, bytes FROM traffic WHERE src = '10.0.0.1' GROUP BY dst")`. A list is answered together.
+
+        Args:
+            text: What follows the word REQUEST, which may stand before it.
+            as_of: The instant, for texts without AS OF.
+            timeout: Seconds to wait where the session runs in the background and the instant lies ahead.
+        """
+        texts = [text] if isinstance(text, str) else list(text)
+        found = [bind_ask(parse_ask(one), self.job.catalog) for one in texts]
+        if as_of is not None:
+            instant = read_text(as_of.isoformat(" ") if isinstance(as_of, datetime) else as_of, TIMESTAMP)
+            assert isinstance(instant, int)
+            found = [replace(one, as_of=instant) if one.as_of is None else one for one in found]
+        tables = self._runner.request(found, timeout)
+        return tables[0] if isinstance(text, str) else tables
 
     def drop(self, name: str) -> None:
         """Drop a query: results up to the newest row of any stream so far are still delivered, nothing newer."""
@@ -318,9 +384,23 @@ class Session:
             raise
         self.warnings += warnings_of(query)
 
+    def _stand(self, query: BoundQuery) -> None:
+        """Let a template or the answers of a stream of requests stand."""
+        try:
+            self._runner.register(query)
+        except UserError:
+            self.job.catalog.drop("template" if query.template is not None else "requests", query.name)
+            raise
+
+    def _explained(self, explained: ExplainTemplate) -> str:
+        found = self._runner.explain(explained.template.standing)
+        return found if explained.request is None else request_text(explained.template, explained.request)
+
     def _dropped(self, dropped: Dropped) -> None:
-        if dropped.kind == "query":
+        if dropped.kind in ("query", "template", "requests"):
             self._runner.drop(dropped.entry.name)
+            if dropped.kind == "requests":
+                self._runner.forget("stream", dropped.entry.name)
             return
         try:
             self._runner.forget(dropped.kind, dropped.entry.name)

@@ -3,7 +3,8 @@
 Answer   `Catalog` finds things by name, refuses a second one of the same name, and lets go of what is dropped. As in SQL the
          case of letters does not matter; the spelling of the CREATE is kept.
 State    A dictionary per kind from the name as spelled to the thing. Streams and tables share their names, since both stand in
-         FROM. A stream of requests is a stream, and its results have its name, so it shares the names of queries too.
+         FROM. A stream of requests is a stream, and its results have its name.
+         Templates, streams of requests and queries stand in one pipeline under their names, so that no two of them have the same.
 Limits   It remembers and checks names; it binds nothing and runs nothing.
 """
 
@@ -40,8 +41,9 @@ Entry = Stream | Table | BoundQuery | Sink | Template | RequestStream
 _TOGETHER = {
     "stream": ("stream", "table"),
     "table": ("stream", "table"),
-    "query": ("query", "requests"),
-    "requests": ("stream", "table", "query"),
+    "query": ("query", "requests", "template"),
+    "template": ("query", "requests", "template"),
+    "requests": ("stream", "table", "query", "template"),
 }
 
 

@@ -88,7 +88,10 @@ class Job:
 
     @property
     def queries(self) -> Sequence[BoundQuery]:
-        return tuple(self.catalog.queries.values())
+        """All that stands: templates first, then streams of requests, which read them, then queries."""
+        templates = (template.standing for template in self.catalog.templates.values())
+        requests = (asking.standing for asking in self.catalog.requests.values())
+        return (*templates, *requests, *self.catalog.queries.values())
 
     @property
     def sinks(self) -> Sequence[Sink]:

@@ -26,7 +26,7 @@ from eddyline.errors import SyntaxProblem, Unsupported
 from eddyline.language.datatypes import data_type
 from eddyline.language.grammar import read_statement
 from eddyline.language.reader import NESTED, Places, Reader, Token
-from eddyline.language.syntax import Apply, Cast, Constant, Name, Node, Select, Statement
+from eddyline.language.syntax import Apply, Ask, Cast, Constant, Name, Node, Select, Statement
 
 _SUBQUERY = "write one SELECT over streams and tables"
 
@@ -45,6 +45,19 @@ def parse_select(text: str) -> Select:
     statements = parse_script(text)
     if len(statements) != 1 or not isinstance(statements[0], Select):
         raise SyntaxProblem("expected one SELECT", hint="other statements go through execute")
+    return statements[0]
+
+
+def parse_ask(text: str) -> Ask:
+    """The one request that a text holds; the word REQUEST may be left out.
+
+    >>> parse_ask("bytes FROM traffic").template
+    'traffic'
+    """
+    written = text if text.lstrip()[:7].upper() == "REQUEST" else f"REQUEST {text}"
+    statements = parse_script(written)
+    if len(statements) != 1 or not isinstance(statements[0], Ask):
+        raise SyntaxProblem("expected one request", hint="REQUEST column, … FROM template [WHERE …] [GROUP BY …]")
     return statements[0]
 
 

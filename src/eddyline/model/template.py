@@ -8,14 +8,14 @@ Limits   Plain data. What a request answers is said in docs/semantics.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from eddyline.model.datatypes import TIMESTAMP, DataType
-from eddyline.model.query import BoundQuery, Output
+from eddyline.model.query import BoundQuery, Output, Reference
 from eddyline.model.schema import Stream
-from eddyline.model.window import Range, Rows
+from eddyline.model.window import UNBOUNDED, Range, Rows
 
 #: The most address bits of a template's index.
 MOST_BITS = 24
@@ -32,6 +32,11 @@ class Template:
     index: str = "auto"
     #: How far back, in microseconds beyond the window, requests AS OF an instant reach.
     history: int = 0
+
+    @property
+    def standing(self) -> BoundQuery:
+        """The query under which pipelines know the template."""
+        return replace(self.query, template=self)
 
     @property
     def source(self) -> str:
@@ -108,6 +113,15 @@ class RequestStream:
     @property
     def name(self) -> str:
         return self.stream.name
+
+    @property
+    def standing(self) -> BoundQuery:
+        """The query under which pipelines know the stream of requests: it reads the requests and the rows of the template."""
+        rows = self.template.query.references[0]
+        references = (Reference("requests", self.stream.name, UNBOUNDED), replace(rows, alias="rows"))
+        outputs = tuple(Output(o.name, o.expression) for o in self.template.query.outputs)
+        text = f"REQUESTS FOR {self.template.name}: {self.template.query.text}"
+        return BoundQuery(self.name, references, (), outputs, settings=self.template.query.settings, text=text, asking=self)
 
     @property
     def schema(self) -> pa.Schema:

@@ -7,7 +7,7 @@ Limits   Words only. The engines are `embedded/runner.py` and `spark/runner.py`;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,6 +17,7 @@ from eddyline.connectors.base import Sink
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Schema, Stream, Table
+from eddyline.model.template import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,9 @@ class Runner(Protocol):
     def start(self) -> None: ...
 
     def stop(self) -> None: ...
+
+    def request(self, requests: Sequence[Request], timeout: float | None) -> list[pa.Table]:
+        """One table per request to a template; a request for an instant ahead waits where the job runs in the background."""
 
     def ask_to_stop(self) -> None:
         """Let `run` return after the epoch at hand; safe in a signal handler."""

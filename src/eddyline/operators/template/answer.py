@@ -1,8 +1,8 @@
 """From pairs of requests and rows to answers: the existing aggregation, once per set of grouping columns.
 
 Answer   `Answering.tables(requests, request, ids)` groups the pairs by (request, chosen columns) and gives one table for all requests:
-         their number, all grouping columns (NULL where not grouped by), all aggregates (NULL where not wanted). A request that groups by nothing
-         has one row, also without any pair; a grouped request without pairs has none.
+         their number, all grouping columns (NULL where not grouped by), all aggregates (NULL where not wanted). A request that groups
+         by nothing has one row, also without any pair; a grouped request without pairs has none.
 State    The expressions of the template, compiled.
 Limits   Transient: every call begins with an empty aggregation.
 """

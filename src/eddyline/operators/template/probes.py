@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.errors import UserError
 from eddyline.model.datatypes import DataType
 from eddyline.model.template import Condition, Request, RequestStream, Template
 from eddyline.model.window import Range
@@ -192,13 +191,3 @@ def _read_lists(given: pa.Array, find: object, what: str, mask: Ints, good: npt.
 def size_of_window(template: Template) -> int:
     window = template.window
     return window.micros if isinstance(window, Range) else window.count
-
-
-def check_as_of(request: Request, oldest: int | None, text: str) -> None:
-    """Refuse an instant whose window is no longer kept."""
-    if request.as_of is not None and oldest is not None and request.as_of < oldest:
-        raise UserError(
-            f"the rows for AS OF {np.datetime64(request.as_of, 'us')} are no longer kept",
-            detail=f"requests to {text} reach back to {np.datetime64(oldest, 'us')}",
-            hint="create the template WITH (history = '…') to keep rows longer",
-        )

@@ -23,7 +23,7 @@ from eddyline.model.query import Output
 from eddyline.model.template import Condition, Template
 from eddyline.model.window import Range, Rows
 from eddyline.operators.evaluate import Issues, compile_predicate
-from eddyline.operators.join.port import LONG_AGO, Membership, Port
+from eddyline.operators.join.port import Membership, Port
 from eddyline.operators.stream import StreamState
 from eddyline.operators.template.answer import Answering
 from eddyline.operators.template.blocks import Addressing, Fields, Together
@@ -108,6 +108,11 @@ class StandingTemplate:
     def close(self) -> None:
         """The template is dropped: its port leaves the stream."""
         self.stream.ports.remove(self.port)
+
+    @property
+    def address_bits(self) -> tuple[int, ...] | None:
+        """Bits of the index per grouping column; None: there is no such index."""
+        return self.index.addressing.bits if self.index is not None and isinstance(self.index.addressing, Fields) else None
 
     # -- requests
 
@@ -202,8 +207,8 @@ class StandingTemplate:
     # -- snapshots
 
     def saved(self) -> dict[str, object]:
-        bits = list(self.index.addressing.bits) if self.index is not None and isinstance(self.index.addressing, Fields) else None
-        return {"bits": bits, "tuning": self.tuning.saved(), "answered": self.answered}
+        bits = self.address_bits
+        return {"bits": None if bits is None else list(bits), "tuning": self.tuning.saved(), "answered": self.answered}
 
     def restore(self, saved: dict[str, object]) -> None:
         bits = saved["bits"]
@@ -254,6 +259,3 @@ def _as_expression(condition: Condition, key: Output) -> Expression:
     if condition.kind == "in":
         return Call("in", (key.expression, *values), BOOLEAN)
     return Call(condition.kind, (key.expression, *values), BOOLEAN)
-
-
-__all__ = ["LONG_AGO", "StandingTemplate", "TemplatePort"]

@@ -61,6 +61,8 @@ class EmbeddedDriver:
             self._read(streams[name], source)
         self.epoch = 0
         self.epoch_times = EpochTimes()
+        #: Called when a run ends, before everything is written.
+        self.before_finish: Callable[[], None] | None = None
         #: Called after every epoch.
         self.observer: Callable[[EmbeddedDriver], None] | None = None
         self.began: float | None = None
@@ -235,6 +237,8 @@ class EmbeddedDriver:
             self._finish()
 
     def _finish(self) -> None:
+        if self.before_finish is not None:
+            self.before_finish()
         self.save()
         self.roster.tell()
         self.delivery.close()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -20,13 +20,16 @@ from eddyline.connectors.dead_letter import text_rows
 from eddyline.connectors.files import open_source, read_table
 from eddyline.connectors.memory import MemorySource, Rows
 from eddyline.connectors.output import prepare_output
+from eddyline.connectors.request_files import write_requests
 from eddyline.connectors.sinks import CallbackSink, open_sink
 from eddyline.errors import BindingProblem, Unsupported, UserError, unwritable
 from eddyline.language import Job
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Schema, Stream, Table
+from eddyline.model.template import Request
 from eddyline.plan.prepare import explained, prepare
+from eddyline.plan.template_text import requests_text, template_text
 from eddyline.runtime.clock import Clock
 from eddyline.runtime.control import ControlFolder
 from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
@@ -35,11 +38,14 @@ from eddyline.runtime.embedded.driver import EmbeddedDriver
 from eddyline.runtime.embedded.roster import Roster, instant
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.report import report
+from eddyline.runtime.requests import answers, is_ahead
 from eddyline.runtime.runner import Handle, Observer
 from eddyline.runtime.unit import Standing
 
 #: Seconds that a call for results leaves to the thread in the background.
 _BREATH = 0.0005
+#: Seconds between two looks of a request that waits for the frontier.
+_LOOK = 0.005
 
 
 class KeptResults:
@@ -105,6 +111,8 @@ class EmbeddedRunner:
         self._closed = False
         #: Asked to stop while the driver was made.
         self._asked = False
+        #: The answers of REQUEST statements, once the run has ended.
+        self.answered: list[pa.Table] = []
 
     @property
     def begun(self) -> bool:
@@ -235,6 +243,30 @@ class EmbeddedRunner:
         self._thread = threading.Thread(target=work, name="eddyline", daemon=True)
         self._thread.start()
 
+    def request(self, requests: Sequence[Request], timeout: float | None) -> list[pa.Table]:
+        """Answer requests after everything that was pushed; one for an instant ahead waits where a thread runs the job."""
+        self._raise_failure()
+        driver = self.driver
+        limit = None if timeout is None else time.monotonic() + timeout
+        self.step_pending()
+        while self._thread is not None and not self._can_answer(driver, requests):
+            self._raise_failure()
+            if limit is not None and time.monotonic() > limit:
+                raise UserError(
+                    f"the request was not answered within {timeout} seconds",
+                    hint="a longer timeout, or an earlier AS OF; a stream of the template may be silent",
+                )
+            time.sleep(_LOOK)
+        with driver.lock:
+            return answers(driver.pipeline, requests)
+
+    def _can_answer(self, driver: EmbeddedDriver, requests: Sequence[Request]) -> bool:
+        """Whether what was pushed before has been processed, and the frontier has passed every instant."""
+        if any(isinstance(source, MemorySource) and source.waiting_rows for source in self._sources.values()):
+            return False
+        with driver.lock:
+            return not any(is_ahead(driver.pipeline, request) for request in requests)
+
     def stop(self) -> None:
         if self._thread is not None:
             self.driver.stop()
@@ -262,6 +294,10 @@ class EmbeddedRunner:
     def explain(self, query: BoundQuery) -> str:
         if self._driver is not None and query.name in self._driver.pipeline.queries:
             return self._driver.pipeline.queries[query.name].plan(self._driver.pipeline)
+        if query.template is not None:
+            return template_text(query.template)
+        if query.asking is not None:
+            return requests_text(query.asking)
         return explained(prepare(query), {**self.job.catalog.streams, **self.job.catalog.tables})
 
     def analysis(self, name: str) -> str:
@@ -279,6 +315,13 @@ class EmbeddedRunner:
         return [text_rows(stream.schema, table) for table in kept.get(stream.name, [])]
 
     # -- inside
+
+    def _answer_asked(self) -> None:
+        """Answer the REQUEST statements of the job as the run ends; each run writes the answers anew."""
+        if self.job.asked and self._driver is not None:
+            self.answered = answers(self._driver.pipeline, self.job.asked)
+            if self._out is not None:
+                write_requests(self._out, self.answered)
 
     def _own_sinks(self, standing: Standing) -> list[Sink]:
         """What this session wants of a query that now stands."""
@@ -336,6 +379,7 @@ class EmbeddedRunner:
         streams = {s.name: s for s in self.job.streams}
         driver = EmbeddedDriver(pipeline, sources, streams, delivery, self.job.settings, self._clock, self._checkpoint)
         driver.observer = self._observed
+        driver.before_finish = self._answer_asked
         control = None if self._checkpoint is None else ControlFolder(self._checkpoint.folder)
         driver.roster = Roster(self.job, pipeline, delivery, self._own_sinks, control)
         later = driver.roster.open(None if saved is None else saved.header, None if saved is None else saved.control)

@@ -1,0 +1,71 @@
+"""EXPLAIN of templates, requests and streams of requests.
+
+Answer   One `name: text` line per fact, as EXPLAIN of a query has them.
+Limits   What has been measured is there only where the template stands.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from eddyline.model.expression import conjunction
+from eddyline.model.template import Request, RequestStream, Template
+from eddyline.model.window import span_text
+
+if TYPE_CHECKING:
+    from eddyline.operators.template.standing import StandingTemplate
+
+
+def template_text(template: Template, standing: StandingTemplate | None = None) -> str:
+    lines = [
+        f"template: {template.name}",
+        f"stream: {template.source} [{template.window}]",
+        *([f"where: {conjunction(template.query.where)}"] if template.query.where else []),
+        f"grouping columns: {', '.join(o.name for o in template.keys)}",
+        f"aggregates: {', '.join(f'{o.name} = {o.expression}' for o in template.aggregates)}",
+        f"history: {span_text(template.history) if template.history else 'none'}",
+        f"index: {template.index}, {template.bits} bits",
+    ]
+    if standing is not None:
+        lines += _measured(template, standing)
+    return "\n".join(lines)
+
+
+def _measured(template: Template, standing: StandingTemplate) -> list[str]:
+    lines = [f"rows kept: {standing.stream.store.live}"]
+    index, shared = standing.index, standing.address_bits
+    if index is not None and shared is not None:
+        shares = ", ".join(f"{key.name} {bits}" for key, bits in zip(template.keys, shared, strict=True))
+        lines.append(f"address bits: {shares}; {len(index.blocks)} blocks, {len(index.stale())} to rebuild")
+    names = [key.name for key in template.keys]
+    for pattern, count in sorted(standing.tuning.counts.items()):
+        fixed = ", ".join(name for column, name in enumerate(names) if pattern >> column & 1) or "nothing"
+        lines.append(f"asked: {count:.0f} times with {fixed} fixed")
+    return lines
+
+
+def request_text(template: Template, request: Request, standing: StandingTemplate | None = None) -> str:
+    fixed = sorted({condition.key for condition in request.conditions if condition.kind == "in"})
+    pattern = sum(1 << key for key in fixed)
+    columns = [(template.keys if is_key else template.aggregates)[number].name for is_key, number in request.columns]
+    helped = standing is not None and standing.index is not None and standing.index.addressing.helps(pattern)
+    return "\n".join(
+        [
+            f"request: {', '.join(columns)} from {template.name} [{request.window}]",
+            f"fixes: {', '.join(template.keys[key].name for key in fixed) or 'nothing'}",
+            f"groups by: {', '.join(template.keys[key].name for key in request.group_by) or '()'}",
+            f"access path: {'index, or scan where that is cheaper' if helped else 'scan'}",
+        ]
+    )
+
+
+def requests_text(asking: RequestStream) -> str:
+    lines = [
+        f"requests: {asking.name} for template {asking.template.name}",
+        f"parameters: {', '.join(name for name, _ in asking.parameters) or 'none'}",
+        f"carried along: {', '.join(asking.carried) or 'nothing'}",
+    ]
+    for role in ("window", "group_by", "aggregates"):
+        if getattr(asking, role) is not None:
+            lines.append(f"{role}: column {getattr(asking, role)}")
+    return "\n".join(lines)

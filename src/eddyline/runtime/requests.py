@@ -1,0 +1,87 @@
+"""Single requests, answered from a pipeline between two epochs.
+
+Answer   `answers(pipeline, requests)` gives one table per request: its columns and `_ts`. `is_ahead` says that an instant has to wait.
+State    None.
+Limits   The caller keeps epochs from running meanwhile. An instant at or after the frontier is not answered here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.errors import UserError
+from eddyline.model.datatypes import TIMESTAMP
+from eddyline.model.template import Request, Template
+from eddyline.operators.join.port import LONG_AGO
+from eddyline.operators.template.answer import REQUEST
+from eddyline.operators.template.probes import of_requests
+from eddyline.runtime.pipeline import Pipeline
+from eddyline.runtime.units.templates import TemplateUnit
+
+
+def is_ahead(pipeline: Pipeline, request: Request) -> bool:
+    """Whether the frontier has not passed the instant of a request."""
+    frontier = pipeline.kinds.templates.unit(request.template).frontier
+    return request.as_of is not None and (frontier is None or request.as_of >= frontier)
+
+
+def answers(pipeline: Pipeline, requests: Sequence[Request]) -> list[pa.Table]:
+    """The answers of requests, those to one template together.
+
+    Raises:
+        UserError: the rows for an instant are no longer kept, or the frontier has not passed it.
+    """
+    found: dict[int, pa.Table] = {}
+    for name in dict.fromkeys(request.template for request in requests):
+        unit = pipeline.kinds.templates.unit(name)
+        numbers = [n for n, request in enumerate(requests) if request.template == name]
+        for number, table in zip(numbers, _of_template(unit, [requests[n] for n in numbers]), strict=True):
+            found[number] = table
+    return [found[n] for n in range(len(requests))]
+
+
+def _of_template(unit: TemplateUnit, requests: list[Request]) -> list[pa.Table]:
+    now = LONG_AGO if unit.frontier is None else unit.frontier - 1
+    instants = [_instant(unit, request, now) for request in requests]
+    whole = unit.answer(of_requests(unit.template, requests, instants))
+    number = np.asarray(whole.column(REQUEST))
+    tables = []
+    for at, (request, instant) in enumerate(zip(requests, instants, strict=True)):
+        low, high = np.searchsorted(number, [at, at + 1]).tolist()
+        tables.append(_shaped(unit.template, request, whole.slice(low, high - low), None if instant == LONG_AGO else instant))
+    return tables
+
+
+def _instant(unit: TemplateUnit, request: Request, now: int) -> int:
+    if request.as_of is None:
+        return now
+    if request.as_of > now:
+        raise UserError(
+            f"AS OF {_text(request.as_of)} lies ahead",
+            detail=f"template {unit.template.name} has been read up to {_text(now)}" if now != LONG_AGO else "no row has been read yet",
+            hint="ask again later, or in a session that runs in the background: there the request waits",
+        )
+    oldest = unit.standing.oldest(unit.frontier)
+    if oldest is not None and request.as_of < oldest:
+        raise UserError(
+            f"AS OF {_text(request.as_of)} is too old",
+            detail=f"template {unit.template.name} keeps rows for instants from {_text(oldest)} on",
+            hint="create the template WITH (history = '…') to ask for earlier instants",
+        )
+    return request.as_of
+
+
+def _text(instant: int) -> str:
+    return str(np.datetime64(instant, "us")).replace("T", " ")
+
+
+def _shaped(template: Template, request: Request, rows: pa.Table, instant: int | None) -> pa.Table:
+    schema = request.schema(template)
+    columns = [rows.column(name) for name in schema.names[:-1]]
+    stamp = pa.scalar(instant, pa.int64())
+    stamps = pc.cast(pa.repeat(stamp, len(rows)), TIMESTAMP.arrow) if instant is not None else pa.nulls(len(rows), TIMESTAMP.arrow)
+    return pa.table([*columns, stamps], schema=schema)

@@ -1,0 +1,172 @@
+"""Templates: each is a unit that keeps rows and answers requests.
+
+Answer   `TemplateUnit.answer` gives the answers of requests at instants below the frontier of the template's stream. A template has no
+         results of its own.
+State    The standing template: a port on the stream's store, its index and tuning.
+Reading  docs/operators/templates.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+
+from eddyline.errors import Fault
+from eddyline.model.query import BoundQuery
+from eddyline.operators.template.probes import Requests
+from eddyline.operators.template.standing import StandingTemplate
+from eddyline.plan.budget import index_costs
+from eddyline.plan.index_choice.templates import TemplatePrice
+from eddyline.plan.prepare import prepare
+from eddyline.plan.template_text import template_text
+from eddyline.runtime.epoch import Outcome
+from eddyline.runtime.unit import Blocks, Load, Moment, Slice, Unit, UnitFigures
+
+if TYPE_CHECKING:
+    from eddyline.runtime.pipeline import Pipeline
+
+
+class TemplateQuery:
+    """A template as pipelines know it."""
+
+    is_timed = False
+    merging = None
+    schema = pa.schema([])
+
+    def __init__(self, query: BoundQuery, unit: TemplateUnit, start: int) -> None:
+        self.query = query
+        self.name = query.name
+        self.unit: Unit = unit
+        self.slot = 0
+        self.start = start
+        self.stop: int | None = None
+        self.results = 0
+        self.seconds = 0.0
+
+    @property
+    def rows_in(self) -> int:
+        return cast(TemplateUnit, self.unit).standing.answered
+
+    def plan(self, pipeline: Pipeline | None = None) -> str:
+        assert self.query.template is not None
+        return template_text(self.query.template, cast(TemplateUnit, self.unit).standing)
+
+    def analysis(self) -> list[str]:
+        standing = cast(TemplateUnit, self.unit).standing
+        paths = ", ".join(f"{count} by {path}" for path, count in sorted(standing.paths.items())) or "none"
+        return [f"requests: {standing.answered} answered; probes: {paths}; rows looked at: {standing.visits.rows}"]
+
+
+class TemplateUnit:
+    def __init__(self, kind: TemplateKind, query: BoundQuery, start: int) -> None:
+        assert query.template is not None
+        pipeline = kind.pipeline
+        lowered = pipeline.routes.routed(prepare(query))
+        self.kind = kind
+        self.template = template = query.template
+        self.name = f"template {template.name}"
+        self.streams = frozenset([template.source])
+        keys = tuple(o for o in lowered.outputs if o.expression in lowered.group_by)
+        aggregates = tuple(o for o in lowered.outputs if o.expression not in lowered.group_by)
+        self.standing = StandingTemplate(
+            template,
+            keys,
+            aggregates,
+            lowered.filters[0],
+            lowered.seats[0].alias,
+            pipeline.streams[template.source],
+            start,
+            TemplatePrice(len(keys), template.bits, index_costs()),
+            pipeline.issues,
+            lowered.seats[0].route,
+        )
+        self.standing.tuned = query.settings.template_tuning == "on"
+        self.standing.batched = query.settings.template_batch == "on"
+        self.query = TemplateQuery(query, self, start)
+        #: Rows below are in the store; None: no row has passed.
+        self.frontier: int | None = None
+        #: Streams of requests that are answered from this template, with the instants below which they have been answered.
+        self.readers: dict[str, int] = {}
+
+    @property
+    def queries(self) -> Mapping[str, TemplateQuery]:
+        return {self.query.name: self.query}
+
+    def leave(self, name: str) -> None:
+        self.standing.close()
+        del self.kind.units[name]
+
+    # -- requests
+
+    def answer(self, requests: Requests) -> pa.Table:
+        began = perf_counter()
+        found = self.standing.answer(requests)
+        self.query.seconds += perf_counter() - began
+        return found
+
+    def read_by(self, reader: str, upto: int | None) -> None:
+        """A stream of requests has been answered below an instant; None: it reads no longer."""
+        if upto is None:
+            self.readers.pop(reader, None)
+        else:
+            self.readers[reader] = upto
+        self.standing.port.behind = min(self.readers.values(), default=None)
+
+    # -- an epoch
+
+    def take(self, part: Slice, outcome: Outcome) -> int:
+        return 0
+
+    def advance(self, moment: Moment, outcome: Outcome) -> None:
+        self.frontier = moment.frontier
+        self.standing.after_epoch()
+
+    def purge(self, now: int) -> None:
+        """The port says what the store has to keep."""
+
+    def held(self) -> tuple[int, int]:
+        return 0, 0 if self.standing.index is None else self.standing.index.nbytes
+
+    def in_portions(self, rows: int) -> bool:
+        return True
+
+    # -- snapshots and figures
+
+    def snapshot(self) -> dict[str, tuple[object, Blocks]]:
+        return {self.query.name: ({**self.standing.saved(), "frontier": self.frontier}, {})}
+
+    def restore(self, states: Mapping[str, object], load: Load) -> None:
+        saved: dict[str, Any] = dict(states[self.query.name])  # type: ignore[call-overload]
+        self.frontier = saved["frontier"]
+        self.standing.restore(saved)
+
+    def report(self) -> UnitFigures:
+        standing = self.standing
+        return UnitFigures(
+            operators={self.name: {"rows_in": standing.visits.rows, "rows_out": standing.answered, "seconds": self.query.seconds}}
+        )
+
+
+class TemplateKind:
+    in_bundles = False
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+        #: By name.
+        self.units: dict[str, TemplateUnit] = {}
+
+    def serves(self, query: BoundQuery) -> bool:
+        return query.template is not None
+
+    def stand(self, query: BoundQuery, start: int, slot: int | None) -> TemplateQuery:
+        unit = self.units[query.name] = TemplateUnit(self, query, start)
+        return unit.query
+
+    def unit(self, name: str) -> TemplateUnit:
+        found = self.units.get(name)
+        if found is None:
+            raise Fault(f"no template {name} stands")
+        return found

@@ -1,0 +1,152 @@
+"""Any stream, any template, any requests, any epochs: answers equal the oracle's, asked by hand or by a stream of requests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from eddyline import Session
+from tests.oracle.intake import Epoch, Row, Stream, intake
+from tests.oracle.relational import Last, Range
+from tests.oracle.templates import Ask, answer
+from tests.property.compare import canonical, plain_rows
+from tests.property.specs import arrow_table
+from tests.property.templates import SECOND, TemplateCase, random_ask, random_template
+from tests.seeds import first_seed
+
+BLOCK = 25
+BLOCKS = 400 if os.environ.get("EDDYLINE_SOAK") else 80
+FIRST = first_seed()
+
+
+def rows_of(case: TemplateCase) -> list[Row]:
+    """The rows of the stream that are not late, in order."""
+    names = [name for name, _ in case.stream.columns]
+    epochs = [Epoch({"s0": [dict(zip(names, row, strict=True)) for row in rows]}) for rows in case.epochs]
+    stream = Stream("s0", "ts", case.stream.lateness)
+    return intake([stream], [*epochs, Epoch({}, closing=True)], frozenset(["s0"])).rows
+
+
+class RequestRows:
+    """A stream of requests beside the case: rows, and what each of them asks."""
+
+    def __init__(self, rng: Random, case: TemplateCase) -> None:
+        query = case.template.query
+        self.keys = [name for name, e in query.outputs if e in query.group_by]
+        self.measures = [name for name, e in query.outputs if e not in query.group_by]
+        self.columns = {c.name: c for c in case.columns}
+        self.parameters = rng.sample(self.keys, rng.randint(0, len(self.keys)))
+        self.case = case
+        self.time = 0
+        self.asked: list[tuple[int, int, Ask]] = []
+
+    def statement(self) -> str:
+        parameters = "".join(f"{name} {self.columns[name].type}, " for name in self.parameters)
+        return (
+            f"CREATE REQUESTS asks (id BIGINT, {parameters}span BIGINT, groups STRING, ts TIMESTAMP) FOR t "
+            "WITH (time = 'ts', window = 'span', group_by = 'groups')"
+        )
+
+    def draw(self, rng: Random, newest: int) -> list[tuple[object, ...]]:
+        rows = []
+        for _ in range(rng.choice((0, 0, 1, 3))):
+            self.time = max(self.time, newest - rng.choice((0, SECOND, 3 * SECOND))) + rng.choice((0, SECOND // 2))
+            whole = self.case.window
+            size = whole.micros if isinstance(whole, Range) else whole.count if isinstance(whole, Last) else 0
+            asked = None if rng.random() < 0.4 else rng.randint(0 if isinstance(whole, Range) else 1, size)
+            values = [None if rng.random() < 0.3 else self.columns[name].draw(rng) for name in self.parameters]
+            groups = None if rng.random() < 0.4 else rng.sample(self.keys, rng.randint(0, len(self.keys)))
+            span = size if asked is None else asked
+            window = Range(span) if isinstance(whole, Range) else Last(span)
+            chosen = tuple(self.keys if groups is None else groups)
+            ask = Ask((*chosen, *self.measures), chosen, window, tuple(self._conditions(values)))
+            number = len(self.asked)
+            self.asked.append((number, self.time, ask))
+            rows.append((number, *values, asked, None if groups is None else ",".join(groups), self.time))
+        return rows
+
+    def _conditions(self, values: list[object]) -> list[object]:
+        from tests.oracle.expressions import Call, Col, Lit
+
+        return [
+            Call("=", (Col("a", name, self.columns[name].type), Lit(value, self.columns[name].type)))  # type: ignore[arg-type]
+            for name, value in zip(self.parameters, values, strict=True)
+            if value is not None
+        ]
+
+    def schema(self) -> tuple[tuple[str, str], ...]:
+        parameters = tuple((name, self.columns[name].type) for name in self.parameters)
+        return (("id", "BIGINT"), *parameters, ("span", "BIGINT"), ("groups", "STRING"), ("ts", "TIMESTAMP"))
+
+
+def check(seed: int, folder: Path) -> None:
+    rng = Random(seed)
+    case = random_template(rng, 40)
+    asking = RequestRows(rng, case)
+    statements = ";\n".join([*case.statements(), asking.statement()]) + ";"
+    rows = rows_of(case)
+    restarts = rng.random() < 0.3
+    where = str(folder / str(seed)) if restarts else None
+
+    def opened() -> Session:
+        session = Session(checkpoint=where)
+        session.execute("SET checkpoint_seconds = 0;" + statements)
+        return session
+
+    session = opened()
+    found = []
+    newest = 0
+    for number, arrived in enumerate(case.epochs):
+        session.push("s0", arrow_table(case.stream.columns, arrived))
+        newest = max([newest, *(row[-1] for row in arrived)])  # type: ignore[type-var]
+        session.push("asks", arrow_table(asking.schema(), asking.draw(rng, newest)))
+        session.step()
+        found += plain_rows(session.queries["asks"].results())
+        if rng.random() < 0.5:
+            compare_asked(rng, session, case, rows, statements)
+        if restarts and number == len(case.epochs) // 2:
+            session.stop()
+            found += plain_rows(session.queries["asks"].results())
+            session = opened()
+    session.run()
+    found += plain_rows(session.queries["asks"].results())
+    for number, instant, ask in asking.asked:
+        mine = [row for row in found if row["id"] == number]
+        given = sorted(canonical([row[c] for c in ask.columns]) for row in mine)
+        right = sorted(canonical(row) for row in answer(case.template, ask, rows, instant))
+        assert given == right, f"request {number} at {instant}: {ask}\n{statements}"
+        assert all(row["_ts"] == instant for row in mine)
+    assert [row["_ts"] for row in found] == sorted(row["_ts"] for row in found)
+
+
+def compare_asked(rng: Random, session: Session, case: TemplateCase, rows: list[Row], statements: str) -> None:
+    frontier = session.pipeline.kinds.templates.unit("t").frontier
+    asks = [random_ask(rng, case) for _ in range(rng.choice((1, 3)))]
+    instant = None if frontier is None else rng.randint(frontier - 1 - case.history, frontier - 1)
+    shown = None if instant is None or rng.random() < 0.5 else instant
+    as_of = "" if shown is None else f" AS OF TIMESTAMP '{_text(shown)}'"
+    tables = session.request([text + as_of for _, text in asks])
+    now = -(10**18) if frontier is None else frontier - 1 if shown is None else shown
+    for (ask, text), table in zip(asks, tables, strict=True):
+        given = sorted(canonical([row[c] for c in ask.columns]) for row in plain_rows([table]))
+        right = sorted(canonical(row) for row in answer(case.template, ask, rows, now))
+        assert given == right, f"{text}{as_of}\n{statements}"
+
+
+def _text(instant: int) -> str:
+    import numpy as np
+
+    return str(np.datetime64(instant, "us")).replace("T", " ")
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_requests_equal_the_oracle(block: int, tmp_path: Path) -> None:
+    for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
+        try:
+            check(seed, tmp_path)
+        except Exception as problem:
+            raise AssertionError(f"check({seed})") from problem
