@@ -399,8 +399,6 @@ class Session:
     def _dropped(self, dropped: Dropped) -> None:
         if dropped.kind in ("query", "template", "requests"):
             self._runner.drop(dropped.entry.name)
-            if dropped.kind == "requests":
-                self._runner.forget("stream", dropped.entry.name)
             return
         try:
             self._runner.forget(dropped.kind, dropped.entry.name)

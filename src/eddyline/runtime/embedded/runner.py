@@ -111,6 +111,8 @@ class EmbeddedRunner:
         self._closed = False
         #: Asked to stop while the driver was made.
         self._asked = False
+        #: Streams of requests that were dropped and still have answers to give.
+        self._leaving: set[str] = set()
         #: The answers of REQUEST statements, once the run has ended.
         self.answered: list[pa.Table] = []
 
@@ -160,9 +162,22 @@ class EmbeddedRunner:
     def drop(self, name: str) -> None:
         if self._driver is not None:
             with self._driver.lock:
+                asking = self._driver.pipeline.queries[name].query.asking
                 self._driver.roster.drop(name)
+                if asking is not None:
+                    # No request comes any more: those that wait are answered as the template's stream moves on.
+                    self._driver.pipeline.intakes[name].closed = True
+                    self._leaving.add(name)
+                    self._forget_requests()
         self.handles.pop(name, None)
         self._own.pop(name, None)
+
+    def _forget_requests(self) -> None:
+        """The streams of requests that were dropped go when their last answer is out."""
+        assert self._driver is not None
+        for name in [name for name in self._leaving if name not in self._driver.pipeline.queries]:
+            self._leaving.discard(name)
+            self.forget("stream", name)
 
     def forget(self, kind: str, name: str) -> None:
         if self._driver is None:
@@ -394,6 +409,8 @@ class EmbeddedRunner:
         return driver
 
     def _observed(self, driver: EmbeddedDriver) -> None:
+        if self._leaving:
+            self._forget_requests()
         if self.observer is not None:
             self.observer(driver.observation)
 

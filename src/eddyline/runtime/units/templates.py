@@ -90,14 +90,21 @@ class TemplateUnit:
         self.frontier: int | None = None
         #: Streams of requests that are answered from this template, with the instants below which they have been answered.
         self.readers: dict[str, int] = {}
+        self.dropped = False
 
     @property
     def queries(self) -> Mapping[str, TemplateQuery]:
         return {self.query.name: self.query}
 
     def leave(self, name: str) -> None:
-        self.standing.close()
         del self.kind.units[name]
+        self.dropped = True
+        self._close_if_unread()
+
+    def _close_if_unread(self) -> None:
+        """A stream of requests that was dropped before the template may still have answers to give."""
+        if self.dropped and not self.readers:
+            self.standing.close()
 
     # -- requests
 
@@ -111,6 +118,7 @@ class TemplateUnit:
         """A stream of requests has been answered below an instant; None: it reads no longer."""
         if upto is None:
             self.readers.pop(reader, None)
+            self._close_if_unread()
         else:
             self.readers[reader] = upto
         self.standing.port.behind = min(self.readers.values(), default=None)

@@ -1,0 +1,168 @@
+"""Templates in sessions and job files: when requests are answered, what is refused, what a restart keeps."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import datetime
+from pathlib import Path
+
+import pyarrow.parquet as parquet
+import pytest
+
+from eddyline import Session
+from eddyline.errors import BindingProblem, UserError
+
+WORLD = """
+CREATE STREAM packets (src STRING, len INT, ts TIMESTAMP) WITH (time = 'ts');
+CREATE TEMPLATE traffic WITH (history = '1 minute') AS
+  SELECT src, SUM(len) AS bytes, COUNT(*) AS n FROM packets [RANGE 10 SECONDS] GROUP BY src;
+"""
+
+
+def opened(**options: object) -> Session:
+    session = Session(**options)  # type: ignore[arg-type]
+    session.execute(WORLD)
+    return session
+
+
+def at(second: float) -> str:
+    return f"2024-01-01 10:{int(second // 60):02d}:{second % 60:09.6f}"
+
+
+def packets(*seconds: int) -> list[tuple[str, int, str]]:
+    return [("a" if second % 2 else "b", second, at(second)) for second in seconds]
+
+
+def test_before_the_first_row_the_window_is_empty() -> None:
+    session = opened()
+    assert session.request("bytes, n FROM traffic GROUP BY ()").to_pylist() == [{"bytes": None, "n": 0, "_ts": None}]
+    assert session.request("* FROM traffic").num_rows == 0
+
+
+def test_a_request_sees_what_was_pushed_before_it() -> None:
+    session = opened()
+    session.push("packets", packets(1, 2, 3))
+    found = session.request("src, bytes FROM traffic").to_pylist()
+    # The newest row waits for the frontier.
+    assert sorted((row["src"], row["bytes"]) for row in found) == [("a", 1), ("b", 2)]
+    assert found[0]["_ts"] == datetime(2024, 1, 1, 10, 0, 2, 999999)
+
+
+def test_instants_in_the_past() -> None:
+    session = opened()
+    session.push("packets", packets(1, 2, 30))
+    assert session.request("n FROM traffic GROUP BY ()", as_of=at(1.5)).to_pylist()[0]["n"] == 1
+    assert session.request(f"n FROM traffic GROUP BY () AS OF TIMESTAMP '{at(5)}'").to_pylist()[0]["n"] == 2
+    assert session.request("n FROM traffic GROUP BY ()", as_of=datetime(2024, 1, 1, 10, 0, 29)).to_pylist()[0]["n"] == 0
+    session.push("packets", packets(100, 101))
+    with pytest.raises(UserError, match="too old") as told:
+        session.request("n FROM traffic GROUP BY ()", as_of=at(2))
+    assert "2024-01-01 10:00:40" in str(told.value)
+
+
+def test_an_instant_ahead_is_refused_without_a_background() -> None:
+    session = opened()
+    session.push("packets", packets(1, 2))
+    with pytest.raises(UserError, match="lies ahead"):
+        session.request("n FROM traffic", as_of=at(50))
+
+
+def test_an_instant_ahead_waits_in_the_background() -> None:
+    with opened() as session:
+        session.start()
+        session.push("packets", packets(1, 2))
+        with pytest.raises(UserError, match="not answered within"):
+            session.request("n FROM traffic GROUP BY ()", as_of=at(5), timeout=0.1)
+        later = threading.Timer(0.2, lambda: session.push("packets", packets(4, 9)))
+        later.start()
+        began = time.monotonic()
+        assert session.request("n FROM traffic GROUP BY ()", as_of=at(5), timeout=20).to_pylist()[0]["n"] == 3
+        assert time.monotonic() - began >= 0.1
+
+
+def test_a_list_is_answered_together() -> None:
+    session = opened()
+    session.push("packets", packets(*range(20)))
+    tables = session.request(["n FROM traffic WHERE src = 'a' GROUP BY ()", "REQUEST n FROM traffic [RANGE 1 SECOND] GROUP BY ()"])
+    assert [table.to_pylist()[0]["n"] for table in tables] == [5, 1]
+
+
+def test_requests_of_a_job_file_are_answered_at_its_end(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for _ in range(2):
+        session = opened(out=str(out), overwrite=True)
+        session.execute("REQUEST n FROM traffic GROUP BY (); REQUEST src, bytes FROM traffic WHERE src = 'b';")
+        session.push("packets", packets(1, 2, 4))
+        session.run()
+    assert sorted(path.name for path in (out / "_requests").iterdir()) == ["1.parquet", "2.parquet"]
+    # A bounded end moves the frontier just past the newest row.
+    assert parquet.read_table(out / "_requests" / "1.parquet").to_pylist() == [{"n": 3, "_ts": datetime(2024, 1, 1, 10, 0, 4)}]
+    assert parquet.read_table(out / "_requests" / "2.parquet").column("bytes").to_pylist() == [6]
+
+
+def test_a_stream_of_requests_from_python() -> None:
+    from eddyline.model.datatypes import BIGINT, STRING, TIMESTAMP
+
+    session = opened()
+    asks = session.requests("asks", "traffic", {"id": BIGINT, "src": STRING, "what": STRING, "ts": TIMESTAMP}, time="ts", aggregates="what")
+    session.push("packets", packets(1, 2, 3, 9))
+    session.push("asks", [(7, "a", "n", at(3)), (8, None, None, at(3)), (9, "a", "nothing", at(3))])
+    session.run()
+    found = asks.table().to_pylist()
+    assert [(row["id"], row["src"], row["bytes"], row["n"]) for row in found] == [(7, "a", None, 2), (8, "a", 4, 2), (8, "b", 2, 1)]
+    assert session.dead_letters("asks").to_pylist()[0]["_reason"] == "bad: the template has no aggregate nothing"
+
+
+def test_rows_are_kept_for_a_stream_of_requests_that_is_behind() -> None:
+    session = opened()
+    session.execute("CREATE REQUESTS asks (id BIGINT, ts TIMESTAMP) FOR traffic WITH (time = 'ts');")
+    session.push("packets", packets(*range(300)))
+    session.step()
+    session.push("asks", [(1, at(5)), (2, at(200))])
+    session.run()
+    found = [(row["id"], row["src"], row["n"]) for row in session.queries["asks"].table().to_pylist()]
+    assert sorted(found) == [(1, "a", 3), (1, "b", 3), (2, "a", 5), (2, "b", 6)]
+
+
+def test_rows_leave_when_no_request_can_ask_for_them() -> None:
+    session = opened()
+    session.push("packets", packets(*range(300)))
+    session.step()
+    # The window, the history, and rows at the edge.
+    assert session.pipeline.streams["packets"].store.live <= 72
+
+
+def test_a_dropped_template_lets_go_of_its_rows() -> None:
+    session = opened()
+    session.execute("CREATE REQUESTS asks (id BIGINT, ts TIMESTAMP) FOR traffic WITH (time = 'ts');")
+    with pytest.raises(BindingProblem, match="is read by"):
+        session.execute("DROP TEMPLATE traffic;")
+    session.push("packets", packets(1, 2, 3))
+    session.push("asks", [(1, at(2)), (2, at(4))])
+    session.step()
+    session.execute("DROP REQUESTS asks;")
+    session.execute("DROP TEMPLATE traffic;")
+    with pytest.raises(BindingProblem, match="no template"):
+        session.request("n FROM traffic")
+    session.push("packets", packets(90, 91))
+    session.step()
+    # The frontier has passed the instants at which both were dropped.
+    assert not session.pipeline.streams["packets"].ports
+    session.execute("DROP STREAM packets;")
+    assert not session.pipeline.streams
+
+
+def test_a_restart_keeps_rows_and_the_index(tmp_path: Path) -> None:
+    first = opened(checkpoint=str(tmp_path / "state"))
+    first.push("packets", packets(1, 2, 3, 4))
+    first.step()
+    unit = first.pipeline.kinds.templates.unit("traffic")
+    from eddyline.operators.template.blocks import Fields
+
+    assert unit.standing.index is not None
+    unit.standing.index.reconfigure(Fields((3,)))
+    first.stop()
+    second = opened(checkpoint=str(tmp_path / "state"))
+    assert second.request("n FROM traffic GROUP BY ()").to_pylist()[0]["n"] == 3
+    assert second.pipeline.kinds.templates.unit("traffic").standing.address_bits == (3,)
