@@ -30,7 +30,7 @@ from eddyline.model.coercion import read_text
 from eddyline.model.datatypes import TIMESTAMP, DataType, from_arrow
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Column, Schema, Stream, Table
-from eddyline.model.template import RequestStream, Template
+from eddyline.model.template import BoundTemplate, RequestStream, Template
 from eddyline.plan.prepare import prepare_tree
 from eddyline.plan.template_text import request_text
 from eddyline.plan.verify import warnings_of
@@ -389,7 +389,7 @@ class Session:
         try:
             self._runner.register(query)
         except UserError:
-            self.job.catalog.drop("template" if query.template is not None else "requests", query.name)
+            self.job.catalog.drop("template" if isinstance(query, BoundTemplate) else "requests", query.name)
             raise
 
     def _explained(self, explained: ExplainTemplate) -> str:

@@ -42,7 +42,7 @@ class Settings:
     shards: int = 0
     #: Seconds between two embedded checkpoints; 0 takes one after every epoch.
     checkpoint_seconds: float = 5.0
-    #: auto | scan | imp | precomputed | hash(a, b) | imp(6, 5, 5).
+    #: auto | scan | imp | hash(a, b) | imp(6, 5, 5).
     template_index: str = "auto"
     template_tuning: str = "on"
     template_batch: str = "on"
@@ -127,11 +127,11 @@ def _cores(name: str, value: Value) -> object:
 
 def _index(name: str, value: Value) -> object:
     text = re.sub(r"\s+", "", str(value))
-    if text.lower() in ("auto", "scan", "imp", "precomputed") or re.fullmatch(r"imp\([0-9]+(,[0-9]+)*\)", text, re.IGNORECASE):
+    if text.lower() in ("auto", "scan", "imp") or re.fullmatch(r"imp\([0-9]+(,[0-9]+)*\)", text, re.IGNORECASE):
         return text.lower()
     if re.fullmatch(r"hash\([^(),]+(,[^(),]+)*\)", text, re.IGNORECASE):
         return "hash" + text[4:]
-    raise SettingProblem(f"SET {name} does not take {value!r}", hint="auto, scan, imp, precomputed, 'hash(a, b)' or 'imp(6, 5, 5)'")
+    raise SettingProblem(f"SET {name} does not take {value!r}", hint="auto, scan, imp, 'hash(a, b)' or 'imp(6, 5, 5)'")
 
 
 _BYTES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
@@ -172,7 +172,7 @@ OPTIONS: dict[str, Option] = {
     "shards": Option(_whole(0), "0, 1, …", "shards on Spark; 0 takes one per core"),
     "checkpoint_seconds": Option(_seconds, "0, 0.5, …", "time between embedded checkpoints; 0 takes one after every epoch"),
     "template_index": Option(
-        _index, "auto | scan | imp | precomputed | 'hash(a, b)' | 'imp(6, 5, 5)'", "how requests to a template find their rows"
+        _index, "auto | scan | imp | 'hash(a, b)' | 'imp(6, 5, 5)'", "how requests to a template find their rows"
     ),
     "template_tuning": Option(_word("on", "off"), "on | off", "whether the index of a template follows what is asked for"),
     "template_batch": Option(_word("on", "off"), "on | off", "whether requests of one epoch are answered together"),

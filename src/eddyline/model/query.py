@@ -7,15 +7,11 @@ Limits   No plan, no cost, no operator.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from eddyline.model.datatypes import DataType
 from eddyline.model.expression import Expression, has_aggregate
 from eddyline.model.window import Window
 from eddyline.settings import Settings
-
-if TYPE_CHECKING:
-    from eddyline.model.template import RequestStream, Template
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +64,6 @@ class BoundQuery:
     settings: Settings = field(default_factory=Settings)
     #: The SELECT as written, for messages and for telling whether a query has changed.
     text: str = ""
-    #: The template that the query stands for: it gives no results of its own.
-    template: Template | None = None
-    #: The stream of requests whose answers the query gives.
-    asking: RequestStream | None = None
 
     @property
     def is_aggregate(self) -> bool:

@@ -8,7 +8,7 @@ Limits   Plain data. What a request answers is said in docs/semantics.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 import pyarrow as pa
 
@@ -28,15 +28,16 @@ class Template:
     name: str
     query: BoundQuery
     bits: int = 16
-    #: auto, scan, imp, precomputed, `hash(a, b)` or `imp(6, 5, 5)`.
+    #: auto, scan, imp, `hash(a, b)` or `imp(6, 5, 5)`.
     index: str = "auto"
     #: How far back, in microseconds beyond the window, requests AS OF an instant reach.
     history: int = 0
 
     @property
-    def standing(self) -> BoundQuery:
+    def standing(self) -> BoundTemplate:
         """The query under which pipelines know the template."""
-        return replace(self.query, template=self)
+        given = {field.name: getattr(self.query, field.name) for field in fields(self.query)}
+        return BoundTemplate(**given, template=self)
 
     @property
     def source(self) -> str:
@@ -115,13 +116,13 @@ class RequestStream:
         return self.stream.name
 
     @property
-    def standing(self) -> BoundQuery:
+    def standing(self) -> BoundRequests:
         """The query under which pipelines know the stream of requests: it reads the requests and the rows of the template."""
         rows = self.template.query.references[0]
         references = (Reference("requests", self.stream.name, UNBOUNDED), replace(rows, alias="rows"))
         outputs = tuple(Output(o.name, o.expression) for o in self.template.query.outputs)
         text = f"REQUESTS FOR {self.template.name}: {self.template.query.text}"
-        return BoundQuery(self.name, references, (), outputs, settings=self.template.query.settings, text=text, asking=self)
+        return BoundRequests(self.name, references, (), outputs, settings=self.template.query.settings, text=text, asking=self)
 
     @property
     def schema(self) -> pa.Schema:
@@ -130,3 +131,17 @@ class RequestStream:
         columns: list[tuple[str, DataType]] = [(name, known[name]) for name in self.carried]
         columns += [(o.name, o.type) for o in (*self.template.keys, *self.template.aggregates)]
         return pa.schema([(name, kind.arrow) for name, kind in columns] + [("_ts", TIMESTAMP.arrow)])
+
+
+@dataclass(frozen=True)
+class BoundTemplate(BoundQuery):
+    """A template as pipelines know it: a query without results of its own."""
+
+    template: Template | None = None
+
+
+@dataclass(frozen=True)
+class BoundRequests(BoundQuery):
+    """A stream of requests as pipelines know it: a query whose results are the answers."""
+
+    asking: RequestStream | None = None

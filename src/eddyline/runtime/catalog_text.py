@@ -10,18 +10,22 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from eddyline.language import Job, Sink, render
-from eddyline.language.syntax import ColumnDefinition, CreateSink, CreateStream, CreateTable, Option, Set
+from eddyline.language.syntax import ColumnDefinition, CreateRequests, CreateSink, CreateStream, CreateTable, Option, Set
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Column, Stream
+from eddyline.model.template import RequestStream, Template
 from eddyline.model.window import span_text
 from eddyline.settings import Settings
 
 
 def catalog_text(job: Job) -> str:
     """Statements that declare the job's streams, tables, queries, sinks and settings again."""
-    lines = [render(CreateStream(s.name, _definitions(s.schema.columns), _stream_options(s))) for s in job.streams]
+    plain = [stream for stream in job.streams if stream.name not in job.catalog.requests]
+    lines = [render(CreateStream(s.name, _definitions(s.schema.columns), _stream_options(s))) for s in plain]
     lines += [render(CreateTable(t.name, _definitions(t.schema.columns), _options(t.options))) for t in job.tables]
-    lines += [query_text(query) for query in job.queries]
+    lines += [template_text(template) for template in job.catalog.templates.values()]
+    lines += [requests_text(asking) for asking in job.catalog.requests.values()]
+    lines += [query_text(query) for query in job.catalog.queries.values()]
     lines += [sink_text(sink) for sink in job.sinks]
     lines += [render(Set(name, value)) for name, value in _settings(job.settings).items()]
     return "".join(f"{line};\n" for line in lines)
@@ -31,6 +35,18 @@ def query_text(query: BoundQuery) -> str:
     """CREATE QUERY with everything that differs from the defaults said in WITH."""
     settings = ", ".join(f"{name} = {_value(value)}" for name, value in _settings(query.settings).items())
     return f'CREATE QUERY "{query.name}"{f" WITH ({settings})" if settings else ""} AS {query.text.rstrip().rstrip(";")}'
+
+
+def template_text(template: Template) -> str:
+    """CREATE TEMPLATE with its options; the settings that it was created under change no answer."""
+    options = f"bits = {template.bits}, index = {_value(template.index)}, history = {_value(span_text(template.history).lower())}"
+    return f'CREATE TEMPLATE "{template.name}" WITH ({options}) AS {template.query.text.rstrip().rstrip(";")}'
+
+
+def requests_text(asking: RequestStream) -> str:
+    roles = {"window": asking.window, "group_by": asking.group_by, "aggregates": asking.aggregates}
+    options = (*_stream_options(asking.stream), *_options({role: name for role, name in roles.items() if name is not None}))
+    return render(CreateRequests(asking.name, _definitions(asking.stream.schema.columns), asking.template.name, options))
 
 
 def sink_text(sink: Sink) -> str:

@@ -27,9 +27,10 @@ from eddyline.language import Job
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Schema, Stream, Table
-from eddyline.model.template import Request
+from eddyline.model.template import BoundRequests, BoundTemplate, Request
 from eddyline.plan.prepare import explained, prepare
 from eddyline.plan.template_text import requests_text, template_text
+from eddyline.runtime.checkpoint_identity import not_writable
 from eddyline.runtime.clock import Clock
 from eddyline.runtime.control import ControlFolder
 from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
@@ -162,9 +163,9 @@ class EmbeddedRunner:
     def drop(self, name: str) -> None:
         if self._driver is not None:
             with self._driver.lock:
-                asking = self._driver.pipeline.queries[name].query.asking
+                asks = isinstance(self._driver.pipeline.queries[name].query, BoundRequests)
                 self._driver.roster.drop(name)
-                if asking is not None:
+                if asks:
                     # No request comes any more: those that wait are answered as the template's stream moves on.
                     self._driver.pipeline.intakes[name].closed = True
                     self._leaving.add(name)
@@ -309,9 +310,9 @@ class EmbeddedRunner:
     def explain(self, query: BoundQuery) -> str:
         if self._driver is not None and query.name in self._driver.pipeline.queries:
             return self._driver.pipeline.queries[query.name].plan(self._driver.pipeline)
-        if query.template is not None:
+        if isinstance(query, BoundTemplate) and query.template is not None:
             return template_text(query.template)
-        if query.asking is not None:
+        if isinstance(query, BoundRequests) and query.asking is not None:
             return requests_text(query.asking)
         return explained(prepare(query), {**self.job.catalog.streams, **self.job.catalog.tables})
 

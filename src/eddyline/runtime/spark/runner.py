@@ -13,6 +13,7 @@ import os
 import shutil
 import tempfile
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ from eddyline.language import Job
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Schema, Stream, Table
+from eddyline.model.template import BoundRequests, BoundTemplate, Request
 from eddyline.model.window import Rows
 from eddyline.plan.prepare import explained, prepare
 from eddyline.runtime.checkpoint_identity import Claim, claim
@@ -167,7 +169,14 @@ class SparkRunner:
         if self.begun:
             raise Unsupported("tables cannot be added to a running job", hint="stop it, and start it again with the table")
 
+    def request(self, requests: Sequence[Request], timeout: float | None) -> list[pa.Table]:
+        raise Unsupported("templates cannot be asked on Spark", hint="run the job in this process: Session() without spark")
+
     def register(self, query: BoundQuery) -> None:
+        if isinstance(query, BoundTemplate | BoundRequests):
+            raise Unsupported(
+                "templates do not run on Spark", hint="run the job in this process: Session() without spark, or --engine embedded"
+            )
         for source in [r.source for r in query.streams if isinstance(r.window, Rows) and r.source in self._frames]:
             if self.job.catalog.streams[source].sequence is None:
                 raise BindingProblem(

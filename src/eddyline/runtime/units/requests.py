@@ -19,7 +19,7 @@ import pyarrow as pa
 from eddyline.errors import DataProblem
 from eddyline.model.datatypes import TIMESTAMP
 from eddyline.model.query import BoundQuery
-from eddyline.model.template import RequestStream
+from eddyline.model.template import BoundRequests, RequestStream
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.template.answer import REQUEST
 from eddyline.operators.template.probes import of_rows
@@ -40,7 +40,6 @@ class RequestsQuery:
     merging = None
 
     def __init__(self, query: BoundQuery, unit: RequestsUnit, start: int) -> None:
-        assert query.asking is not None
         self.query = query
         self.name = query.name
         self.unit: Unit = unit
@@ -50,11 +49,11 @@ class RequestsQuery:
         self.results = 0
         self.rows_in = 0
         self.seconds = 0.0
-        self.schema = query.asking.schema
+        self.schema = unit.asking.schema
 
     def plan(self, pipeline: Pipeline | None = None) -> str:
-        assert self.query.asking is not None
-        return requests_text(self.query.asking)
+        assert isinstance(self.unit, RequestsUnit)
+        return requests_text(self.unit.asking)
 
     def analysis(self) -> list[str]:
         return [f"requests: {self.rows_in} answered with {self.results} rows"]
@@ -168,10 +167,10 @@ class RequestsKind:
         self.units: dict[str, RequestsUnit] = {}
 
     def serves(self, query: BoundQuery) -> bool:
-        return query.asking is not None
+        return isinstance(query, BoundRequests)
 
     def stand(self, query: BoundQuery, start: int, slot: int | None) -> RequestsQuery:
-        assert query.asking is not None
+        assert isinstance(query, BoundRequests) and query.asking is not None
         template = self.templates.unit(query.asking.template.name)
         unit = self.units[query.name] = RequestsUnit(self, query, query.asking, template, start)
         return unit.query

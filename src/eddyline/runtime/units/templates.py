@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from eddyline.errors import Fault
 from eddyline.model.query import BoundQuery
+from eddyline.model.template import BoundTemplate
 from eddyline.operators.template.probes import Requests
 from eddyline.operators.template.standing import StandingTemplate
 from eddyline.plan.budget import index_costs
@@ -51,8 +52,7 @@ class TemplateQuery:
         return cast(TemplateUnit, self.unit).standing.answered
 
     def plan(self, pipeline: Pipeline | None = None) -> str:
-        assert self.query.template is not None
-        return template_text(self.query.template, cast(TemplateUnit, self.unit).standing)
+        return template_text(cast(TemplateUnit, self.unit).template, cast(TemplateUnit, self.unit).standing)
 
     def analysis(self) -> list[str]:
         standing = cast(TemplateUnit, self.unit).standing
@@ -62,7 +62,7 @@ class TemplateQuery:
 
 class TemplateUnit:
     def __init__(self, kind: TemplateKind, query: BoundQuery, start: int) -> None:
-        assert query.template is not None
+        assert isinstance(query, BoundTemplate) and query.template is not None
         pipeline = kind.pipeline
         lowered = pipeline.routes.routed(prepare(query))
         self.kind = kind
@@ -167,7 +167,7 @@ class TemplateKind:
         self.units: dict[str, TemplateUnit] = {}
 
     def serves(self, query: BoundQuery) -> bool:
-        return query.template is not None
+        return isinstance(query, BoundTemplate)
 
     def stand(self, query: BoundQuery, start: int, slot: int | None) -> TemplateQuery:
         unit = self.units[query.name] = TemplateUnit(self, query, start)
