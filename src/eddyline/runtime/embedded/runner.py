@@ -30,7 +30,6 @@ from eddyline.model.schema import Schema, Stream, Table
 from eddyline.model.template import BoundRequests, BoundTemplate, Request
 from eddyline.plan.prepare import explained, prepare
 from eddyline.plan.template_text import requests_text, template_text
-from eddyline.runtime.checkpoint_identity import not_writable
 from eddyline.runtime.clock import Clock
 from eddyline.runtime.control import ControlFolder
 from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
