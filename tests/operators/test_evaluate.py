@@ -5,10 +5,12 @@ from __future__ import annotations
 import timeit
 from decimal import Decimal
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from eddyline import Session
 from eddyline.errors import Fault
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INT, INTERVAL, STRING, TIMESTAMP, DataType, decimal
 from eddyline.model.expression import Call, ColumnRef, Expression, Literal
@@ -280,3 +282,37 @@ def test_a_predicate_costs_little_more_than_its_arrays() -> None:
     bare = min(timeit.repeat(lambda: ~(prices <= 100.0), number=50, repeat=7)) / 50
     ours = min(timeit.repeat(lambda: test(columns, rows, None), number=50, repeat=7)) / 50
     assert ours - bare < 60e-6, f"{ours * 1e6:.1f} µs, NumPy alone {bare * 1e6:.1f} µs"
+
+
+def test_texts_become_numbers_as_in_duckdb_whatever_stands_beside_them() -> None:
+    texts = [
+        "0x10",
+        "0X1f",
+        "0b101",
+        "0x1_0",
+        "0x7FFFFFFFFFFFFFFF",
+        "0xFFFFFFFFFFFFFFFF",
+        "-0x10",
+        "0x",
+        "1_000",
+        "1__0",
+        "_1",
+        "1_",
+        "-1_2_3",
+    ]
+    texts += ["1_0.5_0", "1_0e1_0", "1e_5", "inf", "-inf", "nan", "5", "x", ""]
+    connection = duckdb.connect()
+    for kind in ("BIGINT", "INTEGER", "DOUBLE", "DECIMAL(10, 2)"):
+        expected = [connection.execute(f"SELECT TRY_CAST(? AS {kind})", [text]).fetchone()[0] for text in texts]
+        declared = "INT" if kind == "INTEGER" else kind
+        assert repr(casts(texts, declared)) == repr(expected)
+        assert repr([casts([text], declared)[0] for text in texts]) == repr(expected)
+
+
+def casts(texts: list[str], kind: str) -> list[object]:
+    session = Session()
+    session.execute("CREATE STREAM a (x STRING, ts TIMESTAMP) WITH (time = 'ts')")
+    query = session.query("q", f"SELECT CAST(x AS {kind}) AS r FROM a")
+    session.push("a", [{"x": text, "ts": 1} for text in texts])
+    session.run()
+    return query.table().column("r").to_pylist()

@@ -195,7 +195,7 @@ FUNCTIONS: dict[str, Function] = {
     "strpos": _entry("strpos(s, part)", "where a text first occurs, from 1; 0 if nowhere", takes(BIGINT, STRING, STRING), 2),
     "lpad": _entry("lpad(s, n, fill)", "made n characters long by filling or cutting; filled at the start", _PAD, 3),
     "rpad": _entry("rpad(s, n, fill)", "made n characters long by filling or cutting; filled at the end", _PAD, 3),
-    "reverse": _entry("reverse(s)", "the characters in reverse order", _TEXT),
+    "reverse": _entry("reverse(s)", "the code points in reverse order; a combining mark moves to its other neighbour", _TEXT),
     "split_part": _entry(
         "split_part(s, separator, n)", "the n-th piece, from 1; negative from the end", takes(STRING, STRING, STRING, BIGINT), 3
     ),
@@ -248,6 +248,6 @@ AGGREGATES: dict[str, tuple[str, str]] = {
     "avg": ("avg([DISTINCT] x)", "the mean, as DOUBLE"),
     "min": ("min(x)", "the smallest value"),
     "max": ("max(x)", "the largest value"),
-    "stddev": ("stddev([DISTINCT] x)", "the sample standard deviation, as DOUBLE"),
+    "stddev": ("stddev([DISTINCT] x)", "the sample standard deviation, as DOUBLE; NaN where a square exceeds DOUBLE, from about 1e154 on"),
 }
 _AGGREGATE_ALIASES = {"mean": "avg", "stddev_samp": "stddev"}

@@ -39,6 +39,7 @@ _LIMITS = {"INT": (-(2**31), 2**31), "BIGINT": (-(2**63), 2**63)}
 _BLANKS = " \t\n\v\f\r"
 _PLAIN = r"^[+-]?([0-9]{1,40}\.?[0-9]{0,30}|\.[0-9]{1,30})$"
 _FLOAT = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_BASED = r"^(0[xX][0-9a-fA-F]+(_[0-9a-fA-F]+)*|0[bB][01]+(_[01]+)*)$"
 _SPECIAL = r"^(?i)[+-]?(nan|inf|infinity)$"
 _MOMENT = (
     r"^(?P<year>[0-9]{1,5})[-/](?P<month>[0-9]{1,2})[-/](?P<day>[0-9]{1,2})"
@@ -132,10 +133,30 @@ def _from_text(frame: Frame, texts: pa.Array, target: DataType) -> Vector:
         return _text_to_boolean(frame, texts)
     if target.is_temporal:
         return _text_to_time(frame, texts, target)
-    texts = pc.utf8_trim(texts, characters=_BLANKS)
+    texts = _without_separators(pc.utf8_trim(texts, characters=_BLANKS))
     if target == DOUBLE:
         return _text_to_double(frame, texts)
-    return _text_to_exact(frame, texts, target)
+    return _text_to_exact(frame, _in_decimal(texts) if target.is_integer else texts, target)
+
+
+def _without_separators(texts: pa.Array) -> pa.Array:
+    """Numerals without the single `_` between two digits: 1_000 is 1000."""
+    if not _holds(pc.match_substring(texts, "_")).any():
+        return texts
+    # Twice: matches do not overlap, and 1_2_3 has two.
+    for _ in range(2):
+        texts = pc.replace_substring_regex(texts, r"([0-9])_([0-9])", r"\1\2")
+    return texts
+
+
+def _in_decimal(texts: pa.Array) -> pa.Array:
+    """Hexadecimal and binary integers in decimal notation. Arrow reads 0x10 too, but only beside plain integers, and 16 digits as negative."""
+    found = pc.fill_null(pc.match_substring_regex(texts, _BASED), False)
+    if not _holds(found).any():
+        return texts
+    distinct = pc.unique(texts.filter(found))
+    decimal = pa.array([str(int(text, 0)) for text in distinct.to_pylist()], pa.string())
+    return pc.if_else(found, decimal.take(pc.index_in(texts, value_set=distinct)), texts)
 
 
 def _holds(condition: pa.Array) -> Mask:
