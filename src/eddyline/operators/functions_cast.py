@@ -150,7 +150,7 @@ def _without_separators(texts: pa.Array) -> pa.Array:
 
 
 def _in_decimal(texts: pa.Array) -> pa.Array:
-    """Hexadecimal and binary integers in decimal notation. Arrow reads 0x10 too, but only beside plain integers, and 16 digits as negative."""
+    """Hexadecimal and binary integers in decimal notation. Arrow alone would read 0x10 only beside plain integers."""
     found = pc.fill_null(pc.match_substring_regex(texts, _BASED), False)
     if not _holds(found).any():
         return texts
