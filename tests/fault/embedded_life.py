@@ -100,8 +100,8 @@ class Life:
 
     # -- runs
 
-    def run(self, plan: Plan | None = None) -> tuple[int, str]:
-        return self.runs.run(self.folder, *COMMAND, plan=plan)
+    def run(self, plan: Plan | None = None, seconds: float | None = None) -> tuple[int, str]:
+        return self.runs.run(self.folder, *COMMAND, plan=plan, seconds=seconds)
 
     def ends_well(self) -> None:
         code, said = self.run()

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import json
 import os
+import select
+import signal
 import subprocess
 import sys
 from dataclasses import asdict
@@ -36,8 +38,10 @@ class Runs:
         code, said = self._ask({"folder": str(warm_up), "arguments": ["run", "job.sql", "--once", "--quiet"], "here": True})
         assert code == 0, said
 
-    def run(self, folder: Path, *arguments: str, plan: Plan | None = None) -> tuple[int, str]:
-        return self._ask({"folder": str(folder), "arguments": arguments, "plan": None if plan is None else asdict(plan)})
+    def run(self, folder: Path, *arguments: str, plan: Plan | None = None, seconds: float | None = None) -> tuple[int, str]:
+        """With `seconds` the process is killed after that time, if it has not ended."""
+        plans = None if plan is None else asdict(plan)
+        return self._ask({"folder": str(folder), "arguments": arguments, "plan": plans, "seconds": seconds})
 
     def _ask(self, request: dict[str, Any]) -> tuple[int, str]:
         assert self._process.stdin is not None and self._process.stdout is not None
@@ -88,6 +92,10 @@ def serve() -> None:
                 sys.stderr.flush()
                 os._exit(code)
         os.close(write)
+        if request["seconds"] is not None:
+            # The read end says when the child has ended: it has no other writer.
+            select.select([read], [], [], request["seconds"])
+            os.kill(child, signal.SIGKILL)
         with open(read, encoding="utf-8", errors="replace") as pipe:
             said = pipe.read()
         status = os.waitpid(child, 0)[1]

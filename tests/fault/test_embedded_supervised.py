@@ -1,0 +1,138 @@
+"""A supervisor that starts the same command again after every failure: kills at random moments, failures at random operations, a full disk.
+
+The job always ends with all results, each once. EDDYLINE_KILLS says how many random kills there are; a soak has 500.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.fault.embedded_life import COMMAND, Life
+from tests.fault.forked import Runs
+from tests.seeds import first_seed
+
+pytestmark = pytest.mark.fault
+
+KILLS = int(os.environ.get("EDDYLINE_KILLS", "500" if "EDDYLINE_SOAK" in os.environ else "20"))
+#: A supervisor that comes this far in one life does not get on.
+_STARTS = 2_000
+
+Start = Callable[[Life], tuple[int, str]]
+
+
+def supervised(life: Life, start: Start) -> int:
+    """A whole life; returns the number of starts that failed."""
+    life.first()
+    failures = _until_done(life, start)
+    life.change()
+    return failures + _until_done(life, start)
+
+
+def _until_done(life: Life, start: Start) -> int:
+    failures = 0
+    arrived = False
+    while True:
+        assert failures < _STARTS
+        code, said = start(life)
+        if code == 0 and arrived:
+            return failures
+        if code != 0:
+            assert code in (2, -signal.SIGKILL) and "Traceback" not in said, said
+            failures += 1
+        if not arrived:
+            life.arrive()
+            arrived = True
+
+
+@pytest.mark.timeout(7200)
+def test_random_kills(tmp_path: Path, runs: Runs, wanted: dict[str, object]) -> None:
+    random = Random(first_seed())
+    began = time.monotonic()
+    life = Life(tmp_path / "measured", runs)
+    life.first()
+    life.ends_well()
+    whole = time.monotonic() - began
+    kills = lives = 0
+    while kills < KILLS:
+        life = Life(tmp_path / str(lives), runs)
+        kills += supervised(life, lambda life: life.run(seconds=random.uniform(0.0, whole)))
+        assert life.results() == wanted, f"life {lives}, seed {first_seed()}"
+        lives += 1
+    print(f"{kills} random kills in {lives} lives, {time.monotonic() - began:.0f} s", flush=True)
+
+
+def test_failures_of_all_kinds(tmp_path: Path, runs: Runs, wanted: dict[str, object]) -> None:
+    random = Random(first_seed() + 1)
+
+    def start(life: Life) -> tuple[int, str]:
+        how = random.choice(["kill", "torn", "full", "denied", "full once", "none"])
+        return life.run() if how == "none" else life.run(life.plan(random.randrange(1, 200), how))
+
+    life = Life(tmp_path / "life", runs)
+    assert supervised(life, start) >= 3
+    assert life.results() == wanted
+
+
+def test_two_processes(tmp_path: Path, runs: Runs) -> None:
+    """The second one is refused with the number of the first; once that is killed, the same command continues."""
+    life = Life(tmp_path, runs)
+    life.first()
+    command = [argument for argument in COMMAND if argument != "--once"]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    first = subprocess.Popen([sys.executable, "-m", "eddyline", *command], cwd=life.folder, env=environment)
+    try:
+        limit = time.monotonic() + 60
+        while not (life.folder / "state/checkpoint.json").exists() and first.poll() is None and time.monotonic() < limit:
+            time.sleep(0.02)
+        code, said = life.run()
+        assert code == 2 and f"process {first.pid} on" in said and "in use" in said and "hint:" in said, said
+    finally:
+        first.kill()
+        first.wait()
+    life.ends_well()
+
+
+def test_a_disk_that_is_really_full(tmp_path: Path, runs: Runs, wanted: dict[str, object]) -> None:
+    """A small file system for checkpoint and results, which the supervisor enlarges a little after every failure.
+
+    Without the right to mount one, operations fail as on a full disk.
+    """
+    life = Life(tmp_path / "life", runs)
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    life.folder.mkdir()
+    pages = 10
+    mounted = not subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={4 * pages}k", "none", str(disk)], capture_output=True).returncode
+    for name in ("state", "results"):
+        (disk / name).mkdir()
+        (life.folder / name).symlink_to(disk / name)
+    said: list[str] = []
+
+    def start(life: Life) -> tuple[int, str]:
+        nonlocal pages
+        code, words = life.run() if mounted else life.run(life.plan(20 * len(said) + 1, "full"))
+        if code:
+            said.append(words)
+            pages += 12
+            if mounted:
+                subprocess.run(["mount", "-o", f"remount,size={4 * pages}k", str(disk)], check=True)
+        return code, words
+
+    try:
+        supervised(life, start)
+        assert life.results() == wanted
+    finally:
+        if mounted:
+            subprocess.run(["umount", "-l", str(disk)], check=True)
+    assert len(said) > 5
+    for words in said:
+        assert words.startswith("error:") and words.count("error:") == 1 and "No space left" in words and "hint:" in words, words
