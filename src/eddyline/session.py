@@ -340,8 +340,8 @@ class Session:
         return self._runner.driver
 
     def observe(self, observer: Observer) -> None:
-        """Call a function after every epoch; for progress displays."""
-        self._runner.observer = observer
+        """Call a function after every epoch, after those of earlier calls; for progress displays."""
+        self._runner.observers.append(observer)
 
     def explain(self, name: str) -> str:
         """How a query is, or would be, answered."""

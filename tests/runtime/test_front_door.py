@@ -8,7 +8,7 @@ import pytest
 
 from eddyline import Session
 from eddyline.errors import BindingProblem, SourceProblem, Unsupported, UserError
-from eddyline.runtime.runner import Observation
+from eddyline.runtime.report import Report
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_numbered_results_come_once_per_epoch(session: Session) -> None:
 
 
 def test_observations_say_how_the_job_stands(session: Session) -> None:
-    seen: list[Observation] = []
+    seen: list[Report] = []
     session.observe(lambda look: seen.append(look()))
     session.push("bids", rows(1, 2, 3))
     session.step()

@@ -11,7 +11,7 @@ import pytest
 
 from eddyline import Session
 from eddyline.errors import BindingProblem, SettingProblem, Unsupported, UserError
-from eddyline.runtime.runner import Observation
+from eddyline.runtime.report import Report
 from eddyline.runtime.spark.job import guest
 from eddyline.runtime.spark.job.shard_report import spark_state
 from tests.spark.material import write_files
@@ -51,7 +51,7 @@ def test_a_session_from_start_to_end(spark, data: Path) -> None:
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     spark.conf.set("spark.sql.shuffle.partitions", "7")
     heard: list[tuple[int, int]] = []
-    seen: list[Observation] = []
+    seen: list[Report] = []
     try:
         with Session(spark=spark, checkpoint=str(data / "checkpoint")) as session:
             session.set("shards", 2)

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from eddyline.runtime.runner import Observation
+from eddyline.runtime.report import Report
 
 _SECONDS_BETWEEN = {True: 0.25, False: 2.0}
 
@@ -39,7 +39,7 @@ class Progress:
         if self._live is not None:
             self._live.__exit__(kind, problem, trace)
 
-    def observe(self, look: Callable[[], Observation]) -> None:
+    def observe(self, look: Callable[[], Report]) -> None:
         now = time.monotonic()
         if self.quiet or now - self._shown < _SECONDS_BETWEEN[self._live is not None]:
             return

@@ -1,98 +1,170 @@
-"""What a run did, as one JSON object: the figures behind `--stats`, the progress display and the benchmarks.
+"""What a run did: one frozen record for `--stats`, progress displays and observers, the same for both engines.
 
-Answer   Exact counts since the start: rows, results, probes, partial results, rows stored; seconds per epoch and operator.
+Answer   A `Report` has the figures of the job, its streams, queries, operators, edges, stores and shards at the end of an epoch: exact
+         counts since the start, seconds per epoch and operator. `as_json` is what `--stats` writes.
+State    None: a report never changes. `figures.py` makes one of a pipeline, `spark/job/figures.py` one of the notes of all shards.
 Limits   `elapsed_s` runs from the first row read to the last result handed out or written; no start-up is in it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from eddyline.runtime.epoch_times import EpochTimes
-from eddyline.runtime.pipeline import Pipeline
-from eddyline.runtime.unit import UnitFigures
+#: The sums over all operators, by their names in `--stats`.
+COUNTS = ("partials_produced", "probes", "probes_shared", "visited", "suspensions", "resumptions", "marks", "demand_checks")
 
 
-def report(pipeline: Pipeline, elapsed: float, times: EpochTimes) -> dict[str, Any]:
-    units = figures(pipeline)
+@dataclass(frozen=True, slots=True)
+class JobFigures:
+    elapsed_s: float
+    epochs: int
+    epoch_seconds: Sequence[float]
+    epoch_times: Mapping[str, float]
+    #: Event times strictly below are answered.
+    frontier: int | None
+    #: Rows that wait for the frontier.
+    waiting: int
+    #: Rows and bytes of the streams' stores now.
+    stored_rows: int
+    stored_bytes: int
+    peak_stored_rows: int
+    peak_state_bytes: int
+    state_bytes: int
+    #: One figure per name in `COUNTS`.
+    counts: Mapping[str, int]
+    suspended_peak: int
+    #: About how many partial results were not made.
+    partials_avoided: int
+    null_results: Mapping[str, int]
+    migrations: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFigures:
+    rows_in: int
+    late: int
+    bad: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueryFigures:
+    results: int
+    #: Seconds from the arrival of a result's newest row to its release; None: not measured.
+    response: Mapping[str, float | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFigures:
+    """An operator: a join node, the filters of a stream, or a query."""
+
+    rows_in: int
+    rows_out: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFigures:
+    peak_rows: int
+    spilled_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ShardFigures:
+    """What only a job on several shards has."""
+
+    shards: int
+    stages: Mapping[str, Sequence[float]]
+    seconds: Mapping[str, float]
+    worker_bytes: Sequence[int]
+    reopened: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    job: JobFigures
+    streams: Mapping[str, StreamFigures]
+    queries: Mapping[str, QueryFigures]
+    nodes: Mapping[str, NodeFigures]
+    #: Per edge by which consumers and producers tell each other what is not wanted; on Spark by shard, then by edge.
+    edges: Mapping[str, Mapping[str, Any]]
+    stores: Mapping[str, StoreFigures]
+    shards: ShardFigures | None = None
+    #: Figures of single features, by their names in `--stats` (see `figures.FURTHER`).
+    further: Mapping[str, Any] = field(default_factory=dict)
+    #: The plan of each query as text; empty where the reader did not ask for plans.
+    plans: Mapping[str, str] = field(default_factory=dict)
+
+    # -- for displays
+
+    @property
+    def rows_in(self) -> int:
+        """Rows of all streams since the run began."""
+        return sum(stream.rows_in for stream in self.streams.values())
+
+    @property
+    def results(self) -> dict[str, int]:
+        """query -> results."""
+        return {name: query.results for name, query in self.queries.items()}
+
+    @property
+    def frontier(self) -> int | None:
+        return self.job.frontier
+
+    @property
+    def waiting(self) -> int:
+        return self.job.waiting
+
+    @property
+    def stored_rows(self) -> int:
+        return self.job.stored_rows
+
+    @property
+    def stored_bytes(self) -> int:
+        return self.job.stored_bytes
+
+    # -- for `--stats`
+
+    def as_json(self) -> dict[str, Any]:
+        job = self.job
+        responses = {name: dict(query.response) for name, query in self.queries.items() if query.response is not None}
+        return {
+            "elapsed_s": job.elapsed_s,
+            "epochs": job.epochs,
+            "epoch_seconds": list(job.epoch_seconds),
+            "epoch_times": dict(job.epoch_times),
+            "rows_in": {name: stream.rows_in for name, stream in self.streams.items()},
+            "late": {name: stream.late for name, stream in self.streams.items()},
+            "bad": {name: stream.bad for name, stream in self.streams.items()},
+            "results": self.results,
+            **{name: job.counts.get(name, 0) for name in COUNTS},
+            "peak_stored_rows": job.peak_stored_rows,
+            "stored_rows": {name: store.peak_rows for name, store in self.stores.items()},
+            "peak_state_bytes": job.peak_state_bytes,
+            "state_bytes": job.state_bytes,
+            "spilled_bytes": {name: store.spilled_bytes for name, store in self.stores.items() if store.spilled_bytes},
+            **({"response": responses} if self.shards is None else {}),
+            "null_results": dict(job.null_results),
+            "frontier": job.frontier,
+            "plan": dict(self.plans),
+            "migrations": list(job.migrations),
+            "operators": {
+                name: {"rows_in": node.rows_in, "rows_out": node.rows_out, "seconds": node.seconds} for name, node in self.nodes.items()
+            },
+            "suspended_peak": job.suspended_peak,
+            "partials_avoided": {"estimate": job.partials_avoided},
+            "demand": dict(self.edges),
+            **self.further,
+            **({} if self.shards is None else _of_shards(self.shards)),
+        }
+
+
+def _of_shards(shards: ShardFigures) -> dict[str, Any]:
     return {
-        "elapsed_s": elapsed,
-        "epochs": times.count,
-        "epoch_seconds": list(times.newest),
-        "epoch_times": times.summary(),
-        "rows_in": {name: intake.rows_in for name, intake in pipeline.intakes.items()},
-        "late": {name: intake.late for name, intake in pipeline.intakes.items()},
-        "bad": {name: intake.bad for name, intake in pipeline.intakes.items()},
-        "results": {name: query.results for name, query in pipeline.queries.items()},
-        "partials_produced": sum(unit.partials for unit in units),
-        "probes": sum(unit.probes for unit in units),
-        "probes_shared": sum(unit.probes_shared for unit in units),
-        "visited": sum(unit.visited for unit in units),
-        "peak_stored_rows": pipeline.peak_rows,
-        "stored_rows": stored_rows(pipeline),
-        "peak_state_bytes": pipeline.peak_bytes,
-        "state_bytes": pipeline.spilling.held,
-        "spilled_bytes": pipeline.spilling.spilled(),
-        "response": response_times(pipeline),
-        "null_results": dict(pipeline.issues.counts),
-        "frontier": pipeline.frontier,
-        "plan": {name: query.plan(pipeline) for name, query in pipeline.queries.items()},
-        "migrations": list(pipeline.planner.migrations),
-        "operators": operators(pipeline),
-        **demand(pipeline),
+        "shards": shards.shards,
+        "stages": dict(shards.stages),
+        "shard_seconds": dict(shards.seconds),
+        "worker_bytes": list(shards.worker_bytes),
+        "reopened": dict(shards.reopened),
     }
-
-
-def figures(pipeline: Pipeline) -> list[UnitFigures]:
-    """What each unit has done so far."""
-    return [unit.report() for unit in pipeline.kinds.units()]
-
-
-def response_times(pipeline: Pipeline) -> dict[str, dict[str, float | None]]:
-    """Seconds from the arrival of a result's newest row to its release, per query with a join group that selects."""
-    responses = pipeline.handout.responses
-    if responses is None:
-        return {}
-    return responses.summary(name for name, query in pipeline.queries.items() if query.is_timed)
-
-
-def stored_rows(pipeline: Pipeline) -> dict[str, int]:
-    """Peak rows per store, streams and intermediates."""
-    peaks = {name: stream.peak for name, stream in pipeline.streams.items()}
-    for unit in figures(pipeline):
-        peaks.update(unit.stored)
-    return peaks
-
-
-def operators(pipeline: Pipeline) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {name: dict(seen) for unit in figures(pipeline) for name, seen in unit.operators.items()}
-    for query in pipeline.queries.values():
-        found[f"query {query.name}"] = {"rows_in": query.rows_in, "rows_out": query.results, "seconds": query.seconds}
-    return found
-
-
-#: What edges count, by its name in the report and in an edge.
-DEMAND = {"suspensions": "suspensions", "resumptions": "resumptions", "marks": "marks", "demand_checks": "checks"}
-
-
-def demand(pipeline: Pipeline) -> dict[str, Any]:
-    """What just-in-time joins held back and made later; per edge, what it did and whether it listens."""
-    found = {name: edge for unit in figures(pipeline) for name, edge in unit.edges.items()}
-    return {
-        **demand_counts(pipeline),
-        "suspended_peak": sum(edge["suspended_peak"] for edge in found.values()),
-        "partials_avoided": {"estimate": avoided(pipeline)},
-        "demand": found,
-    }
-
-
-def demand_counts(pipeline: Pipeline) -> dict[str, int]:
-    """Sums over all edges, those of earlier trees included."""
-    edges = [edge for unit in figures(pipeline) for edge in (*unit.edges.values(), *unit.earlier_edges)]
-    return {name: sum(edge[key] for edge in edges) for name, key in DEMAND.items()}
-
-
-def avoided(pipeline: Pipeline) -> int:
-    """About how many partial results were not made."""
-    edges = [edge for unit in figures(pipeline) for edge in (*unit.edges.values(), *unit.earlier_edges)]
-    return sum(edge["partials_avoided"]["estimate"] for edge in edges)

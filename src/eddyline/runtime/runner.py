@@ -1,14 +1,13 @@
 """What a session asks of an engine, and what it is told in return: one form for both.
 
 Answer   `Runner` carries out what the front door says: declare, register, run, stop, look in. `Handle` is one query of it:
-         its results and its place in time. `Observation` is what progress displays see after every epoch.
+         its results and its place in time. An `Observer` may look at the `Report` of the job after every epoch.
 Limits   Words only. The engines are `embedded/runner.py` and `spark/runner.py`; neither knows the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -18,26 +17,10 @@ from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Schema, Stream, Table
 from eddyline.model.template import Request
+from eddyline.runtime.report import Report
 
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """How a job stands at the end of an epoch."""
-
-    #: Rows of all streams since the run began.
-    rows_in: int
-    #: Event times strictly below are answered.
-    frontier: int | None
-    #: Rows that wait for the frontier.
-    waiting: int
-    stored_rows: int
-    stored_bytes: int
-    #: query -> results.
-    results: Mapping[str, int]
-
-
-#: Called after every epoch; what it is given makes the observation, for those who want it now.
-Observer = Callable[[Callable[[], Observation]], None]
+#: Called after every epoch; what it is given makes the report of the job at the end of this epoch, without the texts of plans.
+Observer = Callable[[Callable[[], Report]], None]
 
 
 class Handle(Protocol):
@@ -59,8 +42,8 @@ class Handle(Protocol):
 
 
 class Runner(Protocol):
-    #: Called after every epoch, where somebody looks.
-    observer: Observer | None
+    #: Called after every epoch, in this order.
+    observers: list[Observer]
     #: Every query that the session may ask about, by name.
     handles: dict[str, Handle]
 

@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
 from eddyline.connectors.base import LoggedSource, Source
 from eddyline.connectors.file_log import remove_other_logs
@@ -25,9 +26,12 @@ from eddyline.runtime.embedded.reader import EpochReader, StreamReader
 from eddyline.runtime.embedded.roster import Roster
 from eddyline.runtime.epoch import Epoch, Outcome
 from eddyline.runtime.epoch_times import EpochTimes
+from eddyline.runtime.figures import pipeline_report
 from eddyline.runtime.pipeline import Pipeline
+from eddyline.runtime.publication import Publication
+from eddyline.runtime.report import Report
 from eddyline.runtime.response import Responses
-from eddyline.runtime.runner import Observation
+from eddyline.runtime.runner import Observer
 from eddyline.settings import Settings
 
 #: How long an idle driver sleeps before it looks at its sources again.
@@ -64,7 +68,9 @@ class EmbeddedDriver:
         #: Called when a run ends, before everything is written.
         self.before_finish: Callable[[], None] | None = None
         #: Called after every epoch.
-        self.observer: Callable[[EmbeddedDriver], None] | None = None
+        self.observers: list[Observer] = []
+        #: What readers in other threads see of the job.
+        self.publication = Publication(self.report)
         self.began: float | None = None
         self.ended: float | None = None
         #: Held while an epoch runs: queries come and go between two epochs.
@@ -108,8 +114,14 @@ class EmbeddedDriver:
         Raises:
             UserError: the epoch failed, or an earlier one has.
         """
-        with self.lock, self._last_if_it_fails():
+        with self.changing(), self._last_if_it_fails():
             return self._step(closing)
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """One epoch, or a query, stream or table that comes or goes: one at a time, and reports are made in between."""
+        with self.lock, self.publication.change():
+            yield
 
     @contextmanager
     def _last_if_it_fails(self) -> Iterator[None]:
@@ -161,26 +173,18 @@ class EmbeddedDriver:
             self.roster.tell()
         self.ended = self.clock.now()
         self.epoch_times.add(self.ended - started)
-        if self.observer is not None:
-            self.observer(self)
+        for observer in tuple(self.observers):
+            observer(partial(self.report, plans=False))
         self._checkpoint_if_due(self.ended)
         return outcome
 
-    def observation(self) -> Observation:
-        """How the job stands now."""
-        pipeline = self.pipeline
-        return Observation(
-            rows_in=sum(intake.rows_in for intake in pipeline.intakes.values()),
-            frontier=pipeline.frontier,
-            waiting=sum(intake.waiting for intake in pipeline.intakes.values()),
-            stored_rows=sum(stream.store.live for stream in pipeline.streams.values()),
-            stored_bytes=sum(stream.store.nbytes for stream in pipeline.streams.values()),
-            results={name: query.results for name, query in pipeline.queries.items()},
-        )
+    def report(self, plans: bool = True) -> Report:
+        """How the job stands; called in the thread that runs epochs, or while none runs."""
+        return pipeline_report(self.pipeline, (self.ended or 0.0) - (self.began or 0.0), self.epoch_times, plans)
 
     def _poll(self) -> None:
         """Queries that control records bring or take, at this boundary between two epochs."""
-        with self.lock:
+        with self.changing():
             if self.roster.poll():
                 # Saved before `tell`: after a crash the queries have the starts and stops that were seen.
                 self.save()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -37,7 +37,7 @@ from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.embedded.driver import EmbeddedDriver
 from eddyline.runtime.embedded.roster import Roster, instant
 from eddyline.runtime.pipeline import Pipeline
-from eddyline.runtime.report import report
+from eddyline.runtime.report import Report
 from eddyline.runtime.requests import answers, is_ahead
 from eddyline.runtime.runner import Handle, Observer
 from eddyline.runtime.unit import Standing
@@ -97,7 +97,7 @@ class EmbeddedRunner:
     ) -> None:
         self.job = job
         self.handles: dict[str, Handle] = {}
-        self.observer: Observer | None = None
+        self.observers: list[Observer] = []
         self._sources: dict[str, Source] = {}
         self._own: dict[str, list[Sink]] = {}
         self._out = out
@@ -145,23 +145,26 @@ class EmbeddedRunner:
             elif self._driver is not None:
                 self._sources[stream.name] = open_source(stream, follow=self._follow)
         if self._driver is not None:
-            self._driver.pipeline.add_stream(stream)
-            self._driver.add_stream(stream, self._sources[stream.name])
+            with self._driver.changing():
+                self._driver.pipeline.add_stream(stream)
+                self._driver.add_stream(stream, self._sources[stream.name])
 
     def load(self, table: Table) -> None:
         if self._driver is not None:
-            self._driver.pipeline.add_table(table, read_table(table))
+            rows = read_table(table)
+            with self._driver.changing():
+                self._driver.pipeline.add_table(table, rows)
 
     def register(self, query: BoundQuery) -> None:
         if self._driver is None:
             self.handles[query.name] = KeptResults(self, query.name)
         else:
-            with self._driver.lock:
+            with self._driver.changing():
                 self._driver.roster.add(query)
 
     def drop(self, name: str) -> None:
         if self._driver is not None:
-            with self._driver.lock:
+            with self._driver.changing():
                 asks = isinstance(self._driver.pipeline.queries[name].query, BoundRequests)
                 self._driver.roster.drop(name)
                 if asks:
@@ -183,7 +186,7 @@ class EmbeddedRunner:
         if self._driver is None:
             self._sources.pop(name, None) if kind == "stream" else None
             return
-        with self._driver.lock:
+        with self._driver.changing():
             if kind == "sink":
                 self._driver.delivery.drop_sink(name)
                 return
@@ -272,7 +275,7 @@ class EmbeddedRunner:
                     hint="a longer timeout, or an earlier AS OF; a stream of the template may be silent",
                 )
             time.sleep(_LOOK)
-        with driver.lock:
+        with driver.changing():
             return answers(driver.pipeline, requests)
 
     def _can_answer(self, driver: EmbeddedDriver, requests: Sequence[Request]) -> bool:
@@ -316,14 +319,14 @@ class EmbeddedRunner:
         return explained(prepare(query), {**self.job.catalog.streams, **self.job.catalog.tables})
 
     def analysis(self, name: str) -> str:
-        query = self.driver.pipeline.queries[name]
-        results = f"results: {query.results:,} of {query.rows_in:,} combinations, {query.seconds:.3f} s"
-        return "\n".join([query.plan(), *query.analysis(), results])
+        # Between two epochs: the figures of all operators are those of one moment.
+        with self.driver.lock:
+            query = self.driver.pipeline.queries[name]
+            results = f"results: {query.results:,} of {query.rows_in:,} combinations, {query.seconds:.3f} s"
+            return "\n".join([query.plan(), *query.analysis(), results])
 
     def stats(self) -> dict[str, Any]:
-        driver = self.driver
-        elapsed = (driver.ended or 0.0) - (driver.began or 0.0)
-        return report(driver.pipeline, elapsed, driver.epoch_times)
+        return self.driver.publication.now().as_json()
 
     def dead_letters(self, stream: Stream) -> list[pa.Table]:
         kept: Mapping[str, list[pa.Table]] = self.driver.delivery.kept_dead or {}
@@ -393,7 +396,7 @@ class EmbeddedRunner:
             delivery.kept_dead = {}
         streams = {s.name: s for s in self.job.streams}
         driver = EmbeddedDriver(pipeline, sources, streams, delivery, self.job.settings, self._clock, self._checkpoint)
-        driver.observer = self._observed
+        driver.observers = [self._observed]
         driver.before_finish = self._answer_asked
         control = None if self._checkpoint is None else ControlFolder(self._checkpoint.folder)
         driver.roster = Roster(self.job, pipeline, delivery, self._own_sinks, control)
@@ -408,11 +411,11 @@ class EmbeddedRunner:
         driver.roster.fold(at_once=True)
         return driver
 
-    def _observed(self, driver: EmbeddedDriver) -> None:
+    def _observed(self, look: Callable[[], Report]) -> None:
         if self._leaving:
             self._forget_requests()
-        if self.observer is not None:
-            self.observer(driver.observation)
+        for observer in tuple(self.observers):
+            observer(look)
 
     def _raise_failure(self) -> None:
         if self._driver is not None:

@@ -14,6 +14,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -34,11 +35,13 @@ from eddyline.plan.prepare import explained, prepare
 from eddyline.runtime.checkpoint_identity import Claim, claim
 from eddyline.runtime.clock import Clock
 from eddyline.runtime.pipeline import Pipeline
+from eddyline.runtime.publication import Publication
+from eddyline.runtime.report import Report
 from eddyline.runtime.runner import Handle, Observer
 from eddyline.runtime.spark.ingest.frames import frame_schema
 from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.failure import kept_in
-from eddyline.runtime.spark.job.figures import make_layout, planned_routing, statistics
+from eddyline.runtime.spark.job.figures import job_report, make_layout, planned_routing
 from eddyline.runtime.spark.job.guest import check_session, check_workers
 from eddyline.runtime.spark.job.ledger import FORMAT, Entry, Ledger, same_text, tables_folder
 from eddyline.runtime.spark.job.progress import Progress
@@ -116,7 +119,7 @@ class SparkRunner:
         self.job = job
         self.spark = spark
         self.handles: dict[str, Handle] = {}
-        self.observer: Observer | None = None
+        self.observers: list[Observer] = []
         self.checkpoint = os.path.abspath(checkpoint or tempfile.mkdtemp(prefix="eddyline-"))
         if checkpoint is None:
             # Not with the run: DataFrames over results outlive it.
@@ -290,17 +293,20 @@ class SparkRunner:
 
     def analysis(self, name: str) -> str:
         lines = [self.explain(self.job.catalog.query(name))]
-        for operator, figures in self.driver.progress.operators.items():
+        for operator, node in self._report().nodes.items():
             own = operator == f"query {name}"
             if own or not operator.startswith("query "):
                 lines.append(
-                    f"{'results' if own else operator}: {int(figures['rows_in']):,} rows in, {int(figures['rows_out']):,} out, "
-                    f"{figures['seconds']:.3f} s on all shards"
+                    f"{'results' if own else operator}: {node.rows_in:,} rows in, {node.rows_out:,} out, {node.seconds:.3f} s on all shards"
                 )
         return "\n".join(lines)
 
     def stats(self) -> dict[str, Any]:
-        return statistics(self.driver)
+        return self._report().as_json()
+
+    def _report(self) -> Report:
+        publication = self.driver.publication
+        return job_report(self.driver) if publication is None else publication.now()
 
     def dead_letters(self, stream: Stream) -> list[pa.Table]:
         return [parquet.read_table(path) for _, _, path in result_files(os.path.join(self.results, DEAD_LETTER, stream.name))]
@@ -350,11 +356,12 @@ class SparkRunner:
         for sink in self.job.sinks:
             check_sink(self.spark, sink)
         driver.add_queries(self.job.catalog, self._own)
+        driver.publication = Publication(partial(job_report, driver))
         return driver
 
     def _told(self, delivered: Delivered, progress: Progress) -> None:
-        if self.observer is not None:
-            self.observer(progress.observation)
+        for observer in tuple(self.observers):
+            observer(partial(job_report, self.driver, plans=False))
 
 
 def _remove(checkpoint: str) -> None:

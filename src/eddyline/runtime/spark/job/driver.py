@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -31,6 +32,7 @@ from eddyline.runtime.catalog_text import query_text
 from eddyline.runtime.clock import Clock, WallClock
 from eddyline.runtime.control import ControlFolder
 from eddyline.runtime.control_record import add_record, drop_record
+from eddyline.runtime.publication import Publication
 from eddyline.runtime.spark.ingest.control import ask_to_stop, forget_stop, write_control
 from eddyline.runtime.spark.ingest.file_log import take_warnings
 from eddyline.runtime.spark.ingest.frames import packed_frame
@@ -81,6 +83,8 @@ class SparkDriver:
         self.told = told
         self.progress = Progress()
         self.times = StageTimes()
+        #: What readers in other threads see of the job; None: there are none.
+        self.publication: Publication | None = None
         self.clock = clock or WallClock()
         self._processor = processor
         self.delivery = Delivery({s.name: s for s in layout.streams}, layout.staging, out, self._delivered, self._opened_sink)
@@ -272,6 +276,10 @@ class SparkDriver:
         return open_spark_sink(self.spark, sink, self.layout.checkpoint)
 
     def _delivered(self, delivered: Delivered) -> None:
+        with nullcontext() if self.publication is None else self.publication.change():
+            self._take(delivered)
+
+    def _take(self, delivered: Delivered) -> None:
         self.progress.take(delivered)
         for note in delivered.notes.values():
             self.idle.heard([name for name, rows in note["rows_in"].items() if rows])

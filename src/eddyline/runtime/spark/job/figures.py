@@ -1,14 +1,13 @@
 """A job on Spark: what it is before it runs, and its figures afterwards.
 
-Answer   `make_layout` settles a job with its checkpoint and routes its queries; `statistics` has what `--stats` writes, in the
-         form that both engines share.
+Answer   `make_layout` settles a job with its checkpoint and routes its queries; `job_report` has its figures, in
+         the form that both engines share.
 Limits   Times are those of the driver and of Spark; shards run at the same time, so their seconds do not add up to them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -16,6 +15,8 @@ from eddyline.language import Job
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.plan.shares import RoutingTable, declared_rates, route_all
+from eddyline.runtime.figures import merged_further, nodes_of
+from eddyline.runtime.report import JobFigures, QueryFigures, Report, ShardFigures, StoreFigures, StreamFigures
 from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.layout import Layout
 from eddyline.runtime.spark.job.ledger import Ledger
@@ -51,42 +52,46 @@ def planned_routing(spark: SparkSession, checkpoint: str, job: Job, queries: Seq
     return route_all(queries, [s.name for s in job.streams], declared_rates(job.streams), shards)
 
 
-def statistics(driver: SparkDriver) -> dict[str, Any]:
-    """The figures of a run, in the form that both engines share."""
+def job_report(driver: SparkDriver, plans: bool = True) -> Report:
+    """How a job stands, in the form that both engines share; `plans`: with the plan of every query as text."""
+    stages, progress = driver.stages(), driver.progress
+    held = [note["statistics"] for note in progress.notes.values()]
+    late, peaks, spilled = progress.late, progress.peaks("stored_rows"), progress.peaks("spilled_bytes")
+    streams = [stream.name for stream in driver.layout.streams]
+    bad = progress.bad
+    return Report(
+        JobFigures(
+            elapsed_s=stages.whole.sum,
+            epochs=progress.batches,
+            epoch_seconds=tuple(stages.whole.newest),
+            epoch_times=stages.whole.summary(),
+            frontier=progress.frontier,
+            waiting=progress.waiting,
+            stored_rows=sum(figures.get("live_rows", 0) for figures in held),
+            stored_bytes=sum(figures.get("live_bytes", 0) for figures in held),
+            peak_stored_rows=progress.peak("peak_stored_rows"),
+            peak_state_bytes=progress.peak("peak_state_bytes"),
+            state_bytes=progress.peak("state_bytes"),
+            counts=dict(progress.counts),
+            suspended_peak=progress.peak("suspended_peak"),
+            partials_avoided=progress.counts.get("partials_avoided", 0),
+            null_results=dict(progress.null_results),
+            migrations=() if driver.roster is None else tuple(driver.roster.replanning.migrations),
+        ),
+        {name: StreamFigures(progress.rows_in.get(name, 0) + bad.get(name, 0), late.get(name, 0), bad.get(name, 0)) for name in streams},
+        {name: QueryFigures(results) for name, results in progress.results.items()},
+        nodes_of(progress.operators),
+        # Of each shard since it was last opened.
+        {str(shard): note["statistics"].get("demand", {}) for shard, note in sorted(progress.notes.items())},
+        {name: StoreFigures(peaks.get(name, 0), spilled.get(name, 0)) for name in dict.fromkeys((*peaks, *spilled))},
+        ShardFigures(driver.layout.shards, stages.newest(), dict(progress.seconds), tuple(progress.worker_bytes), dict(progress.came_from)),
+        merged_further([figures.get("further", {}) for figures in held]),
+        _plans(driver) if plans else {},
+    )
+
+
+def _plans(driver: SparkDriver) -> dict[str, str]:
     model = model_pipeline(driver.layout) if driver.roster is None else driver.roster.model
     layout = driver.layout if driver.roster is None else driver.roster.layout
     routings = layout.routing.routings
-    plans = {name: f"{query.plan(model)}\n{routings[name].explain()}" for name, query in model.queries.items()}
-    stages = driver.stages()
-    progress = driver.progress
-    names = [stream.name for stream in driver.layout.streams]
-    return {
-        "elapsed_s": stages.whole.sum,
-        "epochs": progress.batches,
-        "epoch_seconds": list(stages.whole.newest),
-        "epoch_times": stages.whole.summary(),
-        "rows_in": {name: progress.rows_in.get(name, 0) + progress.bad.get(name, 0) for name in names},
-        "late": {name: progress.late.get(name, 0) for name in names},
-        "bad": {name: progress.bad.get(name, 0) for name in names},
-        "results": dict(progress.results),
-        **progress.counts,
-        "partials_avoided": {"estimate": progress.counts.get("partials_avoided", 0)},
-        "suspended_peak": progress.peak("suspended_peak"),
-        # Of each shard since it was last opened.
-        "demand": {str(shard): note["statistics"].get("demand", {}) for shard, note in sorted(progress.notes.items())},
-        "peak_stored_rows": progress.peak("peak_stored_rows"),
-        "stored_rows": progress.peaks("stored_rows"),
-        "peak_state_bytes": progress.peak("peak_state_bytes"),
-        "state_bytes": progress.peak("state_bytes"),
-        "spilled_bytes": progress.peaks("spilled_bytes"),
-        "null_results": dict(progress.null_results),
-        "frontier": progress.frontier,
-        "migrations": [] if driver.roster is None else list(driver.roster.replanning.migrations),
-        "plan": plans,
-        "operators": progress.operators,
-        "shards": driver.layout.shards,
-        "stages": stages.newest(),
-        "shard_seconds": progress.seconds,
-        "worker_bytes": list(progress.worker_bytes),
-        "reopened": progress.came_from,
-    }
+    return {name: f"{query.plan(model)}\n{routings[name].explain()}" for name, query in model.queries.items()}

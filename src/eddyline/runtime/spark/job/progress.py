@@ -1,4 +1,4 @@
-"""Spark's progress events and the shards' notes as our observations.
+"""Spark's progress events and the shards' notes, summed up: what reports of the job are made of (`figures.py`).
 
 Answer   One line per micro-batch (rows, results, frontier, seconds by stage) and, at the end, the statistics of the run.
 State    The last note of each shard, sums over batches, and the newest 1,000 batches one by one.
@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eddyline.runtime.epoch_times import NEWEST, EpochTimes
-from eddyline.runtime.runner import Observation
 from eddyline.runtime.spark.output.sinks import Delivered
 
 #: Spark's names of the stages of a micro-batch, in order, and what they do.
@@ -114,18 +113,6 @@ class Progress:
             gone = [name for name in figures if name not in names and (figures is self.results or name.startswith("query "))]
             for name in gone[:-NEWEST]:
                 del figures[name]
-
-    def observation(self) -> Observation:
-        """How the job stands after the last batch."""
-        held = [note["statistics"] for note in self.notes.values()]
-        return Observation(
-            rows_in=sum(self.rows_in.values()) + sum(self.bad.values()),
-            frontier=self.frontier,
-            waiting=self.waiting,
-            stored_rows=sum(figures.get("live_rows", 0) for figures in held),
-            stored_bytes=sum(figures.get("live_bytes", 0) for figures in held),
-            results=dict(self.results),
-        )
 
     def line(self, delivered: Delivered) -> str:
         rows = sum(min(delivered.notes.items())[1]["rows_in"].values()) if delivered.notes else 0

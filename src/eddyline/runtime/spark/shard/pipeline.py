@@ -21,10 +21,10 @@ from eddyline.operators.join.port import LONG_AGO
 from eddyline.plan.lower import Lowered
 from eddyline.plan.migration import Migration, plan_document, plan_from
 from eddyline.runtime.epoch import Epoch, Outcome
+from eddyline.runtime.figures import avoided, counts, demand, further, operators, stored_rows
 from eddyline.runtime.newest import NewestPlaces
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.planner import running_orders
-from eddyline.runtime.report import avoided, demand, demand_counts, figures, operators, stored_rows
 from eddyline.runtime.snapshot import Snapshot, restore, saved_queries, take_snapshot
 from eddyline.runtime.spark.job.layout import Layout
 
@@ -208,15 +208,7 @@ class ShardPipeline:
         return outcome
 
     def _counts(self) -> dict[str, int]:
-        units = figures(self.pipeline)
-        return {
-            "partials_produced": sum(unit.partials for unit in units),
-            "probes": sum(unit.probes for unit in units),
-            "probes_shared": sum(unit.probes_shared for unit in units),
-            "visited": sum(unit.visited for unit in units),
-            **demand_counts(self.pipeline),
-            "partials_avoided": avoided(self.pipeline),
-        }
+        return {**counts(self.pipeline), "partials_avoided": avoided(self.pipeline)}
 
     def snapshot(self) -> Snapshot:
         taken = take_snapshot(self.pipeline)
@@ -224,7 +216,7 @@ class ShardPipeline:
 
     def statistics(self) -> dict[str, Any]:
         pipeline = self.pipeline
-        told = demand(pipeline)
+        edges = demand(pipeline)
         return {
             "late": {name: intake.late for name, intake in pipeline.intakes.items() if intake.late},
             "live_rows": sum(stream.store.live for stream in pipeline.streams.values()),
@@ -234,6 +226,8 @@ class ShardPipeline:
             "peak_state_bytes": pipeline.peak_bytes,
             "state_bytes": pipeline.spilling.held,
             "spilled_bytes": pipeline.spilling.spilled(),
-            **{name: told[name] for name in ("suspended_peak", "demand")},
+            "suspended_peak": sum(edge["suspended_peak"] for edge in edges.values()),
+            "demand": edges,
+            "further": further(pipeline),
             **self._added,
         }

@@ -1,0 +1,142 @@
+"""The figures of a pipeline: what a report says of an embedded job, and what a shard says of itself.
+
+Answer   `pipeline_report` makes a `Report`; the functions below give its parts, for shards that send them to the driver of their job.
+Limits   Reads a pipeline at rest: between two epochs, or in the thread that runs them (`publication.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from eddyline.runtime.epoch_times import EpochTimes
+from eddyline.runtime.pipeline import Pipeline
+from eddyline.runtime.report import JobFigures, NodeFigures, QueryFigures, Report, StoreFigures, StreamFigures
+from eddyline.runtime.unit import UnitFigures
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure of one feature: how a pipeline gives it, and how those of two shards become one."""
+
+    of: Callable[[Pipeline], Any]
+    merged: Callable[[Any, Any], Any]
+
+
+#: Figures of single features by their names in `--stats`, in both engines: one line each.
+FURTHER: dict[str, Figure] = {}
+
+
+def further(pipeline: Pipeline) -> dict[str, Any]:
+    return {name: figure.of(pipeline) for name, figure in FURTHER.items()}
+
+
+def merged_further(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The figures of all shards as those of their job."""
+    found: dict[str, Any] = {}
+    for part in parts:
+        for name, value in part.items():
+            found[name] = FURTHER[name].merged(found[name], value) if name in found else value
+    return found
+
+
+def pipeline_report(pipeline: Pipeline, elapsed: float, times: EpochTimes, plans: bool = True) -> Report:
+    """The figures of a job in this process; `plans`: with the plan of every query as text."""
+    edges = demand(pipeline)
+    stores = [stream.store for stream in pipeline.streams.values()]
+    spilled = pipeline.spilling.spilled()
+    peaks = stored_rows(pipeline)
+    responses = response_times(pipeline)
+    return Report(
+        JobFigures(
+            elapsed_s=elapsed,
+            epochs=times.count,
+            epoch_seconds=tuple(times.newest),
+            epoch_times=times.summary(),
+            frontier=pipeline.frontier,
+            waiting=sum(intake.waiting for intake in pipeline.intakes.values()),
+            stored_rows=sum(store.live for store in stores),
+            stored_bytes=sum(store.nbytes for store in stores),
+            peak_stored_rows=pipeline.peak_rows,
+            peak_state_bytes=pipeline.peak_bytes,
+            state_bytes=pipeline.spilling.held,
+            counts=counts(pipeline),
+            suspended_peak=sum(edge["suspended_peak"] for edge in edges.values()),
+            partials_avoided=avoided(pipeline),
+            null_results=dict(pipeline.issues.counts),
+            migrations=tuple(pipeline.planner.migrations),
+        ),
+        {name: StreamFigures(intake.rows_in, intake.late, intake.bad) for name, intake in pipeline.intakes.items()},
+        {name: QueryFigures(query.results, responses.get(name)) for name, query in pipeline.queries.items()},
+        nodes_of(operators(pipeline)),
+        edges,
+        {name: StoreFigures(peaks.get(name, 0), spilled.get(name, 0)) for name in (*peaks, *(n for n in spilled if n not in peaks))},
+        further=further(pipeline),
+        plans={name: query.plan(pipeline) for name, query in pipeline.queries.items()} if plans else {},
+    )
+
+
+def units_of(pipeline: Pipeline) -> list[UnitFigures]:
+    """What each unit has done so far."""
+    return [unit.report() for unit in pipeline.kinds.units()]
+
+
+def counts(pipeline: Pipeline) -> dict[str, int]:
+    """Sums over all units; the names are `report.COUNTS`."""
+    units = units_of(pipeline)
+    edges = _edges(units)
+    return {
+        "partials_produced": sum(unit.partials for unit in units),
+        "probes": sum(unit.probes for unit in units),
+        "probes_shared": sum(unit.probes_shared for unit in units),
+        "visited": sum(unit.visited for unit in units),
+        **{name: sum(edge[key] for edge in edges) for name, key in DEMAND.items()},
+    }
+
+
+#: What edges count, by its name in the report and in an edge.
+DEMAND = {"suspensions": "suspensions", "resumptions": "resumptions", "marks": "marks", "demand_checks": "checks"}
+
+
+def _edges(units: Sequence[UnitFigures]) -> list[Mapping[str, Any]]:
+    """All edges, those of earlier trees included."""
+    return [edge for unit in units for edge in (*unit.edges.values(), *unit.earlier_edges)]
+
+
+def avoided(pipeline: Pipeline) -> int:
+    """About how many partial results were not made."""
+    return sum(edge["partials_avoided"]["estimate"] for edge in _edges(units_of(pipeline)))
+
+
+def demand(pipeline: Pipeline) -> dict[str, Mapping[str, Any]]:
+    """Per edge of just-in-time joins, what it held back and made later, and whether it listens."""
+    return {name: edge for unit in units_of(pipeline) for name, edge in unit.edges.items()}
+
+
+def response_times(pipeline: Pipeline) -> Mapping[str, Mapping[str, float | None]]:
+    """Seconds from the arrival of a result's newest row to its release, per query with a join group that selects."""
+    responses = pipeline.handout.responses
+    if responses is None:
+        return {}
+    return responses.summary(name for name, query in pipeline.queries.items() if query.is_timed)
+
+
+def stored_rows(pipeline: Pipeline) -> dict[str, int]:
+    """Peak rows per store, streams and intermediates."""
+    peaks = {name: stream.peak for name, stream in pipeline.streams.items()}
+    for unit in units_of(pipeline):
+        peaks.update(unit.stored)
+    return peaks
+
+
+def operators(pipeline: Pipeline) -> dict[str, dict[str, float]]:
+    """What every operator did, as shards send it: join nodes, filters of streams, queries."""
+    found: dict[str, dict[str, float]] = {name: dict(seen) for unit in units_of(pipeline) for name, seen in unit.operators.items()}
+    for query in pipeline.queries.values():
+        found[f"query {query.name}"] = {"rows_in": query.rows_in, "rows_out": query.results, "seconds": query.seconds}
+    return found
+
+
+def nodes_of(seen: Mapping[str, Mapping[str, float]]) -> dict[str, NodeFigures]:
+    return {name: NodeFigures(int(one["rows_in"]), int(one["rows_out"]), one["seconds"]) for name, one in seen.items()}
