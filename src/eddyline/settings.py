@@ -46,6 +46,9 @@ class Settings:
     template_index: str = "auto"
     template_tuning: str = "on"
     template_batch: str = "on"
+    output_files: str = "auto"
+    #: Seconds after which a file of gathered results is closed.
+    output_seconds: float = 2.0
 
     def with_option(self, name: str, value: Value) -> Settings:
         """These settings with one option changed, its value checked.
@@ -174,4 +177,10 @@ OPTIONS: dict[str, Option] = {
     "template_index": Option(_index, "auto | scan | imp | 'hash(a, b)' | 'imp(6, 5, 5)'", "how requests to a template find their rows"),
     "template_tuning": Option(_word("on", "off"), "on | off", "whether the index of a template follows what is asked for"),
     "template_batch": Option(_word("on", "off"), "on | off", "whether requests of one epoch are answered together"),
+    "output_files": Option(
+        _word("auto", "each"),
+        "auto | each",
+        "result files: gathered until they are large or old, or one per query and epoch or micro-batch",
+    ),
+    "output_seconds": Option(_seconds, "0, 0.5, …", "age at which a file of gathered results is closed"),
 }

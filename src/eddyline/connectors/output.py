@@ -1,10 +1,10 @@
 """Folders of result files: one file after the other, complete or not there at all.
 
-Answer   `FileSink` collects results and writes them as `<epoch, 12 digits>-<part, 4 digits>.<suffix>`, in a thread of its
+Answer   `FileSink` collects results and writes them as `<newest epoch, 12 digits>-<part, 4 digits>.<suffix>`, in a thread of its
          own, under a hidden name first. Names in order are results in order; a query without results leaves one file with
          its schema and no rows.
-State    Results since the last file. A file never holds results from both sides of a checkpoint, so that those after it
-         can be removed by name.
+State    Results since the last file. A sink of its own closes a file at every checkpoint, so that files after it can be removed
+         by name; one that gathers has an outbox, which keeps what is in no file in the checkpoint.
 Limits   Safe when the process dies; no fsync, so the machine's last seconds may be lost when the power goes.
 """
 
@@ -18,11 +18,16 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
 from eddyline.connectors.encoders import Encoder
+from eddyline.connectors.journal import Piece
 from eddyline.errors import UserError
+
+if TYPE_CHECKING:
+    from eddyline.connectors.outbox import Outbox
 
 #: A file is written when this much has been collected.
 FILE_ROWS = 1_000_000
@@ -95,24 +100,35 @@ class FileSink:
 
     def __init__(self, folder: str, encoder: Encoder, writer: Writer | None = None):
         self.folder = folder
+        #: What the outbox knows the sink by.
+        self.key = folder
         self._encoder = encoder
         self._writer = writer or shared_writer()
+        self._outbox: Outbox | None = None
         self._schema: pa.Schema | None = None
-        self._tables: list[pa.Table] = []
-        self._rows = 0
-        self._bytes = 0
-        #: Epoch of the newest collected result.
-        self._newest = 0
+        #: Rows that are in no file, in order.
+        self._tables: list[_Held] = []
+        self._size = _Size()
+        #: The part of it that came with the newest epoch, and that the journal does not have.
+        self._newest = -1
+        self._newest_size = _Size()
+        self._new_bytes = 0
+        #: Tables of epochs up to this one are in the journal.
+        self._journaled = -1
+        #: An epoch of which a part is in a file: the rest follows when it ends.
+        self._split = -1
         #: Epoch and part of the file named last.
         self._epoch, self._part = -1, -1
         self._futures: deque[Future[None]] = deque()
         #: The file without rows that an earlier run left, if it did.
         self._placeholder: str | None = None
 
+    def gather(self, outbox: Outbox, key: str) -> None:
+        """From now on the outbox says when a file is closed; before `open`."""
+        self._outbox, self.key = outbox, key
+
     def open(self, schema: pa.Schema) -> None:
-        if self._schema is not None:
-            self._hand_over()
-        else:
+        if self._schema is None:
             _make_folder(self.folder)
             for name in os.listdir(self.folder):
                 if name.startswith(".") and name.endswith(".tmp"):
@@ -122,28 +138,47 @@ class FileSink:
                 self._epoch, self._part = files[-1][0], files[-1][1]
             if len(files) == 1 and self._encoder.is_empty(files[0][2]):
                 self._placeholder = files[0][2]
+            if self._outbox is not None:
+                self._outbox.joined(self)
+        elif self._outbox is None:
+            self._hand_over(self._tables)
         self._schema = schema
 
     def write(self, epoch: int, table: pa.Table) -> None:
         assert self._schema is not None, "open comes before write"
         if table.num_rows == 0:
             return
-        self._tables.append(table)
-        self._rows += table.num_rows
+        if epoch != self._newest:
+            if self._size.is_large:
+                self._hand_over(self._tables)
+            self._newest_size = _Size()
+        self._new_bytes += self._collect(epoch, table)
+        if self._newest_size.is_large or self._writer.collected >= COLLECTED_BYTES:
+            self.close_up_to(epoch - 1)
+            self._hand_over(self._tables)
+            self._split = epoch
+
+    def _collect(self, epoch: int, table: pa.Table) -> int:
+        """Keep a table; its bytes."""
+        held = _Held(epoch, table, table.nbytes)
+        self._tables.append(held)
         self._newest = epoch
-        size = table.nbytes
-        self._bytes += size
-        self._writer.count(size)
-        if self._rows >= FILE_ROWS or self._bytes >= FILE_BYTES or self._writer.collected >= COLLECTED_BYTES:
-            self._hand_over()
+        self._size.add(held)
+        self._newest_size.add(held)
+        self._writer.count(held.bytes)
+        if self._outbox is not None:
+            self._outbox.waits(self)
+        return held.bytes
 
     def flush(self, epoch: int) -> None:
-        self._hand_over()
-        self._settle(wait=True)
+        """Everything becomes a file; of sinks that gather, the outbox takes care."""
+        if self._outbox is None:
+            self._hand_over(self._tables)
+            self.settle()
 
     def truncate_after(self, epoch: int) -> None:
-        self._discard()
-        self._settle(wait=True)
+        self._forget(self._tables)
+        self.settle()
         for number, _, path in self._files():
             if number > epoch:
                 os.remove(path)
@@ -153,41 +188,93 @@ class FileSink:
     def close(self) -> None:
         if self._schema is None:
             return
-        self._hand_over()
-        self._settle(wait=True)
+        self._hand_over(self._tables)
+        self.settle()
         if not self._files():
             path = os.path.join(self.folder, f"{0:012d}-{0:04d}{self._encoder.suffix}")
             _write_whole(self._encoder, self._schema.empty_table(), path)
         self._schema = None
+        if self._outbox is not None:
+            self._outbox.left(self)
 
-    def _hand_over(self) -> None:
-        """What is collected becomes a file, written by the other thread."""
+    # -- what the outbox asks for
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there are rows that are in no file."""
+        return bool(self._tables)
+
+    @property
+    def new_bytes(self) -> int:
+        """Of the rows that are neither in a file nor in the journal."""
+        return self._new_bytes
+
+    def new_pieces(self) -> list[Piece]:
+        folder = os.path.abspath(self.folder)
+        new = [held for held in self._tables if held.epoch > self._journaled]
+        return [Piece(self.key, folder, self._encoder.suffix, held.epoch, held.table) for held in new]
+
+    def journaled(self) -> None:
+        """The journal has all rows that are here."""
+        self._journaled, self._new_bytes = self._newest, 0
+
+    def restore(self, epoch: int, table: pa.Table) -> None:
+        """Rows that the journal has."""
+        self._collect(epoch, table)
+        self._journaled = epoch
+
+    def end_epoch(self, epoch: int) -> None:
+        """All rows of an epoch are here: they are in files, all of them, or none is."""
+        if self._split == epoch:
+            self._hand_over(self._tables)
+
+    def close_up_to(self, epoch: int) -> None:
+        """Rows up to an epoch become a file."""
+        self._hand_over([held for held in self._tables if held.epoch <= epoch])
+
+    def settle(self) -> None:
+        """Return when everything that was handed over is written."""
+        self._settle(wait=True)
+
+    # -- files
+
+    def _hand_over(self, closing: list[_Held]) -> None:
+        """These tables, the oldest ones, become a file, written by the other thread."""
         self._settle(wait=False)
-        if not self._tables:
+        if not closing:
             return
         assert self._schema is not None
-        epoch = self._newest
+        epoch = closing[-1].epoch
         self._part = self._part + 1 if epoch == self._epoch else 0
         self._epoch = epoch
         path = os.path.join(self.folder, f"{epoch:012d}-{self._part:04d}{self._encoder.suffix}")
-        tables, schema, placeholder, encoder = self._tables, self._schema, self._placeholder, self._encoder
+        schema, placeholder, encoder = self._schema, self._placeholder, self._encoder
         if path == placeholder:
             placeholder = None
         self._placeholder = None
 
         def work() -> None:
-            whole = pa.concat_tables(tables)
-            _write_whole(encoder, whole if whole.schema.equals(schema) else whole.select(schema.names).cast(schema), path)
+            _write_whole(encoder, pa.concat_tables([_conformed(held.table, schema) for held in closing]), path)
             if placeholder is not None and os.path.exists(placeholder):
                 os.remove(placeholder)
 
-        size = self._bytes
-        self._discard()
+        size = self._forget(closing)
         self._futures.append(self._writer.submit(work, size))
+        if self._outbox is not None:
+            self._outbox.closed(self, epoch)
 
-    def _discard(self) -> None:
-        self._writer.count(-self._bytes)
-        self._tables, self._rows, self._bytes = [], 0, 0
+    def _forget(self, closing: list[_Held]) -> int:
+        """The oldest tables are no longer here; their bytes."""
+        size = sum(held.bytes for held in closing)
+        self._writer.count(-size)
+        self._tables = self._tables[len(closing) :]
+        self._size = _Size()
+        for held in self._tables:
+            self._size.add(held)
+        self._new_bytes = sum(held.bytes for held in self._tables if held.epoch > self._journaled)
+        if not self._tables:
+            self._newest_size = _Size()
+        return size
 
     def _settle(self, wait: bool) -> None:
         """Raise what went wrong in the writing thread; with `wait`, after everything is written."""
@@ -201,6 +288,45 @@ class FileSink:
 
     def _files(self) -> list[tuple[int, int, str]]:
         return result_files(self.folder, self._encoder.suffix)
+
+
+class _Held(NamedTuple):
+    epoch: int
+    table: pa.Table
+    bytes: int
+
+
+class _Size:
+    """How much has been collected."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.bytes = 0
+
+    def add(self, held: _Held) -> None:
+        self.rows += held.table.num_rows
+        self.bytes += held.bytes
+
+    @property
+    def is_large(self) -> bool:
+        return self.rows >= FILE_ROWS or self.bytes >= FILE_BYTES
+
+
+def last_epoch(folder: str, encoder: Encoder) -> int:
+    """The epoch of the newest file with results in a folder; -1: there is none."""
+    files = result_files(folder, encoder.suffix)
+    if not files or (len(files) == 1 and encoder.is_empty(files[0][2])):
+        return -1
+    return files[-1][0]
+
+
+def _conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """A table with the columns of its sink; a sink FOR ALL may have got further ones since."""
+    if table.schema.equals(schema):
+        return table
+    known = set(table.column_names)
+    columns = [table.column(f.name).cast(f.type) if f.name in known else pa.nulls(table.num_rows, f.type) for f in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def result_files(folder: str, suffix: str = ".parquet") -> list[tuple[int, int, str]]:

@@ -3,8 +3,9 @@
 Answer   Every table of results of a query goes to all its sinks, in order; dead rows go to the dead-letter folder.
          Bundles (results of many queries in one table) go to sinks FOR ALL whole; they are cut only for queries that have
          sinks of their own.
-State    The open sinks. `truncate_after` and `flush` are the two ends of exactly-once: what was written after the last
-         checkpoint is removed before a resumed run writes it again.
+State    The open sinks, and the outbox, which says when results become files. `resume_after` and `flush` are the two ends of
+         exactly-once: what was written after the last checkpoint is removed before a resumed run writes it again, and what the
+         checkpoint has and no file is in the outbox again.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pyarrow as pa
 
 from eddyline.connectors.base import Sink
 from eddyline.connectors.dead_letter import DeadLetters
+from eddyline.connectors.outbox import Outbox
 from eddyline.connectors.sinks import AllSink, CallbackSink, ParquetSink, hand_over_problem, open_sink
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.schema import Stream
@@ -27,8 +29,9 @@ DEAD_LETTER = "_dead_letter"
 
 
 class Delivery:
-    def __init__(self, out: str | None = None) -> None:
+    def __init__(self, out: str | None = None, outbox: Outbox | None = None) -> None:
         self.out = out
+        self.outbox = outbox or Outbox()
         self.sinks: dict[str, list[Sink]] = {}
         self.shared: dict[str, AllSink] = {}
         #: Sinks of CREATE SINK, by name; of one FOR ALL the sink behind it.
@@ -45,21 +48,26 @@ class Delivery:
         sinks: list[Sink] = [*own]
         if self.out is not None:
             sinks.append(ParquetSink(os.path.join(self.out, name)))
+            self.outbox.adopt(sinks[-1], f"out/{name}")
         for sink in declared:
             if sink.query is None:
                 if sink.name not in self.shared:
-                    self.declared[sink.name] = open_sink(sink.options, sink.name)
+                    self._open(sink)
                     self.shared[sink.name] = AllSink(self.declared[sink.name])
                 self.shared[sink.name].add(name, schema)
             else:
-                self.declared[sink.name] = open_sink(sink.options, sink.name)
-                sinks.append(self.declared[sink.name])
+                sinks.append(self._open(sink))
         for one in sinks:
             one.open(schema)
         if sinks:
             self.sinks[name] = sinks
         if any(isinstance(one, CallbackSink) for one in sinks):
             self.listening.add(name)
+
+    def _open(self, sink: DeclaredSink) -> Sink:
+        opened = self.declared[sink.name] = open_sink(sink.options, sink.name)
+        self.outbox.adopt(opened, f"sink/{sink.name}")
+        return opened
 
     def add_sink(self, name: str, sink: Sink, schema: pa.Schema) -> None:
         """One more sink for a query."""
@@ -161,18 +169,28 @@ class Delivery:
                     if not (id(bundle) in self._handed_out and isinstance(sink, CallbackSink)):
                         sink.write(epoch, table)
 
-    def flush(self, epoch: int) -> None:
+    def close_files(self, epoch: int, now: float) -> None:
+        """After an epoch, and while nothing comes: results that have waited long enough become files."""
         with _handing_over():
+            self.outbox.end_epoch(epoch, now)
+
+    def flush(self, epoch: int, last: bool = False) -> None:
+        """A checkpoint of this epoch follows; with `last`, and then the run ends."""
+        with _handing_over():
+            self.outbox.flush(epoch, last=last)
             for sink in self._all():
                 sink.flush(epoch)
             if self.dead is not None:
                 self.dead.flush(epoch)
 
-    def truncate_after(self, epoch: int) -> None:
+    def resume_after(self, epoch: int) -> None:
+        """Go back to the checkpoint of an epoch; one that cannot be read leaves the results as they are."""
+        self.outbox.check(epoch)
         for sink in self._all():
             sink.truncate_after(epoch)
         if self.dead is not None:
             self.dead.truncate_after(epoch)
+        self.outbox.recover(epoch)
 
     def close(self) -> None:
         for sinks in self.sinks.values():

@@ -175,6 +175,7 @@ class EmbeddedDriver:
         self.epoch_times.add(self.ended - started)
         for observer in tuple(self.observers):
             observer(partial(self.report, plans=False))
+        self.delivery.close_files(self.epoch, self.ended)
         self._checkpoint_if_due(self.ended)
         return outcome
 
@@ -220,6 +221,7 @@ class EmbeddedDriver:
                 self.step()
             else:
                 self._poll()
+                self.delivery.close_files(self.epoch, self.clock.now())
                 self._checkpoint_if_due(self.clock.now())
                 self.clock.sleep(_NAP)
         if once and not self._stopping:
@@ -243,7 +245,7 @@ class EmbeddedDriver:
     def _finish(self) -> None:
         if self.before_finish is not None:
             self.before_finish()
-        self.save()
+        self.save(last=True)
         self.roster.tell()
         self.delivery.close()
         for reader in self.readers.values():
@@ -258,12 +260,14 @@ class EmbeddedDriver:
         if self.checkpoint is not None and now - self._saved >= self.settings.checkpoint_seconds:
             self.save()
 
-    def save(self) -> None:
-        self.delivery.flush(self.epoch)
+    def save(self, last: bool = False) -> None:
+        """Take a checkpoint where there is one; with `last`, all results become files before it."""
+        self.delivery.flush(self.epoch, last)
         if self.checkpoint is not None:
             positions = {name: reader.position() for name, reader in self.readers.items()}
             self.checkpoint.save(self.epoch, positions, self.pipeline, self.roster.marks())
             remove_other_logs(self._logs, {position["source"].get("log") for position in positions.values()})
+            self.delivery.outbox.committed(self.epoch)
         self._saved = self.clock.now()
 
     def resume(self, found: Saved) -> None:
@@ -278,4 +282,4 @@ class EmbeddedDriver:
             if name in self.readers:
                 self.readers[name].seek(position)
         # Last: a checkpoint that is refused leaves the results as they are.
-        self.delivery.truncate_after(found.epoch)
+        self.delivery.resume_after(found.epoch)

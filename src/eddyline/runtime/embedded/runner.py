@@ -7,6 +7,7 @@ Limits   Used from one thread at a time, apart from `push`.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
@@ -19,6 +20,7 @@ from eddyline.connectors.base import Sink, Source
 from eddyline.connectors.dead_letter import text_rows
 from eddyline.connectors.files import open_source, read_table
 from eddyline.connectors.memory import MemorySource, Rows
+from eddyline.connectors.outbox import Outbox
 from eddyline.connectors.output import prepare_output
 from eddyline.connectors.request_files import write_requests
 from eddyline.connectors.sinks import CallbackSink, open_sink
@@ -391,7 +393,8 @@ class EmbeddedRunner:
             if stream.name not in self._sources:
                 self._sources[stream.name] = open_source(stream, follow=self._follow)
             sources[stream.name] = self._sources[stream.name]
-        delivery = Delivery(self._out)
+        pending = None if self._checkpoint is None else os.path.join(self._checkpoint.folder, "pending")
+        delivery = Delivery(self._out, Outbox(self.job.settings.output_files, self.job.settings.output_seconds, pending))
         if self._keep_results:
             delivery.kept_dead = {}
         streams = {s.name: s for s in self.job.streams}
@@ -404,7 +407,7 @@ class EmbeddedRunner:
         if saved is not None:
             driver.resume(saved)
         elif again:
-            delivery.truncate_after(0)
+            delivery.resume_after(0)
         for query in later:
             driver.roster.add(query)
         driver.roster.tell()

@@ -58,8 +58,11 @@ class FileResults:
     def __init__(self, runner: SparkRunner, query: BoundQuery) -> None:
         self._runner = runner
         self._query = query
-        #: (batch, part) of the file that was taken last.
-        self._taken = (committed_batch(runner.checkpoint), 1 << 62)
+        #: (batch, part) of the file that was taken last: at first the newest that is there to stay. Committed results that are in no
+        #: file yet are still to come.
+        committed = committed_batch(runner.checkpoint)
+        there = [(batch, part) for batch, part, _ in result_files(self._folder()) if batch <= committed] if runner.keeps_files else []
+        self._taken = max(there, default=(-1, -1))
 
     @property
     def start(self) -> int | None:
@@ -145,6 +148,10 @@ class SparkRunner:
         if self._driver is None:
             raise UserError("the session has not run yet", hint="run() or start() comes first")
         return self._driver
+
+    @property
+    def keeps_files(self) -> bool:
+        return self._out is not None or self._keep_results
 
     @property
     def results(self) -> str:

@@ -87,7 +87,9 @@ class SparkDriver:
         self.publication: Publication | None = None
         self.clock = clock or WallClock()
         self._processor = processor
-        self.delivery = Delivery({s.name: s for s in layout.streams}, layout.staging, out, self._delivered, self._opened_sink)
+        self.delivery = Delivery(
+            {s.name: s for s in layout.streams}, layout.staging, out, self._delivered, self._opened_sink, layout.settings
+        )
         self.idle = IdleWatch(layout.streams, layout.checkpoint, self.clock)
         self.control = ControlFolder(layout.checkpoint)
         #: Queries that come and go; None: those of the layout, for ever.

@@ -3,10 +3,12 @@
 Answer   Collects the batch's parcels in a single Spark action, merges the shards' pieces of each query in the total order of
          newest rows, or parts of groups to whole ones, and hands them to the query's sinks under the batch id. A batch that runs
          again after a failure leaves one copy: before its first batch a run takes back what the sinks have of that batch and
-         later ones.
-State    The open sinks. Staged files are removed when their batch is written.
+         later ones, and rows of committed batches that are in no file wait in the outbox again.
+State    The open sinks and the outbox, whose journal every batch writes before Spark commits it. Staged files are removed when their
+         batch is written. Gathered rows become files once their batch is committed: at the next batch, by a timer where none
+         comes, or when the run ends. So a file that has been seen stays as it is.
 Limits   Sinks that cannot take back (console, callbacks)
-         may see a batch twice.
+         may see a batch twice. One delivery per checkpoint: a new one ends the timer of the one before it.
 """
 
 from __future__ import annotations
@@ -15,15 +17,18 @@ import json
 import os
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakValueDictionary
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from eddyline.connectors.base import Sink
 from eddyline.connectors.dead_letter import DeadLetters
+from eddyline.connectors.outbox import Outbox
 from eddyline.connectors.sinks import AllSink, ParquetSink, open_sink
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.schema import Stream
@@ -31,9 +36,15 @@ from eddyline.operators.aggregate.aggregation import merged_parts
 from eddyline.operators.aggregate.config import AggregateConfig
 from eddyline.operators.evaluate import Issues
 from eddyline.runtime.newest import merged
+from eddyline.runtime.spark.job.shard_report import committed_batch
 from eddyline.runtime.spark.output.parcels import opened, staged_folder
+from eddyline.settings import Settings
 
 DEAD_LETTER = "_dead_letter"
+#: How often the age of gathered results is looked at while no batch comes.
+_LOOK_SECONDS = 0.25
+#: Checkpoint -> the newest delivery of this process.
+_LATEST: WeakValueDictionary[str, Delivery] = WeakValueDictionary()
 
 
 @dataclass
@@ -61,7 +72,9 @@ class Delivery:
         out: str | None,
         told: Callable[[Delivered], None],
         opened_sink: Callable[[DeclaredSink], Sink] = lambda sink: open_sink(sink.options, sink.name),
+        settings: Settings | None = None,
     ):
+        settings = settings or Settings()
         self.streams = streams
         self.staging = staging
         self.out = out
@@ -80,6 +93,15 @@ class Delivery:
         self.failed: Exception | None = None
         self._began = False
         self._thread: int | None = None
+        #: The checkpoint: staged results lie in a folder of a folder of it.
+        self._checkpoint = os.path.dirname(os.path.dirname(os.path.abspath(staging)))
+        self.outbox = Outbox(settings.output_files, settings.output_seconds, os.path.join(self._checkpoint, "eddyline", "pending"))
+        #: Held by the batch at hand, by the timer and by `close`: one of them at a time uses the outbox.
+        self._lock = threading.RLock()
+        self._timer: threading.Timer | None = None
+        if (earlier := _LATEST.get(self._checkpoint)) is not None:
+            earlier.let_go()
+        _LATEST[self._checkpoint] = self
 
     def add_query(
         self,
@@ -93,20 +115,25 @@ class Delivery:
         sinks: list[Sink] = [*own]
         if self.out is not None:
             sinks.append(ParquetSink(os.path.join(self.out, name)))
+            self.outbox.adopt(sinks[-1], f"out/{name}")
         for sink in declared:
             if sink.query is None:
                 if sink.name not in self.shared:
-                    self.declared[sink.name] = self._opened_sink(sink)
+                    self._open(sink)
                     self.shared[sink.name] = AllSink(self.declared[sink.name])
                 sinks.append(self.shared[sink.name].port(name))
             else:
-                self.declared[sink.name] = self._opened_sink(sink)
-                sinks.append(self.declared[sink.name])
+                sinks.append(self._open(sink))
         for one in sinks:
             one.open(schema)
         self.sinks[name] = sinks
         if merging is not None:
             self.merging[name] = merging
+
+    def _open(self, sink: DeclaredSink) -> Sink:
+        opened = self.declared[sink.name] = self._opened_sink(sink)
+        self.outbox.adopt(opened, f"sink/{sink.name}")
+        return opened
 
     def add_sink(self, name: str, schema: pa.Schema, sink: Sink) -> None:
         """One more sink for a query that is here already."""
@@ -116,8 +143,9 @@ class Delivery:
     def drop_query(self, name: str) -> None:
         """A query has gone: its own sinks are closed. One that it shares with others stays."""
         self.merging.pop(name, None)
-        for sink in self.sinks.pop(name, ()):
-            sink.close()
+        with self._lock:
+            for sink in self.sinks.pop(name, ()):
+                sink.close()
 
     @property
     def is_mine(self) -> bool:
@@ -127,7 +155,10 @@ class Delivery:
     def __call__(self, frame: DataFrame, batch: int) -> None:
         self._thread = threading.get_ident()
         try:
-            self._deliver(frame, batch)
+            with self._lock:
+                self._stop_timer()
+                self._deliver(frame, batch)
+                self._start_timer()
         finally:
             self._thread = None
 
@@ -139,13 +170,14 @@ class Delivery:
                 delivered.notes[row["shard"]] = json.loads(bytes(row["blob"]))
             else:
                 pieces.setdefault((row["kind"], row["name"]), []).append((row["shard"], opened(row["path"], row["blob"])))
-        if not self._began:
-            # What an earlier run wrote for this batch without committing it is made again now.
-            self._began = True
-            self._truncate_after(batch - 1)
+        self._begin(batch - 1)
         try:
+            if self.failed is not None:
+                raise self.failed
             self._write(batch, pieces, delivered)
+            self.outbox.end_epoch(batch, time.monotonic(), closable=batch - 1)
             self._flush(batch)
+            self.outbox.committed(batch - 1)
             self.told(delivered)
         except Exception as problem:
             # Spark would make a page of it.
@@ -172,11 +204,60 @@ class Delivery:
                         self.kept_dead.setdefault(name, []).append(table)
 
     def close(self) -> None:
-        for sinks in self.sinks.values():
-            for sink in sinks:
-                sink.close()
-        if self.dead is not None:
-            self.dead.close()
+        """The run has ended: everything becomes files."""
+        with self._lock:
+            self.let_go()
+            committed = committed_batch(self._checkpoint)
+            self._begin(committed)
+            self.outbox.close_up_to(committed)
+            for sinks in self.sinks.values():
+                for sink in sinks:
+                    sink.close()
+            if self.dead is not None:
+                self.dead.close()
+            self.outbox.committed(committed)
+
+    def let_go(self) -> None:
+        """Nothing is written any more, unless a batch or `close` asks for it."""
+        with self._lock:
+            self._stop_timer()
+
+    # -- files that are closed while no batch comes
+
+    def _start_timer(self) -> None:
+        if not self.outbox.is_empty:
+            self._timer = threading.Timer(_LOOK_SECONDS, self._look)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        with self._lock:
+            if self._timer is None or self._timer is not threading.current_thread():
+                # A batch has begun, or the run has ended, while this waited for the lock.
+                return
+            try:
+                committed = committed_batch(self._checkpoint)
+                self.outbox.end_epoch(committed, time.monotonic(), closable=committed)
+            except Exception as problem:
+                # The next batch fails with it.
+                self.failed = problem
+                return
+            self._start_timer()
+
+    # -- one copy of each result
+
+    def _begin(self, committed: int) -> None:
+        """Before the first batch: what an earlier run wrote for batches that were not committed is made again."""
+        if not self._began:
+            self._began = True
+            self.outbox.check(committed)
+            self._truncate_after(committed)
+            self.outbox.recover(committed)
 
     def _truncate_after(self, batch: int) -> None:
         for sinks in self.sinks.values():
@@ -186,6 +267,7 @@ class Delivery:
             self.dead.truncate_after(batch)
 
     def _flush(self, batch: int) -> None:
+        self.outbox.flush(batch, closable=batch - 1)
         for sinks in self.sinks.values():
             for sink in sinks:
                 sink.flush(batch)

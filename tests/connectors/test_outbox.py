@@ -1,0 +1,236 @@
+"""When results become files: by age, size and stop, through crashes, and with the setting changed between runs."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from eddyline.connectors import outbox, output
+from eddyline.connectors.outbox import Outbox
+from eddyline.connectors.output import result_files
+from eddyline.connectors.sinks import ParquetSink
+from eddyline.errors import CheckpointProblem
+from tests.seeds import first_seed
+
+SCHEMA = pa.schema([("k", pa.int64())])
+
+
+class Job:
+    """A driver with some sinks: epochs, checkpoints, a process that dies and one that follows it."""
+
+    def __init__(self, tmp_path: Path, names: tuple[str, ...] = ("a", "b"), files: str = "auto", epoch: int = -1, out: str = "out") -> None:
+        self.path = tmp_path
+        self.out = tmp_path / out
+        self.box = Outbox(files, 2.0, str(tmp_path / "pending"))
+        self.sinks = {name: ParquetSink(str(self.out / name)) for name in names}
+        for name, sink in self.sinks.items():
+            self.box.adopt(sink, f"out/{name}")
+            sink.open(SCHEMA)
+            sink.truncate_after(epoch)
+        self.box.recover(epoch)
+
+    def epoch(self, number: int, now: float, closable: int | None = None, **values: list[int]) -> None:
+        for name, keys in values.items():
+            self.sinks[name].write(number, pa.table({"k": keys}, schema=SCHEMA))
+        self.box.end_epoch(number, now, closable)
+
+    def checkpoint(self, number: int, closable: int | None = None) -> None:
+        self.box.flush(number, closable)
+        self.box.committed(number if closable is None else closable)
+
+    def stop(self, number: int) -> None:
+        self.box.flush(number, last=True)
+        self.box.committed(number)
+        for sink in self.sinks.values():
+            sink.close()
+
+    def files(self, name: str = "a", out: str | None = None) -> list[list[int]]:
+        self.box._settle()
+        folder = self.out if out is None else self.path / out
+        return [parquet.read_table(path).column("k").to_pylist() for _, _, path in result_files(str(folder / name))]
+
+    def keys(self, name: str) -> list[int]:
+        return [k for file in self.files(name) for k in file]
+
+    def segments(self) -> int:
+        return len(list((self.path / "pending").glob("*.rows")))
+
+
+def test_small_results_are_one_file_until_it_is_old(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    job.epoch(1, 10.0, a=[1])
+    job.epoch(2, 11.9, a=[2])
+    assert job.files() == []
+    job.epoch(3, 12.0, b=[1])
+    assert job.files() == [[1, 2]]
+    # Age counts from the oldest row, also while nothing comes.
+    job.box.end_epoch(3, 14.1)
+    assert job.files("b") == [[1]]
+    job.epoch(4, 15.0, a=[3])
+    job.stop(4)
+    assert job.files() == [[1, 2], [3]] and job.segments() == 0
+
+
+def test_each_epoch_has_a_file(tmp_path: Path) -> None:
+    job = Job(tmp_path, files="each")
+    for number in range(3):
+        job.epoch(number, 0.0, a=[number])
+    assert job.files() == [[0], [1], [2]]
+
+
+def test_a_checkpoint_keeps_rows_that_are_in_no_file(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    job.epoch(1, 0.0, a=[1], b=[1])
+    job.checkpoint(1)
+    job.epoch(2, 0.5, a=[2])
+    assert job.files() == [] and job.segments() == 1
+    # The process dies: epoch 2 is made again, epoch 1 is in the checkpoint.
+    again = Job(tmp_path, epoch=1)
+    again.epoch(2, 100.0, a=[2])
+    again.checkpoint(2)
+    again.stop(2)
+    assert again.files() == [[1, 2]] and again.files("b") == [[1]] and again.segments() == 0
+
+
+def test_a_file_after_the_checkpoint_is_taken_back_with_the_rows_before_it(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    job.epoch(1, 0.0, a=[1])
+    job.checkpoint(1)
+    job.epoch(2, 5.0, a=[2])
+    assert job.files() == [[1, 2]]
+    again = Job(tmp_path, epoch=1)
+    assert again.files() == []
+    again.epoch(2, 5.0, a=[2])
+    again.stop(2)
+    assert again.files() == [[1, 2]]
+
+
+def test_rows_of_batches_that_are_not_committed_are_in_no_file(tmp_path: Path) -> None:
+    """As on Spark: what has been seen stays."""
+    job = Job(tmp_path)
+    job.epoch(0, 0.0, closable=-1, a=[0])
+    job.checkpoint(0, closable=-1)
+    job.epoch(1, 9.0, closable=0, a=[1])
+    job.checkpoint(1, closable=0)
+    assert job.files() == [[0]]
+    again = Job(tmp_path, epoch=0)
+    assert again.files() == [[0]] and again.segments() == 0
+
+
+def test_large_results_are_files_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "SMALL_BYTES", 100)
+    job = Job(tmp_path)
+    job.epoch(1, 0.0, closable=0, a=[1])
+    job.checkpoint(1, closable=0)
+    job.epoch(2, 0.1, closable=1, a=list(range(50)))
+    job.checkpoint(2, closable=1)
+    assert job.files() == [[1], list(range(50))]
+
+
+def test_an_epoch_in_several_files_is_in_files_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "FILE_ROWS", 4)
+    job = Job(tmp_path)
+    job.epoch(1, 0.0, a=[0])
+    for part in range(3):
+        job.sinks["a"].write(2, pa.table({"k": [10 * part, 10 * part + 1]}, schema=SCHEMA))
+    job.box.end_epoch(2, 0.1)
+    job.checkpoint(2)
+    assert job.files() == [[0], [0, 1, 10, 11], [20, 21]] and job.segments() == 0
+
+
+def test_many_sinks_keep_their_files_open_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "FILES_PER_SECOND", 1)
+    names = tuple(f"q{number}" for number in range(10))
+    job = Job(tmp_path, names)
+    for number in range(6):
+        job.epoch(number, number * 1.9, **{name: [number] for name in names})
+    assert not any(job.files(name) for name in names)
+    job.epoch(6, 10.1, **{name: [6] for name in names})
+    assert all(job.files(name) == [list(range(7))] for name in names)
+    job.stop(6)
+
+
+def test_rows_of_a_sink_that_the_job_no_longer_has_go_where_they_belonged(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    job.epoch(1, 0.0, a=[1], b=[2])
+    job.checkpoint(1)
+    again = Job(tmp_path, names=("a",), epoch=1)
+    assert again.files("b") == [[2]]
+    again.stop(1)
+    assert again.files() == [[1]] and again.segments() == 0
+
+
+def test_another_folder_for_results_gets_only_what_is_in_no_file(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    job.epoch(1, 0.0, a=[1], b=[1])
+    job.checkpoint(1)
+    job.box.close_up_to(1)
+    job.epoch(2, 0.0, b=[2])
+    job.checkpoint(2)
+    again = Job(tmp_path, epoch=2, out="elsewhere")
+    again.stop(2)
+    assert job.files() == [[1]] and again.files() == [[]]
+    assert job.files("b") == [[1]] and again.files("b") == [[2]]
+
+
+def test_a_damaged_segment_is_named(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    job.epoch(1, 0.0, a=[1])
+    job.checkpoint(1)
+    (segment,) = (tmp_path / "pending").iterdir()
+    content = segment.read_bytes()
+    for damaged in (b"", content[:-9], content[:40] + bytes([content[40] ^ 1]) + content[41:]):
+        segment.write_bytes(damaged)
+        with pytest.raises(CheckpointProblem, match=segment.name) as told:
+            Job(tmp_path, epoch=1)
+        assert told.value.hint
+
+
+def test_what_a_run_left_before_its_first_checkpoint_is_forgotten(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    job.epoch(3, 0.0, a=[1])
+    job.box.flush(3)
+    again = Job(tmp_path, epoch=-1)
+    again.stop(0)
+    assert again.files() == [[]] and again.segments() == 0
+
+
+@pytest.mark.parametrize("run", range(30))
+@pytest.mark.parametrize("spark", [False, True])
+def test_random_lives(tmp_path: Path, run: int, spark: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Epochs, checkpoints, crashes, restarts with the other setting: each row is in one file, in order, whatever happens."""
+    draw = random.Random(f"{first_seed()} {run} {spark}")
+    monkeypatch.setattr(outbox, "SMALL_BYTES", draw.choice([1, 60, 1 << 20]))
+    monkeypatch.setattr(output, "FILE_ROWS", draw.choice([3, 20, 1 << 20]))
+    names = ("a", "b", "c")
+    made: dict[int, dict[str, list[int]]] = {}
+    job, saved, epoch, now = Job(tmp_path, names), -1, 0, 0.0
+    for _ in range(60):
+        if draw.random() < 0.15:
+            # The writing thread of this process lives on: what it has under way is finished before the process is said to be dead.
+            job.box._settle()
+            job = Job(tmp_path, names, draw.choice(["auto", "each"]), saved)
+            epoch = saved + 1
+        rows = made.setdefault(epoch, {n: [epoch * 100 + i for i in range(draw.choice([0, 1, 2, 9]))] for n in names})
+        closable = epoch - 1 if spark else None
+        job.epoch(epoch, now, closable, **rows)
+        now += draw.random() * 2
+        if spark or draw.random() < 0.5:
+            job.box.flush(epoch, closable)
+            if draw.random() < 0.9:
+                # Otherwise the process dies between the journal and the checkpoint.
+                saved = epoch
+                job.box.committed(epoch if closable is None else closable)
+            else:
+                job.box._settle()
+                job = Job(tmp_path, names, draw.choice(["auto", "each"]), saved)
+                epoch = saved
+        epoch += 1
+    job.stop(epoch)
+    for name in names:
+        assert job.keys(name) == [k for number in sorted(made) if number < epoch for k in made[number][name]]
+    assert job.segments() == 0
