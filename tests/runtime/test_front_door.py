@@ -77,3 +77,22 @@ def test_a_failing_program_leaves_no_running_session(session: Session) -> None:
         session.start()
         _ = 1 / 0
     session.stop()
+
+
+def test_one_group_without_rows() -> None:
+    """ON CHANGE tells the table at the last moment before the frontier, EVERY begins with the first row of its streams."""
+    session = Session()
+    session.execute(
+        """
+        CREATE STREAM ticks (n INT, ts TIMESTAMP) WITH (time = 'ts');
+        CREATE STREAM silent (n INT, ts TIMESTAMP) WITH (time = 'ts');
+        CREATE QUERY changes AS SELECT COUNT(*) AS n FROM ticks;
+        CREATE QUERY every AS SELECT COUNT(*) AS n FROM ticks EMIT EVERY 4 SECONDS;
+        CREATE QUERY never AS SELECT COUNT(*) AS n FROM silent EMIT EVERY 4 SECONDS;
+        """
+    )
+    session.push("ticks", [(1, "1970-01-01 00:00:10"), (2, "1970-01-01 00:00:13")])
+    session.run()
+    assert [(row["n"], row["_ts"].second) for row in session.queries["changes"].table().to_pylist()][-1] == (2, 13)
+    assert [(row["n"], row["_ts"].second) for row in session.queries["every"].table().to_pylist()] == [(1, 12)]
+    assert session.queries["never"].table().num_rows == 0
