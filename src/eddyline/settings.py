@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eddyline.errors import SettingProblem
+from eddyline.tuning import Tuning
 
 Value = str | int | float
 
@@ -49,6 +50,10 @@ class Settings:
     output_files: str = "auto"
     #: Seconds after which a file of gathered results is closed.
     output_seconds: float = 2.0
+    #: Further join policies, each as module:function of a `PolicyFactory`; by name, because workers of Spark open settings too.
+    policies: tuple[str, ...] = ()
+    #: Thresholds; tests give others.
+    tuning: Tuning = field(default_factory=Tuning)
 
     def with_option(self, name: str, value: Value) -> Settings:
         """These settings with one option changed, its value checked.
@@ -65,7 +70,7 @@ class Settings:
     def changed(self) -> dict[str, object]:
         """The options that differ from their defaults: what EXPLAIN shows."""
         plain = Settings()
-        return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != getattr(plain, f.name)}
+        return {name: getattr(self, name) for name in OPTIONS if getattr(self, name) != getattr(plain, name)}
 
 
 @dataclass(frozen=True, slots=True)

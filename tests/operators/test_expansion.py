@@ -8,8 +8,9 @@ import pytest
 from eddyline import Session
 from eddyline.kernels.bitsets import keep_within
 from eddyline.operators.join.combination import Combinations
-from eddyline.operators.join.sharing import expansion
-from eddyline.operators.join.sharing.expansion import Expansion, Roll
+from eddyline.operators.join.expansion import Expansion, Roll
+from eddyline.settings import Settings
+from eddyline.tuning import SharingTuning, Tuning
 
 
 def made(rows: int, width: int | None, seed: int) -> Combinations:
@@ -40,7 +41,7 @@ def test_keep_within() -> None:
 def test_shares_of_combinations(slots: tuple[int, ...], width: int | None) -> None:
     rows = made(300, width, 5)
     stops = [None, 40, None, 90][: len(slots)]
-    into = Expansion(Roll.of(slots, 2), (0, 1))
+    into = Expansion(Roll.of(slots, 2), (0, 1), room=4096)
     for begin in (0, 100, 200):
         into.add(rows.take(np.arange(begin, begin + 100)))
     shares = into.shares(0, 300).until(stops)
@@ -54,11 +55,10 @@ def test_shares_of_combinations(slots: tuple[int, ...], width: int | None) -> No
     assert into.made == 0, "the next step begins with nothing"
 
 
-def test_shares_make_room_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expansion, "_LEAST_ROOM", 1)
+def test_shares_make_room_as_they_come() -> None:
     rows = made(300, 1, 5)
     assert rows.words is not None
-    into = Expansion(Roll.of(tuple(range(64)), 1), (0, 1))
+    into = Expansion(Roll.of(tuple(range(64)), 1), (0, 1), room=1)
     into.add(rows)
     assert into.made == int(np.bitwise_count(rows.words).sum())
 
@@ -68,11 +68,10 @@ WINDOWS = ("RANGE 1 SECOND", "RANGE 3 SECONDS", "ROWS 7", "ROWS 20", "RANGE 9 SE
 
 @pytest.mark.parametrize("windows", [WINDOWS[:2], WINDOWS[2:4], WINDOWS])
 @pytest.mark.parametrize("room", [1, 1 << 16])
-def test_probing_for_many_queries_is_probing_for_each(windows: tuple[str, ...], room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_probing_for_many_queries_is_probing_for_each(windows: tuple[str, ...], room: int) -> None:
     """Last probes that look at lineage and windows as they go, against the same queries one by one in groups of their own."""
-    monkeypatch.setattr(expansion, "_LEAST_ROOM", room)
     rng = np.random.default_rng(11)
-    with Session() as session:
+    with Session(Settings(tuning=Tuning(sharing=SharingTuning(least_room=room)))) as session:
         for name in "abc":
             session.execute(f"CREATE STREAM {name} (k INT, v INT, ts TIMESTAMP) WITH (time = 'ts')")
         handles = {}

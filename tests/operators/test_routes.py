@@ -55,12 +55,12 @@ def test_the_lottery_follows_a_flip_within_a_few_batches() -> None:
         rng = np.random.default_rng(1)
         node = group.nodes[-1][0]
         at = places(node)
-        policy = node.policy
-        assert isinstance(policy, LotteryRoute)
+        policy = group.policy(LotteryRoute)
+        assert policy is not None
         for number, selective in enumerate(["a"] * 6 + ["c"] * 6):
             feed(session, number, selective, rng)
             if number in (5, 11):
-                assert policy.route(node, at["hub"])[0] == at[selective]
+                assert policy.order(node, at["hub"])[0] == at[selective]
 
 
 def test_orders_stay_connected() -> None:
@@ -71,14 +71,14 @@ def test_orders_stay_connected() -> None:
         for _ in range(50):
             for name in "abc":
                 policy.observed(node, at[name], at["hub"], 100, 900)
-                order = policy.route(node, at[name])
+                order = policy.order(node, at[name])
                 assert order[0] == at["hub"] and sorted((*order, at[name])) == [0, 1, 2, 3]
 
 
 def test_before_anything_was_seen_the_planned_order_is_taken() -> None:
     with Session() as session:
         node = star(session).nodes[-1][0]
-        assert LotteryRoute().route(node, 0) == node.orders[0]
+        assert LotteryRoute().order(node, 0) == node.orders[0]
 
 
 def test_the_same_seed_draws_the_same_lots() -> None:
@@ -90,7 +90,7 @@ def test_the_same_seed_draws_the_same_lots() -> None:
             policy = LotteryRoute(seed)
             for other in policy.tickets(node, hub):
                 policy.observed(node, hub, other, 100, 50)
-            drawn.append([policy.route(node, hub) for _ in range(20)])
+            drawn.append([policy.order(node, hub) for _ in range(20)])
         assert drawn[0] == drawn[1] != drawn[2]
         assert len(set(drawn[0])) > 1
 
@@ -171,8 +171,8 @@ def test_rows_of_equal_lineage_are_routed_together() -> None:
             found[route] = {name: sorted(map(str, query.table().to_pylist())) for name, query in session.queries.items()}
             work[route] = sum(c.probes + c.partials for c in group.counters.values())
             if route == "lottery":
-                policy = group.policy
-                assert isinstance(policy, LotteryRoute)
+                policy = group.policy(LotteryRoute)
+                assert policy is not None
                 node = group.nodes[-1][0]
                 at = places(node)
                 firsts = set()
@@ -207,9 +207,10 @@ def test_conditions_are_drawn_like_probes() -> None:
                     keys = {"k": rng.integers(0, 20, 500), "j": rng.integers(0, 20_000, 500), "v": rng.integers(0, 1_000_000, 500)}
                     session.push(name, pa.table({**keys, "ts": ts}))
                 session.step()
-            node = session.pipeline.queries["q"].group.nodes[-1][0]
+            group = session.pipeline.queries["q"].group
+            node = group.nodes[-1][0]
             at = places(node)
-            order = node.policy.route(node, at["a"])
+            order = group.policy(LotteryRoute).order(node, at["a"])
             assert order[0] == at["b"] and sorted(order) == sorted({at["b"], at["c"], 3})
             assert order[1] == (at["c"] if first == "c" else 3)
             session.run(once=True)

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eddyline import Session
-from eddyline.operators.join.scheduling import release, strips
+from eddyline.operators.join.scheduling.release import SharedSchedule
 from eddyline.runtime.response import VirtualClock
+from eddyline.settings import Settings
+from eddyline.tuning import SchedulingTuning, SharingTuning, Tuning
 
 STREAMS = """
 CREATE STREAM a (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (time = 'ts', sequence = 'v');
@@ -22,17 +23,10 @@ CREATE STREAM b (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (time = 'ts', sequence =
 """
 
 
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Schedules for steps of a few rows too."""
-    _make_small(monkeypatch)
-
-
-def _make_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(release, "LEAST_ROWS", 1)
-    monkeypatch.setattr(release, "_LEAST_BATCH", 2)
-    # An output buffer that has to grow while rows are under way.
-    monkeypatch.setattr(strips, "_LEAST_ROOM", 1)
+#: Schedules for steps of a few rows too, with an output buffer that has to grow while rows are under way.
+SMALL = Settings(tuning=Tuning(scheduling=SchedulingTuning(least_rows=1, least_batch=2), sharing=SharingTuning(least_room=1)))
+#: No schedule at all.
+WHOLE = Settings(tuning=Tuning(scheduling=SchedulingTuning(least_rows=1 << 40)))
 
 
 def drawn(seed: int, rows: int, keys: int) -> list[tuple[str, dict[str, int]]]:
@@ -45,9 +39,14 @@ def drawn(seed: int, rows: int, keys: int) -> list[tuple[str, dict[str, int]]]:
 
 
 def answered(
-    queries: dict[str, str], rows: list[tuple[str, dict[str, int]]], epoch: int, scheduler: str, **options: str | int
+    queries: dict[str, str],
+    rows: list[tuple[str, dict[str, int]]],
+    epoch: int,
+    scheduler: str,
+    base: Settings = SMALL,
+    **options: str | int,
 ) -> tuple[dict[str, list[dict[str, object]]], Session]:
-    with Session(clock=VirtualClock(per_probe=1e-6)) as session:
+    with Session(base, clock=VirtualClock(per_probe=1e-6)) as session:
         session.execute(STREAMS)
         session.set("scheduler", scheduler)
         for option, value in options.items():
@@ -86,17 +85,14 @@ def shared_queries(draw: st.DrawFn) -> dict[str, str]:
 @given(shared_queries(), st.integers(0, 1000), st.sampled_from([3, 17, 60, 200]), st.sampled_from(["hash", "loop"]))
 def test_answers_and_their_order_do_not_depend_on_the_scheduler(queries: dict[str, str], seed: int, epoch: int, probe: str) -> None:
     rows = drawn(seed, 120, 4)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(release, "LEAST_ROWS", 1 << 40)
-        plain, _ = answered(queries, rows, epoch, "mqt", probe=probe)
-        _make_small(patch)
-        for scheduler in ("lwo", "swf", "mqt"):
-            found, _ = answered(queries, rows, epoch, scheduler, probe=probe)
-            if probe == "hash":
-                assert found == plain
-            for name, results in found.items():
-                assert [newest(row, rows) for row in results] == [newest(row, rows) for row in plain[name]]
-                assert sorted(map(repr, results)) == sorted(map(repr, plain[name]))
+    plain, _ = answered(queries, rows, epoch, "mqt", WHOLE, probe=probe)
+    for scheduler in ("lwo", "swf", "mqt"):
+        found, _ = answered(queries, rows, epoch, scheduler, probe=probe)
+        if probe == "hash":
+            assert found == plain
+        for name, results in found.items():
+            assert [newest(row, rows) for row in results] == [newest(row, rows) for row in plain[name]]
+            assert sorted(map(repr, results)) == sorted(map(repr, plain[name]))
 
 
 def newest(result: dict[str, object], rows: list[tuple[str, dict[str, int]]]) -> tuple[int, str, int]:
@@ -110,7 +106,7 @@ FOUR = {
 }
 
 
-def test_windows_out_of_step_are_worked_off_as_a_whole(small: None) -> None:
+def test_windows_out_of_step_are_worked_off_as_a_whole() -> None:
     queries = {
         "one": "SELECT x.v AS xv FROM a [RANGE 1 SECONDS] x, b [RANGE 9 SECONDS] y WHERE x.k = y.k",
         "two": "SELECT x.v AS xv FROM a [RANGE 9 SECONDS] x, b [RANGE 1 SECONDS] y WHERE x.k = y.k",
@@ -120,14 +116,14 @@ def test_windows_out_of_step_are_worked_off_as_a_whole(small: None) -> None:
     assert found["one"] and found["two"]
 
 
-def test_small_windows_are_handed_out_before_the_epoch_ends(small: None) -> None:
+def test_small_windows_are_handed_out_before_the_epoch_ends() -> None:
     """The callback of the smallest window has all its results before the largest window has any."""
     heard: list[str] = []
 
     def hears(name: str) -> Callable[[pa.Table], object]:
         return lambda table: heard.append(name)
 
-    with Session() as session:
+    with Session(SMALL) as session:
         session.execute(STREAMS)
         session.set("scheduler", "swf")
         for name, sql in FOUR.items():
@@ -143,7 +139,7 @@ def test_small_windows_are_handed_out_before_the_epoch_ends(small: None) -> None
     assert totals == session.stats()["results"]
 
 
-def test_response_times_under_the_virtual_clock_repeat_and_rank_the_schedulers(small: None) -> None:
+def test_response_times_under_the_virtual_clock_repeat_and_rank_the_schedulers() -> None:
     rows = drawn(3, 600, 5)
     times = {}
     for scheduler in ("lwo", "swf", "mqt"):
@@ -156,8 +152,8 @@ def test_response_times_under_the_virtual_clock_repeat_and_rank_the_schedulers(s
         assert all(0 < one["mean"] <= one["max"] and one["p95"] <= one["max"] for one in of.values())
 
 
-def test_a_query_that_comes_or_goes_changes_the_levels(small: None) -> None:
-    with Session() as session:
+def test_a_query_that_comes_or_goes_changes_the_levels() -> None:
+    with Session(SMALL) as session:
         session.execute(STREAMS)
         for name, sql in FOUR.items():
             session.query(name, sql)
@@ -178,10 +174,10 @@ def test_a_query_that_comes_or_goes_changes_the_levels(small: None) -> None:
         assert levels() == 4
 
 
-def test_results_that_everybody_has_had_are_not_kept_until_the_epoch_ends(small: None, tmp_path: Path) -> None:
+def test_results_that_everybody_has_had_are_not_kept_until_the_epoch_ends(tmp_path: Path) -> None:
     """Callbacks have them at once; what a file takes too is there when the epoch ends, and once."""
     heard: dict[str, list[pa.Table]] = {"w1": [], "w60": []}
-    with Session(keep_results=False) as session:
+    with Session(SMALL, keep_results=False) as session:
         session.execute(STREAMS)
         for name in heard:
             session.query(name, FOUR[name])
@@ -199,18 +195,14 @@ def test_results_that_everybody_has_had_are_not_kept_until_the_epoch_ends(small:
     assert pa.parquet.read_table(tmp_path / "w60").num_rows == totals["w60"]
 
 
-def test_lineage_and_plain_windows_take_turns(small: None) -> None:
+def test_lineage_and_plain_windows_take_turns() -> None:
     """A query that has just come does not know old rows: until they are gone pairs carry lineage, and then no longer."""
     rows = drawn(5, 240, 3)
 
     def run(scheduler: str) -> tuple[dict[str, list[dict[str, object]]], list[bool]]:
         plain: list[bool] = []
-        with Session() as session, pytest.MonkeyPatch.context() as patch:
-            decide = release.SharedSchedule._is_plain
-            patch.setattr(release.SharedSchedule, "_is_plain", lambda self, rows: plain.append(decide(self, rows)) or plain[-1])
-            if scheduler == "none":
-                patch.setattr(release, "LEAST_ROWS", 1 << 40)
-            else:
+        with Session(WHOLE if scheduler == "none" else SMALL) as session:
+            if scheduler != "none":
                 session.set("scheduler", scheduler)
             session.execute(STREAMS)
             for name in ("w1", "w5"):
@@ -221,6 +213,7 @@ def test_lineage_and_plain_windows_take_turns(small: None) -> None:
                 for stream in "ab":
                     session.push(stream, [row for of, row in rows[begin : begin + 30] if of == stream])
                 session.step()
+                plain += [s.is_plain for s in session.pipeline.handout._schedules.values() if isinstance(s, SharedSchedule)]
             session.run(once=True)
             return {name: session.queries[name].table().to_pylist() for name in ("w1", "w5", "w15")}, plain
 
@@ -231,13 +224,11 @@ def test_lineage_and_plain_windows_take_turns(small: None) -> None:
         assert plain[:2] == [True, True] and not plain[2] and plain[-1]
 
 
-def test_many_queries_with_the_same_windows_share_what_is_handed_out(small: None) -> None:
+def test_many_queries_with_the_same_windows_share_what_is_handed_out() -> None:
     """Queries of one window with one SELECT list get the same table; a dropped one stops where it should."""
     queries = {f"q{size}_{copy}": FOUR[f"w{size}"] for size in (1, 5, 15) for copy in range(4)}
     rows = drawn(6, 300, 3)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(release, "LEAST_ROWS", 1 << 40)
-        plain, _ = answered(queries, rows, 100, "mqt")
+    plain, _ = answered(queries, rows, 100, "mqt", WHOLE)
     for scheduler in ("lwo", "swf", "mqt"):
         found, session = answered(queries, rows, 100, scheduler)
         assert found == plain

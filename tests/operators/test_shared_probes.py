@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from eddyline import Session
-from eddyline.operators.join.sharing import shared_probes
+from eddyline.operators.join.sharing.shared_probes import SharedProbes
+from eddyline.settings import Settings
+from eddyline.tuning import SharingTuning, Tuning
 
 QUERIES = {
     "ab": "SELECT a.v AS x, b.v AS y FROM a [RANGE 4 SECONDS], b [RANGE 4 SECONDS] WHERE a.k = b.k",
@@ -17,9 +19,11 @@ QUERIES = {
 PLANS = {"ab": "mjoin", "abc": "((a b) c)", "ac": "mjoin"}
 
 
-def run(names: tuple[str, ...], plans: dict[str, str], epochs: int = 5, rows: int = 300) -> tuple[dict[str, list[dict]], dict]:
+def run(
+    names: tuple[str, ...], plans: dict[str, str], epochs: int = 5, rows: int = 300, most: int = 1 << 22
+) -> tuple[dict[str, list[dict]], dict]:
     rng = np.random.default_rng(4)
-    with Session() as session:
+    with Session(Settings(tuning=Tuning(sharing=SharingTuning(most_shared_pairs=most)))) as session:
         for name in "abc":
             session.execute(f"CREATE STREAM {name} (k INT, v INT, ts TIMESTAMP) WITH (time = 'ts')")
         handles = {}
@@ -54,12 +58,11 @@ def test_a_probe_is_made_once_for_two_groups() -> None:
 
 
 @pytest.mark.parametrize("most", [10, 1 << 22])
-def test_three_sets_of_streams_that_come_and_go(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_probes, "_MOST_PAIRS", most)
-    shared, stats = run(("ab", "abc", "ac"), {**PLANS, "abc": "mjoin"})
+def test_three_sets_of_streams_that_come_and_go(most: int) -> None:
+    shared, stats = run(("ab", "abc", "ac"), {**PLANS, "abc": "mjoin"}, most=most)
     assert (stats["probes_shared"] > 0) == (most > 10)
-    monkeypatch.setattr(shared_probes.SharedProbes, "is_shared", lambda self, ask: False)
-    apart, plain = run(("ab", "abc", "ac"), {**PLANS, "abc": "mjoin"})
+    # Every pair is one too many: no probe is shared.
+    apart, plain = run(("ab", "abc", "ac"), {**PLANS, "abc": "mjoin"}, most=-1)
     assert plain["probes_shared"] == 0 and plain["starts"] == stats["starts"]
     for name, rows in shared.items():
         assert len(rows) > 100
@@ -73,8 +76,8 @@ def test_who_has_gone_asks_no_more() -> None:
             session.execute(f"CREATE STREAM {name} (k INT, v INT, ts TIMESTAMP) WITH (time = 'ts')")
         for name in ("ab", "abc"):
             session.query(name, QUERIES[name], plan=PLANS[name])
-        probes = session.pipeline.kinds.joins.probes
-        assert any(probes.is_shared(ask) for ask in probes._asking)
+        probes = session.pipeline.kinds.joins.commons.one(SharedProbes)
+        assert probes.shared()
         session.drop("ab")
         session.step()
-        assert not any(probes.is_shared(ask) for ask in probes._asking)
+        assert not probes.shared()

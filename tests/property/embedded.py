@@ -12,13 +12,14 @@ from tempfile import TemporaryDirectory
 import pyarrow.parquet as parquet
 
 from eddyline import Session
+from eddyline.settings import Settings
 from tests.property.compare import Outcome, plain_rows
 from tests.property.specs import Case
 
 
-def run_embedded(case: Case, between: Callable[[Session], object] | None = None) -> Outcome:
+def run_embedded(case: Case, between: Callable[[Session], object] | None = None, settings: Settings | None = None) -> Outcome:
     """Run a case; `between` is called after every epoch, for tests that change the running session."""
-    with TemporaryDirectory() as directory, Session() as session:
+    with TemporaryDirectory() as directory, Session(settings) as session:
         for table in case.tables:
             parquet.write_table(case.arrow_rows(table.name, table.rows), f"{directory}/{table.name}.parquet")
         for statement in case.statements(directory):

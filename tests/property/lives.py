@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 import pyarrow.parquet as parquet
 
 from eddyline import Session
+from eddyline.settings import Settings
 from tests.oracle.intake import Values
 from tests.oracle.relational import Reference
 from tests.property.compare import plain_rows
@@ -81,11 +82,11 @@ def _places(spec: QuerySpec, sources: Sequence[Source]) -> list[Place]:
 
 
 def lived(
-    case: Case, lives: Sequence[Life], staying: Sequence[str] = (), **options: str
+    case: Case, lives: Sequence[Life], base: Settings | None = None, staying: Sequence[str] = (), **options: str
 ) -> tuple[dict[str, list[Values]], dict[str, Instants]]:
     """Results of all queries that come and go, and their starts and stops; `staying` are statements of queries that only stay."""
     handles = {}
-    with TemporaryDirectory() as directory, Session() as session:
+    with TemporaryDirectory() as directory, Session(base) as session:
         for table in case.tables:
             parquet.write_table(case.arrow_rows(table.name, table.rows), f"{directory}/{table.name}.parquet")
         for statement in [*(s.statement() for s in case.streams), *(t.statement(directory) for t in case.tables), *staying]:

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from eddyline import Session
-from eddyline.operators.join.demand import edge
+from eddyline.settings import Settings
+from eddyline.tuning import DemandTuning, Tuning
 from tests.property.cliques import CONTROLS, MODES, SECOND, clique_case, colliding, column, paced, under
 from tests.property.compare import differences, report
 from tests.property.embedded import run_embedded
@@ -130,15 +131,13 @@ def test_keys_that_hash_alike() -> None:
 
 @pytest.mark.property
 @pytest.mark.parametrize("block", range(4))
-def test_edges_that_change_their_minds(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_edges_that_change_their_minds(block: int) -> None:
     """With `auto` deciding after very few rows, edges start and stop listening in the middle of a history."""
-    monkeypatch.setattr(edge, "_ENOUGH", 1)
-    monkeypatch.setattr(edge, "_FIXED", 0.0)
-    monkeypatch.setattr(edge, "_LONGEST_PAUSE", 2)
+    hasty = Settings(tuning=Tuning(demand=DemandTuning(enough=1, fixed=0.0, longest_pause=2)))
     for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
         case = clique_case(Random(80_000 + seed))
         changed = under(case, jit="auto", jit_control=CONTROLS[seed % 4])
-        found = differences(case, run_embedded(changed))
+        found = differences(case, run_embedded(changed, settings=hasty))
         assert not found, f"clique_case(Random({80_000 + seed}))\n{report(changed, found)}"
 
 

@@ -9,9 +9,8 @@ from random import Random
 import pytest
 
 from eddyline import Session
-from eddyline.operators.join import group
-from eddyline.operators.join.scheduling import release
-from eddyline.runtime import handout
+from eddyline.settings import Settings
+from eddyline.tuning import SchedulingTuning, SharingTuning, Tuning
 from tests.oracle.intake import Values
 from tests.oracle.relational import answer
 from tests.property.compare import _answers, canonical, report
@@ -25,8 +24,8 @@ BLOCKS = int(os.environ.get("EDDYLINE_ISOLATION_BLOCKS", "4"))
 FIRST = first_seed()
 
 
-def check_lives(case: Case, lives: Sequence[Life], alone: Mapping[str, list[Values]], **options: str) -> None:
-    results, instants = lived(case, lives, **options)
+def check_lives(case: Case, lives: Sequence[Life], alone: Mapping[str, list[Values]], base: Settings | None = None, **options: str) -> None:
+    results, instants = lived(case, lives, base, **options)
     taken = case.intake()
     found = []
     for life in lives:
@@ -53,17 +52,15 @@ def _changes(rows: Sequence[Values]) -> list[tuple[object, list[str]]]:
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
-def test_each_query_answers_as_if_it_ran_alone(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_query_answers_as_if_it_ran_alone(block: int) -> None:
     """Every case under all three schedulers; over the cases with both routes, with demand and without, with few queries made one by one."""
-    monkeypatch.setattr(release, "LEAST_ROWS", 1)
-    monkeypatch.setattr(release, "_LEAST_BATCH", 2)
+    schedules = SchedulingTuning(least_rows=1, least_batch=2)
     for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
         case, lives = random_lives(Random(seed), (200,) if seed % 20 == 7 else COUNTS, aggregates=True)
         alone, _ = lived(case, [life for life in lives if life.spec.name.startswith("all") or is_aggregate_spec(life.spec)], share="off")
         alone = {name: rows for name, rows in alone.items() if not name.startswith("all")}
         for turn, scheduler in enumerate(("lwo", "swf", "mqt"), seed):
-            for place in (group, handout):
-                monkeypatch.setattr(place, "MANY", 2 if turn % 4 == 0 else 8)
+            tuning = Tuning(scheduling=schedules, sharing=SharingTuning(many_queries=2 if turn % 4 == 0 else 8))
             options = {
                 "scheduler": scheduler,
                 "route": ("fixed", "lottery")[turn % 2],
@@ -71,7 +68,7 @@ def test_each_query_answers_as_if_it_ran_alone(block: int, monkeypatch: pytest.M
                 "seed": str(seed),
             }
             try:
-                check_lives(case, lives, alone, **options)
+                check_lives(case, lives, alone, Settings(tuning=tuning), **options)
             except Exception as problem:
                 raise AssertionError(f"seed {seed}, {options}\n{problem}") from problem
 

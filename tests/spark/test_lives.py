@@ -166,7 +166,7 @@ def test_aggregates_come_and_go_as_embedded(block: int) -> None:
             declared = [*(s.statement() for s in case.streams), *(t.statement(directory) for t in case.tables), *staying]
             job = Simulated(";\n".join(declared), f"{directory}/ck", 1 + seed % 4, Random(seed))
             found = _comings_and_goings(case, lives, job, (0.0, 0.3)[seed % 2])
-        right, _ = lived(case, lives, staying)
+        right, _ = lived(case, lives, staying=staying)
         for life in lives:
             name = life.spec.name
             assert found[name] == _comparable(right[name]), f"random_case(Random({seed})), {life}\n{report(case, [name])}"

@@ -21,8 +21,9 @@ import pyarrow as pa
 
 from bench.plots import lines
 from eddyline import Session
+from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.node import JoinNode
-from eddyline.operators.join.policy import JoinPolicy
+from eddyline.operators.join.policy import JoinPolicy, Order
 
 RESULTS = Path(__file__).parent / "results"
 OTHERS = ("a", "b", "c")
@@ -36,15 +37,15 @@ SETTLING = 5
 
 
 class FixedRoute(JoinPolicy):
-    """One preference among the three, whoever the origin is; the hub comes as soon as it is needed."""
+    """One preference among the three, whatever the origin; the hub comes as soon as it is needed."""
 
     def __init__(self, preference: tuple[str, ...]) -> None:
         self.preference = preference
 
-    def route(self, node: JoinNode, origin: int) -> tuple[int, ...]:
+    def route(self, node: JoinNode, origin: int, rows: Combinations) -> list[tuple[Combinations, Order]]:
         places = {one.stream.name: n for n, one in enumerate(node.inputs)}  # type: ignore[attr-defined]
         rest = [places[name] for name in self.preference if places[name] != origin]
-        return tuple(rest) if places["hub"] == origin else (places["hub"], *rest)
+        return [(rows, tuple(rest) if places["hub"] == origin else (places["hub"], *rest))]
 
 
 def epoch(rng: np.random.Generator, number: int, selective: str) -> dict[str, pa.Table]:
@@ -75,7 +76,7 @@ def run(route: tuple[str, ...] | str, phases: tuple[str, ...], seed: int) -> lis
     group = session.pipeline.queries["star"].group
     if not isinstance(route, str):
         for node, _ in group.nodes:  # type: ignore[union-attr]
-            node.policy = FixedRoute(route)
+            node.follow((FixedRoute(route),))
     session.driver.settings = session.job.settings
     rng = np.random.default_rng(seed)
     found = []
@@ -105,7 +106,7 @@ def run_kinds(route: tuple[str, ...] | str, seed: int) -> list[tuple[int, float]
     (group,) = session.pipeline.groups.values()
     if not isinstance(route, str):
         for node, _ in group.nodes:
-            node.policy = FixedRoute(route)
+            node.follow((FixedRoute(route),))
     rng = np.random.default_rng(seed)
     found = []
     for number in range(EPOCHS):

@@ -24,10 +24,15 @@ import pyarrow as pa
 from bench import harness
 from eddyline import Session
 from eddyline.operators.join.demand.gathering import Gathering
-from eddyline.operators.join.demand.moment import Moment
 from eddyline.operators.join.demand.node_demand import NodeDemand
+from eddyline.operators.join.demand.novelty import Novelty
+from eddyline.operators.join.demand.policy import Demand
 from eddyline.operators.join.demand.waking import woken_pairs
 from eddyline.operators.join.group import JoinGroup
+from eddyline.operators.join.join_slice import JoinSlice
+from eddyline.operators.join.policy import Output
+from eddyline.operators.join.probing import found_pairs
+from eddyline.state.columns import Ints
 
 HERE = Path(__file__).parent
 ROUNDS = 7
@@ -64,6 +69,16 @@ def group_of(made: Session) -> JoinGroup:
     return next(iter(made.driver.pipeline.groups.values()))
 
 
+def demand_of(group: JoinGroup) -> NodeDemand:
+    policy = group.policy(Demand)
+    assert policy is not None
+    return next(iter(policy.demands.values()))
+
+
+def same(reference: int, ranks: Ints) -> Ints:
+    return ranks
+
+
 def cpu(work: Callable[[], object], rounds: int = ROUNDS) -> float:
     work()
     times = []
@@ -85,7 +100,7 @@ def made_and_kept() -> tuple[float, float]:
         new = [group.bases[n].fresh(*fresh[s]) for n, s in enumerate("ab")]
 
         def make() -> int:
-            pieces = list(node.produce(new, lambda r, ranks: ranks, True))
+            pieces = list(node.produce(new, JoinSlice(fresh, same), True))
             for piece in pieces:
                 kept.add(piece)
             end = kept.store.end
@@ -94,10 +109,10 @@ def made_and_kept() -> tuple[float, float]:
             assert kept.store.end == end
             return sum(map(len, pieces))
 
-        made = list(node.produce(new, lambda r, ranks: ranks, True))
+        made = list(node.produce(new, JoinSlice(fresh, same), True))
         number = sum(map(len, made))
         making = cpu(make) / number
-        using = cpu(lambda: [list(root.produce([piece, None], lambda r, ranks: ranks, False)) for piece in made]) / number
+        using = cpu(lambda: [list(root.produce([piece, None], JoinSlice(fresh, same), False)) for piece in made]) / number
         return making, using
 
 
@@ -105,17 +120,14 @@ def resumed(values: int) -> tuple[float, int, int]:
     """Nanoseconds per row touched in order to resume, rows touched, and pairs found."""
     with session("exact", values=values) as one:
         group = group_of(one)
-        demand, last = group.demands[0], group.bases[2].store.end
-        rows = group.bases[2].fresh(last - ROWS, last)
-        moment = Moment({"c": (last - ROWS, last)}, int(rows.clock[0]), int(rows.clock[-1]), int(rows.stamp[0]))
+        demand, last = demand_of(group), group.bases[2].store.end
+        novelty = Novelty.of(JoinSlice({"c": (last - ROWS, last)}, same), group.bases.values())
+        assert novelty is not None
         gathering = Gathering(demand.node, group.bases[2], ())
-        demand._last = int(rows.clock[0])
-        pairs = woken_pairs(
-            gathering, demand.conditions[0].novel(last - ROWS, last, demand._last), moment.low, lambda r, ranks: ranks, None
-        )
+        pairs = woken_pairs(gathering, demand.conditions.all[0].novel(last - ROWS, last, novelty.low), novelty.low, same, None)
         assert pairs is not None
         before = demand.edge.woken
-        nanoseconds = cpu(lambda: demand._wake(moment, lambda r, ranks: ranks, []))
+        nanoseconds = cpu(lambda: demand.resuming.wake(novelty, novelty.low, Output(None)))
         touched = (demand.edge.woken - before) // (ROUNDS + 1)
         return nanoseconds / touched, touched, len(pairs[0])
 
@@ -124,26 +136,26 @@ def main() -> None:
     making, using = made_and_kept()
     with session("exact") as one:
         group = group_of(one)
-        demand: NodeDemand = group.demands[0]
-        node, condition = demand.node, demand.conditions[0]
+        demand = demand_of(group)
+        node, condition = demand.node, demand.conditions.all[0]
         base = group.bases
         fresh = {s: (base[n].store.end - ROWS, base[n].store.end) for n, s in enumerate("abc")}
         rows = [base[n].fresh(*fresh[s]) for n, s in enumerate("ab")]
         step = node.steps(0, node.orders[0])[0]
         other = node.inputs[step.input]
-        hashes = base[0].store.at(step.probe_keys[0][1], rows[0].ids[0])
-        limits, floors, part = other.limits(rows[0].stamp), other.floors(rows[0].clock), slice(0, ROWS)
-        plain = cpu(lambda: node._probe(step, hashes, limits, floors))
-        pairs = len(node._probe(step, hashes, limits, floors)[0])
-        asking = cpu(lambda: demand.probe(node, 0, step, rows[0], part, hashes, limits, floors))
-        joined = node._join(rows[0], *node._probe(step, hashes, limits, floors)[:2], step, lambda r, ranks: ranks, True)
+        probe = node.probe(0, 0, True, step, rows[0], JoinSlice(fresh, same))
+        bounds = (probe.hashes, probe.limits, probe.floors)
+        plain = cpu(lambda: found_pairs(other, step, False, *bounds))
+        found = found_pairs(other, step, False, *bounds)
+        pairs = len(found.left)
+        asking = cpu(lambda: demand.holding.probe(probe))
+        joined = node.joined(probe, found, None, True)
         alone = cpu(lambda: condition.passes(joined)) / len(joined)
         novel = cpu(lambda: condition.novel(*fresh["c"], int(rows[0].clock[0]))) / ROWS
-        node.loop = True
-        scan = cpu(lambda: node._probe(step, hashes[:200], limits[:200], floors[:200])) / (200 * other.store.live)
+        scan = cpu(lambda: found_pairs(other, step, True, *(bound[:200] for bound in bounds))) / (200 * other.store.live)
     waking = resumed(VALUES**3)[0]
-    total, touched, found = resumed(VALUES)
-    resuming = (total * touched - waking * touched) / found
+    total, touched, woken = resumed(VALUES)
+    resuming = (total * touched - waking * touched) / woken
     few, fixed = 5, {}
     for jit in ("off", "exact"):
         with session(jit, few, 100) as one:

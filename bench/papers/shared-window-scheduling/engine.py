@@ -22,7 +22,7 @@ from measures import BURSTS
 from workload import TABLE_1, Rows, arrivals
 
 from eddyline import Session
-from eddyline.operators.join.scheduling import release
+from eddyline.operators.join.scheduling.release import SharedSchedule
 from eddyline.runtime.clock import Clock
 from eddyline.runtime.response import Responses
 from eddyline.settings import Settings
@@ -82,7 +82,7 @@ def setting(
         session.step()
         (group,) = session.pipeline.groups.values()
         handout = session.pipeline.handout
-        ways = {"plain": None} | {name: release.shared_schedule(group, name) for name in NAMES}
+        ways = {"plain": None} | {name: group.schedule(name) for name in NAMES}
         found: dict[str, dict[int, tuple[list[float], float]]] = {name: {} for name in ways}
         begin = rows.first
         order = np.random.default_rng(1)
@@ -108,7 +108,7 @@ def setting(
         overall = float(np.average(mean, weights=queries))
         told[name] = {"overall": overall, "mean": mean.tolist(), "cpu_s": float(np.median([cpu for _, cpu in turns.values()]))}
         schedule = ways[name]
-        if schedule is not None:
+        if isinstance(schedule, SharedSchedule):
             told[name]["output_buffer"] = schedule.buffer.peak
     told["compared"] = compared({name: {turn: means for turn, (means, _) in found[name].items()} for name in NAMES}, queries)
     return told

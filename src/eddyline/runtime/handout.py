@@ -10,6 +10,7 @@ Limits   Without anybody to take results before the epoch ends, groups are worke
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from time import perf_counter
@@ -21,10 +22,10 @@ from eddyline.model.query import Output
 from eddyline.operators.evaluate import Issues
 from eddyline.operators.intake import Intake, Released
 from eddyline.operators.join.combination import Combinations, in_order
+from eddyline.operators.join.expansion import Expansion, Roll
 from eddyline.operators.join.group import JoinGroup
-from eddyline.operators.join.node import RowsSeen
-from eddyline.operators.join.scheduling import release
-from eddyline.operators.join.sharing.expansion import MANY, Expansion, Roll
+from eddyline.operators.join.join_slice import JoinSlice
+from eddyline.operators.join.policy import Schedule
 from eddyline.operators.sharing.filter_group import Bundle
 from eddyline.runtime.epoch import Outcome
 from eddyline.runtime.newest import NewestPlaces
@@ -32,13 +33,15 @@ from eddyline.runtime.response import Responses
 from eddyline.runtime.standing import StandingQuery
 from eddyline.state.columns import Ints
 from eddyline.state.renumbering import Renumbering
+from eddyline.tuning import Tuning
 
 Members = Mapping[str, StandingQuery]
 
 
 class HandOut:
-    def __init__(self, issues: Issues) -> None:
+    def __init__(self, issues: Issues, tuning: Tuning) -> None:
         self.issues = issues
+        self.tuning = tuning
         #: Called with a query's name and each table of its results as soon as it is released; says whether the outcome of the epoch
         #: has to hold it too.
         self.on_release: Callable[[str, pa.Table], bool] | None = None
@@ -50,7 +53,7 @@ class HandOut:
         #: Results say where their newest rows stand among those of all shards; None: there is one pipeline, their order says it.
         self.places: NewestPlaces | None = None
         self._seatings: dict[JoinGroup, dict[tuple[int, ...], _Seating]] = {}
-        self._schedules: dict[JoinGroup, release.SharedSchedule | None] = {}
+        self._schedules: dict[JoinGroup, Schedule | None] = {}
 
     # -- told by the pipeline
 
@@ -102,15 +105,13 @@ class HandOut:
 
     # -- a slice
 
-    def deliver(
-        self, group: JoinGroup, members: Members, fresh: Mapping[str, tuple[int, int]], rows_seen: RowsSeen, ranks: range, outcome: Outcome
-    ) -> int:
+    def deliver(self, group: JoinGroup, members: Members, moment: JoinSlice, ranks: range, outcome: Outcome) -> int:
         """Run a group over a slice's new rows and hand out what it makes; returns how many combinations that are."""
         schedule = self._schedule(group, members, len(ranks))
         if schedule is not None:
-            return self._strips(schedule, members, fresh, rows_seen, ranks, outcome)
-        if len(members) < MANY:
-            pieces = group.step(fresh, rows_seen)
+            return self._strips(group, schedule, members, moment, ranks, outcome)
+        if len(members) < self.tuning.sharing.many_queries:
+            pieces = group.step(moment)
             self._worked(group)
             if not pieces:
                 return 0
@@ -119,7 +120,7 @@ class HandOut:
                 self._hand(query, rows, outcome)
             return len(rows)
         seating = self._seated(group, tuple(members.values()))
-        for piece in group.step(fresh, rows_seen, seating.into):
+        for piece in group.step(replace(moment, into=seating.into)):
             seating.into.add(piece)
         self._worked(group)
         return self._hand_shares(seating, ranks, outcome)
@@ -128,35 +129,27 @@ class HandOut:
         """Whether all groups release their results in portions."""
         return bool(groups) and all(self._schedule(group, members, rows) is not None for group, members in groups.items())
 
-    def _schedule(self, group: JoinGroup, members: Members, rows: int) -> release.SharedSchedule | None:
-        if self.listens is None or rows < release.LEAST_ROWS or len(members) < 2 or not self.listens(members):
+    def _schedule(self, group: JoinGroup, members: Members, rows: int) -> Schedule | None:
+        if self.listens is None or rows < self.tuning.scheduling.least_rows or len(members) < 2 or not self.listens(members):
             return None
         if group not in self._schedules:
             # The newest member says how: a setting holds for what is created after it.
             newest = next(reversed(list(members.values())))
-            self._schedules[group] = release.shared_schedule(group, newest.query.settings.scheduler)
+            self._schedules[group] = group.schedule(newest.query.settings.scheduler)
         return self._schedules[group]
 
-    def _strips(
-        self,
-        schedule: release.SharedSchedule,
-        members: Members,
-        fresh: Mapping[str, tuple[int, int]],
-        rows_seen: RowsSeen,
-        ranks: range,
-        outcome: Outcome,
-    ) -> int:
+    def _strips(self, group: JoinGroup, schedule: Schedule, members: Members, moment: JoinSlice, ranks: range, outcome: Outcome) -> int:
         by_slot = {query.slot: query for query in members.values()}
         made = 0
         now = perf_counter if self.responses is None else self.responses.clock.now
-        for portion in schedule.run(fresh, rows_seen, now, partial(self._worked, schedule.group)):
+        for portion in schedule.run(moment, now, partial(self._worked, group)):
             queries = tuple(by_slot[slot] for slot in portion.slots)
             # Decided by the whole group, so that all results of a query go one way.
-            if len(members) < MANY:
+            if len(members) < self.tuning.sharing.many_queries:
                 for query in queries:
                     self._hand(query, portion.rows, outcome)
             else:
-                seating = self._seated(schedule.group, queries)
+                seating = self._seated(group, queries)
                 if portion.rows.words is None and all(query.stop is None for query in queries):
                     self._hand_all(seating, portion.rows, outcome)
                 else:
@@ -174,7 +167,7 @@ class HandOut:
         seatings = self._seatings.setdefault(group, {})
         slots = tuple(query.slot for query in queries)
         if slots not in seatings:
-            seatings[slots] = _Seating(queries, group)
+            seatings[slots] = _Seating(queries, group, self.tuning.sharing.least_room)
         return seatings[slots]
 
     def _hand_shares(self, seating: _Seating, ranks: range, outcome: Outcome) -> int:
@@ -247,7 +240,7 @@ class HandOut:
 class _Seating:
     """In which order queries of a group get their results: those with one SELECT list side by side, aggregates last."""
 
-    def __init__(self, queries: tuple[StandingQuery, ...], group: JoinGroup) -> None:
+    def __init__(self, queries: tuple[StandingQuery, ...], group: JoinGroup, room: int) -> None:
         lists: dict[tuple[Output, ...], list[StandingQuery]] = {}
         apart = []
         for query in queries:
@@ -261,4 +254,4 @@ class _Seating:
         self.lists: list[tuple[int, int]] = list(pairwise(cuts))
         self.apart: int = cuts[-1]
         roll = Roll.of(tuple(query.slot for query in self.queries), group.bases[0].port.width)
-        self.into = Expansion(roll, tuple(group.bases))
+        self.into = Expansion(roll, tuple(group.bases), room)

@@ -45,11 +45,6 @@ from eddyline.settings import Settings
 from eddyline.state.columns import Ints
 from eddyline.state.segment import SegmentList
 
-#: About so many results are made in one go: an epoch that would make more is worked off in slices of its rows.
-_RESULTS_AT_ONCE = 2_000_000
-#: Where results are released in portions, a slice may make so many times as many: rows of the next one would wait for its largest windows.
-_IN_PORTIONS = 2
-
 
 class Pipeline:
     #: Whether results of filter queries stay together, many queries to a table; otherwise they are handed out one by one.
@@ -68,7 +63,7 @@ class Pipeline:
         #: Queries that have been dropped and still have results to come.
         self._stopping: set[str] = set()
         self.issues = Issues()
-        self.handout = HandOut(self.issues)
+        self.handout = HandOut(self.issues, self.settings.tuning)
         self.frontier: int | None = None
         self.next_seq = 0
         self.epochs = 0
@@ -237,7 +232,7 @@ class Pipeline:
         first, end = self.next_seq, self.next_seq + total
         self._first_rank, self.next_seq = first, end
         in_portions = all(unit.in_portions(total) for unit in self.kinds.units())
-        at_once = _RESULTS_AT_ONCE * (_IN_PORTIONS if in_portions else 1)
+        at_once = self.settings.tuning.results_at_once * (self.settings.tuning.in_portions if in_portions else 1)
         while first < end:
             most = int(at_once / self._results_per_row) if self._results_per_row else 65_536
             stop = min(end, first + max(most, 16))

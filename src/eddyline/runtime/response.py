@@ -16,7 +16,7 @@ import numpy as np
 
 from eddyline.kernels.arrivals import changes, count_kinds, note_arrivals
 from eddyline.operators.join.combination import POSITION_BITS, Combinations
-from eddyline.operators.join.node import Counters
+from eddyline.operators.join.counters import Counters
 from eddyline.runtime.clock import Clock
 from eddyline.state.columns import Ints
 

@@ -49,6 +49,17 @@ class Combinations:
         """Place of the newest row in the total order."""
         return self.stamp >> POSITION_BITS
 
+    def part(self, begin: int, stop: int) -> Combinations:
+        """The combinations begin … stop-1, without a copy."""
+        part = slice(begin, stop)
+        return Combinations(
+            {r: ids[part] for r, ids in self.ids.items()},
+            self.stamp[part],
+            self.clock[part],
+            None if self.dead is None else self.dead[part],
+            None if self.words is None else self.words[part],
+        )
+
     def take(self, chosen: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Combinations:
         if chosen.dtype == np.bool_:
             chosen = np.flatnonzero(chosen)

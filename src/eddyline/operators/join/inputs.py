@@ -88,6 +88,14 @@ class StreamInput:
         deaths: Ints = np.minimum(ts, ALWAYS - self.port.span) + self.port.span
         return deaths
 
+    def stamps(self, ids: Ints) -> Ints:
+        """Places of rows in the order of all combinations."""
+        return self.port.stamps(self.store.at(self.order, ids))
+
+    def least_stamp(self, row: int) -> int:
+        """A stamp that no combination is below whose newest row is this row or a newer one."""
+        return int(self.store.at(self.order, np.array([row]))[0]) << POSITION_BITS
+
     def words(self, ids: Ints) -> Words | None:
         return self.port.words_at(self.store, ids)
 
@@ -95,7 +103,7 @@ class StreamInput:
         """The rows start … stop-1 as combinations of one reference, without those that no member wants."""
         ids = np.arange(start, stop)
         ts = self.store.stretch("ts", start, stop)
-        stamps = self.port.stamps(self.store.stretch("seq", start, stop))
+        stamps = self.port.stamps(self.store.stretch(self.order, start, stop))
         words = self.port.words_of(self.store, start, stop)
         # What a stream holds for one port alone, this port wants.
         if words is not None and len(self.stream.ports) > 1 and not (wanted := any_bit(words)).all():

@@ -25,13 +25,12 @@ from eddyline.operators.join.combination import POSITION_BITS, Words
 from eddyline.operators.sharing.grouped_filter import GroupedFilter
 from eddyline.state.columns import Ints
 from eddyline.state.store import Store
+from eddyline.tuning import SharingTuning
 
 if TYPE_CHECKING:
     from eddyline.operators.stream import StreamState
 
-#: Up to so many filters are tested one by one: a plain comparison is cheaper than sorting the batch.
-_FEW_FILTERS = 8
-#: What is the floor of everything: no row is older.
+#: No row is as old as this.
 LONG_AGO = -FOREVER
 
 
@@ -49,7 +48,18 @@ class Membership:
 class Port:
     """A reader of one store. `probed`: rows are kept because later rows may meet them."""
 
-    def __init__(self, group: str, position: int, alias: str, source: str, probed: bool, route: int | None = None) -> None:
+    def __init__(
+        self,
+        group: str,
+        position: int,
+        alias: str,
+        source: str,
+        probed: bool,
+        route: int | None = None,
+        few_filters: int = SharingTuning().few_filters,
+    ) -> None:
+        #: Up to so many filters are tested one by one, more of them together.
+        self.few_filters = few_filters
         self.position = position
         self.alias = alias
         self.source = source
@@ -152,7 +162,7 @@ class Port:
     def _wanted(self, columns: Mapping[str, pa.Array], rows: int) -> Words:
         """Which members' filters the rows pass."""
         words = np.zeros((rows, self.width), np.uint64)
-        if self._filtered > _FEW_FILTERS:
+        if self._filtered > self.few_filters:
             found = self._grouped.match_words(columns, rows)
             words[:, : found.shape[1]] = found
             return words

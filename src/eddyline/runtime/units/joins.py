@@ -21,9 +21,11 @@ import pyarrow.compute as pc
 from eddyline.model.joining import Tree
 from eddyline.model.query import BoundQuery
 from eddyline.model.window import Rows
+from eddyline.operators.join.commons import Commons
 from eddyline.operators.join.group import JoinConfig, JoinGroup
+from eddyline.operators.join.join_slice import JoinSlice
 from eddyline.operators.join.port import LONG_AGO, Membership
-from eddyline.operators.join.sharing.shared_probes import SharedProbes
+from eddyline.operators.join.registry import join_group
 from eddyline.operators.stream import ALWAYS, StreamState
 from eddyline.plan.lower import Lowered
 from eddyline.plan.prepare import prepare
@@ -63,12 +65,10 @@ class JoinUnit:
     # -- an epoch
 
     def take(self, part: Slice, outcome: Outcome) -> int:
-        self.kind.probes.begin(part.fresh)
-
         def rows_seen(reference: int, ranks: Ints) -> Ints:
             return part.rows_seen(self.group.config.seats[reference].source, ranks)
 
-        return self.kind.pipeline.handout.deliver(self.group, self.members, part.fresh, rows_seen, part.span, outcome)
+        return self.kind.pipeline.handout.deliver(self.group, self.members, JoinSlice(part.fresh, rows_seen), part.span, outcome)
 
     def advance(self, moment: Moment, outcome: Outcome) -> None:
         for query in self.members.values():
@@ -108,7 +108,7 @@ class JoinUnit:
             probes_shared=sum(c.probes_shared for c in counters),
             visited=sum(c.visited for c in counters),
             edges=group.edges(),
-            earlier_edges=tuple(group.earlier_edges),
+            earlier_edges=tuple(group.earlier_edges()),
         )
 
 
@@ -119,8 +119,8 @@ class JoinKind:
         self.pipeline = pipeline
         #: By signature.
         self.units: dict[str, JoinUnit] = {}
-        #: What several groups would probe alike.
-        self.probes = SharedProbes()
+        #: What the policies of several groups share.
+        self.commons = Commons()
 
     def serves(self, query: BoundQuery) -> bool:
         return True
@@ -147,7 +147,6 @@ class JoinKind:
         if lowered.signature not in self.units:
             pipeline = self.pipeline
             choice = pipeline.planner.choose(lowered)
-            wishes = lowered.query.settings
             config = JoinConfig(
                 # Named by what it is, so that stored lineage words find their group again after a restart.
                 "g" + blake2b(lowered.signature.encode(), digest_size=5).hexdigest(),
@@ -155,14 +154,10 @@ class JoinKind:
                 lowered.equalities,
                 lowered.residuals,
                 positions_of(choice.tree, lowered),
-                wishes.probe == "loop",
-                wishes.jit,
-                wishes.jit_control,
-                orders=choice.orders,
-                lottery_seed=wishes.seed if wishes.route == "lottery" else None,
+                choice.orders,
+                lowered.query.settings,
             )
-            group = config.build({**pipeline.streams, **self._table_states(lowered)}, pipeline.issues)
-            group.share_probes(self.probes)
+            group = join_group(config, {**pipeline.streams, **self._table_states(lowered)}, pipeline.issues, self.commons)
             self.units[lowered.signature] = JoinUnit(self, lowered, group)
             pipeline.planner.watch(group, lowered, choice)
         return self.units[lowered.signature]

@@ -1,7 +1,7 @@
 """Admission to a join of three and more inputs: a new row without a partner in one of them is not worth a single partial result.
 
 Answer   `admit` gives the new rows of one input without those that some other input, not the one that is probed first, holds no
-         partner for. Nothing has to be resumed: who comes later probes the stores, which hold the row.
+         partner for. Nothing has to be resumed: a row that comes later probes the stores, which hold the row.
 
              new rows ─► a partner in c? ─► a partner in d? ─► probe b, then c, then d
 
@@ -18,17 +18,14 @@ from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.demand.edge import Edge
 from eddyline.operators.join.demand.mns import Condition, links_between
 from eddyline.operators.join.inputs import StreamInput
-from eddyline.operators.join.node import JoinNode, Step
-from eddyline.state.columns import Ints
-
-#: A question is asked when it refuses at least this share of rows: what it saves are single rows' probes.
-_USEFUL = 0.25
+from eddyline.operators.join.node import JoinNode
+from eddyline.tuning import DemandTuning
 
 
 class Admission:
-    def __init__(self, node: JoinNode, mode: str) -> None:
+    def __init__(self, node: JoinNode, mode: str, tuning: DemandTuning) -> None:
         self.node = node
-        self.edge = Edge(mode == "auto", True, useful=_USEFUL, samples=1)
+        self.edge = Edge(mode == "auto", True, tuning, useful=tuning.useful_admission, samples=1)
         self._last = len(node.inputs)
         self.conditions: list[list[Condition]] = [[] for _ in node.inputs]
         for origin, one in enumerate(node.inputs):
@@ -61,11 +58,3 @@ class Admission:
         self.edge.produced = self.node.counters.partials
         chosen = self.edge.admitted_by([(condition, condition) for condition in self.conditions[origin]], rows)
         return rows if chosen is None else rows.take(chosen)
-
-    def sift(self, origin: int, made: Combinations) -> Combinations:
-        return made
-
-    def probe(
-        self, node: JoinNode, origin: int, step: Step, rows: Combinations, part: slice, hashes: Ints, limits: Ints, floors: Ints
-    ) -> tuple[Ints, Ints, int] | None:
-        return None

@@ -8,8 +8,8 @@ Answer   `targets_of` gives, for every inner node of a tree, the inputs that a c
              one-sided   through its own store if it is made before the asking node; otherwise not at all
              chain       through its own store if it is made before the asking node; otherwise through its streams
 
-Limits   A store is asked only by nodes that come after everything it is made from, so that nobody waits for a combination
-         that waits for him. Where both inputs of a consumer wait for each other's stores, results are lost.
+Limits   Dependencies are acyclic: a node asks only stores that are complete before it runs. Where both inputs of a consumer wait for each
+         other's stores, results are lost.
 Reading  docs/operators/demand.md
 """
 

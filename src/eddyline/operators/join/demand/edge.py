@@ -21,17 +21,7 @@ import numpy as np
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.demand.mns import Condition, Flags
 from eddyline.state.columns import Ints
-
-_START, _STOP = 0.25, 0.1
-#: Another set of conditions is taken when it saves so much more.
-_BETTER = 0.1
-#: Nanoseconds, of which only the ratios matter; `bench/papers/just-in-time/costs.py` measures them. To make, keep and use a combination,
-#: and to make it late; to ask a question about one; to see whether an opposite row is new to its store; to touch a row in order to resume;
-#: to look at a row in a scan; and per epoch and condition.
-_MAKE, _RESUME, _CHECK, _NOVEL, _WAKE, _SCAN, _FIXED = 200.0, 280.0, 32.0, 130.0, 13.0, 0.6, 430_000.0
-#: Fewer observations than this decide nothing.
-_ENOUGH = 64
-_LONGEST_PAUSE = 64
+from eddyline.tuning import DemandTuning
 
 
 @dataclass(slots=True)
@@ -44,9 +34,9 @@ class Asking:
     checked: int = 0
     refused: int = 0
 
-    def later(self, epoch: int) -> None:
+    def later(self, epoch: int, longest: int) -> None:
         """When to try again what is not asked now."""
-        self.pause = 1 if self.active else min(2 * self.pause, _LONGEST_PAUSE)
+        self.pause = 1 if self.active else min(2 * self.pause, longest)
         self.until = epoch + self.pause
 
 
@@ -64,19 +54,20 @@ class Look:
     #: The inputs whom all combinations must meet and who have no rows: nothing is demanded, and to know that costs nothing.
     #: By the number of the condition; -1 where there is none.
     empty: list[int]
+    tuning: DemandTuning
 
     def saved(self, worth: float, chosen: Sequence[int]) -> float:
         """The work that some conditions save, asked in the order given, in nanoseconds."""
         if -1 in self.empty or set(self.empty) & set(chosen):
             return self.expected * worth
         left: Flags = np.ones(self.refusals.shape[1], np.bool_)
-        spent = 0.0
+        spent, cost = 0.0, self.tuning
         for number in chosen:
             new, touched = self.waking[number]
-            spent += self.expected * float(left.mean()) * _CHECK + new * _NOVEL + touched * _WAKE + _FIXED
+            spent += self.expected * float(left.mean()) * cost.check + new * cost.novel + touched * cost.wake + cost.fixed
             left = left & ~self.refusals[number]
         # About as many are made late as are made at once: whoever comes to ask comes before or after.
-        late = self.expected * float(left.mean()) * _RESUME if chosen else 0.0
+        late = self.expected * float(left.mean()) * self.tuning.resume if chosen else 0.0
         return self.expected * float(1.0 - left.mean()) * worth - spent - late
 
     def best(self, worth: float, used: Sequence[int]) -> tuple[float, list[int]]:
@@ -95,6 +86,7 @@ class Edge:
     #: Whether the edge decides itself whether to listen.
     is_open: bool
     listens: bool
+    tuning: DemandTuning
     suspensions: int = 0
     marks: int = 0
     resumptions: int = 0
@@ -108,11 +100,11 @@ class Edge:
     #: Combinations that a new row gives if nothing is held back, as last seen.
     per_row: float = 1.0
     #: What a combination costs that is made, in nanoseconds.
-    worth: float = _MAKE
+    worth: float = 0.0
     suspended_peak: int = 0
     switches: int = 0
-    #: A condition on single rows is asked when it refuses at least this share of them.
-    useful: float = 0.05
+    #: A condition on single rows is asked when it refuses at least this share of them; below 0: the one for combinations.
+    useful: float = -1.0
     #: So many conditions on single rows are tried in one epoch at most.
     samples: int = 64
     asked_early: set[Condition] = field(default_factory=set)
@@ -124,6 +116,10 @@ class Edge:
     _sampled: tuple[int, int] = (0, 0)
     _before: tuple[int, ...] = (0,) * 8
     _asking: dict[Condition, Asking] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.worth = self.tuning.make
+        self.useful = self.tuning.useful if self.useful < 0 else self.useful
 
     # -- the whole edge
 
@@ -140,23 +136,24 @@ class Edge:
 
         `is_free`: to know that nothing is wanted costs nothing, because somebody opposite is not there at all.
         """
-        if made >= (1 if is_free else _ENOUGH) and (is_free or self.listens or self.may_save(expected, 0)):
+        if made >= (1 if is_free else self.tuning.enough) and (is_free or self.listens or self.may_save(expected, 0)):
             return False
         self.put_off()
         return True
 
     def may_save(self, expected: float, new: int) -> bool:
         """Whether a condition with so many new opposite rows would be worth it if it refused everything."""
-        return expected * (self.worth * (1.0 - _START) - _CHECK) - new * (_NOVEL + _WAKE) > _FIXED
+        cost = self.tuning
+        return expected * (self.worth * (1.0 - cost.start) - cost.check) - new * (cost.novel + cost.wake) > cost.fixed
 
     def put_off(self) -> None:
         """Look again later, the later the longer nothing has changed."""
-        self._pause = min(max(2 * self._pause, 1), _LONGEST_PAUSE)
+        self._pause = min(max(2 * self._pause, 1), self.tuning.longest_pause)
         self._next = self._epoch + self._pause
 
     def scans(self, rows: int) -> None:
         """So many rows are scanned for each combination by who is given it."""
-        self.worth = _MAKE + _SCAN * rows
+        self.worth = self.tuning.make + self.tuning.scan * rows
 
     def weigh(self, look: Look, used: Sequence[int]) -> list[int]:
         """Which conditions to listen to: none, or those that save the most.
@@ -168,9 +165,9 @@ class Edge:
         total = look.expected * self.worth
         # To ask more costs nothing now; to ask less would mean to make all that was held back.
         saved, chosen = look.best(self.worth, used if self.listens else ())
-        if self.listens and saved < look.saved(self.worth, used) + _BETTER * total:
+        if self.listens and saved < look.saved(self.worth, used) + self.tuning.better * total:
             saved, chosen = look.saved(self.worth, used), list(used)
-        listens = saved >= (_STOP if self.listens else _START) * total and total > 0.0
+        listens = saved >= (self.tuning.stop if self.listens else self.tuning.start) * total and total > 0.0
         self._decide(listens, listens and self.listens and set(chosen) == set(used))
         return chosen if listens else []
 
@@ -191,11 +188,12 @@ class Edge:
             now - then for now, then in zip(self._counts, self._before, strict=True)
         )
         refused = marks + suspensions * self.per_row
-        if refused + produced < 16 * _ENOUGH:
+        if refused + produced < 16 * self.tuning.enough:
             return False
         self._mark()
-        spent = asked * _CHECK + heard * _NOVEL + woken * _WAKE + resumed * _RESUME + epochs * conditions * _FIXED
-        if refused * self.worth - spent >= _STOP * (refused + produced) * self.worth:
+        cost = self.tuning
+        spent = asked * cost.check + heard * cost.novel + woken * cost.wake + resumed * cost.resume + epochs * conditions * cost.fixed
+        if refused * self.worth - spent >= self.tuning.stop * (refused + produced) * self.worth:
             return False
         self._decide(False, False)
         return True
@@ -231,10 +229,11 @@ class Edge:
         """Whether to ask of single rows now; one that refuses too little is only tried now and then, on a sample."""
         asking = self._asking.setdefault(condition, Asking())
         if self.is_open and not asking.active and self._epoch >= asking.until and self._may_sample():
-            few = np.arange(len(rows)) if len(rows) <= 4 * _ENOUGH else np.linspace(0, len(rows) - 1, 4 * _ENOUGH).astype(np.int64)
-            refused = 1.0 if len(few) < _ENOUGH else np.count_nonzero(~condition.sampled(rows.ids, few)) / len(few)
+            enough = self.tuning.enough
+            few = np.arange(len(rows)) if len(rows) <= 4 * enough else np.linspace(0, len(rows) - 1, 4 * enough).astype(np.int64)
+            refused = 1.0 if len(few) < enough else np.count_nonzero(~condition.sampled(rows.ids, few)) / len(few)
             asking.active = refused >= self.useful
-            asking.later(self._epoch)
+            asking.later(self._epoch, self.tuning.longest_pause)
         if asking.active or not self.is_open:
             self.asked_early.add(condition)
             return True
@@ -251,9 +250,9 @@ class Edge:
         asking = self._asking[condition]
         asking.checked += rows
         asking.refused += refused
-        if asking.checked >= 16 * _ENOUGH:
+        if asking.checked >= 16 * self.tuning.enough:
             asking.active = asking.refused >= self.useful * asking.checked
-            asking.later(self._epoch)
+            asking.later(self._epoch, self.tuning.longest_pause)
             asking.checked = asking.refused = 0
 
     @property

@@ -27,6 +27,7 @@ from eddyline.model.joining import Equality
 from eddyline.model.window import FOREVER
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
+from eddyline.operators.join.modes import Probe
 from eddyline.operators.keys import combined
 from eddyline.state.columns import Ints
 
@@ -187,11 +188,7 @@ def wanted_pairs(
     partner: StreamInput,
     origin: tuple[int, ...],
     index_mark: str,
-    rows: Combinations,
-    part: slice,
-    hashes: Ints,
-    limits: Ints,
-    floors: Ints,
+    probe: Probe,
 ) -> tuple[Ints, Ints, int, int] | None:
     """Probe a stream for new rows and ask the condition of every pair at once: (left, right, visited, refused).
 
@@ -203,7 +200,7 @@ def wanted_pairs(
         return None
     store, asked = partner.store, condition.opposite.store
     index, asked_index = store.indexes[index_mark], asked.indexes[condition.mark or ""]
-    mine = [condition.bases[r].store.at(key, rows.ids[r][part]) for r, key, _, _ in own]
+    mine = [condition.bases[r].store.at(key, probe.rows.ids[r]) for r, key, _, _ in own]
     theirs = [store.marks[key] for _, key, _, _ in other]
     # The links are sorted by input, so that the words of one input come before those of the other.
     own_first = condition.links[0][0] in origin
@@ -212,6 +209,6 @@ def wanted_pairs(
     opposite = condition.opposite
     there = (asked_index.heads, asked_index.back, asked_index.keys, asked.marks[opposite.death], asked.base, asked.first)
     left, right, visited, refused = bloom.probe_wanted(  # type: ignore[no-untyped-call]
-        hashes, limits, floors, (*stored, partner.in_time_order), sides, opposite.floors(rows.clock[part]), there
+        probe.hashes, probe.limits, probe.floors, (*stored, partner.in_time_order), sides, opposite.floors(probe.rows.clock), there
     )
     return left, right, visited, refused

@@ -19,7 +19,9 @@ from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.demand.gathering import Gathering
 from eddyline.operators.join.demand.mns import Condition, Link, links_between
 from eddyline.operators.join.inputs import StreamInput
-from eddyline.operators.join.node import JoinNode, RowsSeen, _both
+from eddyline.operators.join.join_slice import RowsSeen
+from eddyline.operators.join.node import JoinNode
+from eddyline.operators.join.verification import both_lineages
 from eddyline.operators.keys import combined
 from eddyline.state.columns import Ints
 
@@ -41,7 +43,7 @@ def woken_pairs(
     if third is not None and third.bloomed:
         third = None
     ids = gathering.witness.expand(asking)
-    near_words, far_words = ([gathering.bases[r].store.at(key, ids[r]) for r, key, _, _ in links] for links in (to_near, to_far))
+    near_words, far_words = ([gathering.node.bases[r].store.at(key, ids[r]) for r, key, _, _ in links] for links in (to_near, to_far))
     links = () if third is None else third.links
     nears, fars, visited, asked, refused = waking.asked_pairs(  # type: ignore[no-untyped-call]
         (combined(near_words), combined(far_words), np.stack(near_words, axis=1), np.stack(far_words, axis=1)),
@@ -63,16 +65,15 @@ def _standing(
 ) -> Combinations:
     """Those of the pairs that stand up to texts, conditions, lineage and counted windows, with their true age."""
     none = np.zeros(len(nears), np.int64)
-    made = Combinations({**near.expand(nears), **far.expand(fars)}, none, none, none, _both(near.words(nears), far.words(fars)))
-    own = frozenset(made.ids)
+    made = Combinations({**near.expand(nears), **far.expand(fars)}, none, none, none, both_lineages(near.words(nears), far.words(fars)))
+    own, verification = frozenset(made.ids), gathering.verification
     for equality in gathering.equalities:
         if not equality.exact and {equality.left, equality.right} <= own and len(made):
-            made = made.take(gathering._same(equality, made))
-    for condition in gathering.residuals:
+            made = made.take(verification.same(equality, made))
+    for condition in gathering.node.residuals:
         if len(made):
-            made = made.take(gathering._holds(gathering._predicate(condition), made))
-    gathering.low = low
-    return gathering._settled(made, rows_seen)
+            made = made.take(verification.holds(condition, made))
+    return gathering.settled(made, low, rows_seen)
 
 
 def _side(one: StreamInput, asked_by: Sequence[Link], joint: list[str], third: Sequence[Link], low: int) -> tuple[Any, ...]:

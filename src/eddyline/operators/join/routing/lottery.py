@@ -27,19 +27,14 @@ import numpy as np
 
 from eddyline.model.expression import refs_of
 from eddyline.operators.join.combination import Combinations, Words
-from eddyline.operators.join.policy import JoinPolicy
+from eddyline.operators.join.commons import Commons
+from eddyline.operators.join.policy import JoinPolicy, Order
+from eddyline.tuning import LotteryTuning
 
 if TYPE_CHECKING:
+    from eddyline.operators.join.group import JoinConfig
     from eddyline.operators.join.node import JoinNode
 
-#: How sharply the lottery tells operators apart: one that passes on half as much is drawn so many powers of two more often.
-_SHARPNESS = 8
-#: A batch of so many rows halves what was seen before it; smaller ones less.
-_WHOLE_BATCH = 256
-#: An operator that has not been observed is taken to pass on one row per row, with this weight.
-_PRIOR = 1.0
-#: So many lineages are routed apart, each if it is at least this share of a sample of so many rows.
-_MOST_KINDS, _LEAST_SHARE, _SAMPLE = 4, 0.1, 512
 #: The kind of all rows whose lineage is not among the frequent ones.
 _OTHERS = b""
 
@@ -50,15 +45,16 @@ class Tickets:
 
     consumed: float = 0.0
     produced: float = 0.0
+    tuning: LotteryTuning = field(default_factory=LotteryTuning)
 
     @property
     def passed_on(self) -> float:
         """Rows produced per row consumed."""
-        return (self.produced + _PRIOR) / (self.consumed + _PRIOR)
+        return (self.produced + self.tuning.prior) / (self.consumed + self.tuning.prior)
 
     @property
     def weight(self) -> float:
-        return self.passed_on**-_SHARPNESS
+        return self.passed_on**-self.tuning.sharpness
 
     def decay(self, factor: float) -> None:
         self.consumed *= factor
@@ -80,18 +76,28 @@ class _Origin:
     now: bytes = _OTHERS
 
 
+def lottery_route(config: JoinConfig, commons: Commons) -> JoinPolicy | None:
+    settings = config.settings
+    return LotteryRoute(settings.seed, settings.tuning.lottery) if settings.route == "lottery" else None
+
+
 class LotteryRoute(JoinPolicy):
     draws_orders = True
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, tuning: LotteryTuning | None = None) -> None:
+        self.tuning = tuning or LotteryTuning()
         self._random = Random(seed)
         self._origins: dict[tuple[str, int], _Origin] = {}
 
     # -- rows of equal lineage
 
-    def groups(self, node: JoinNode, origin: int, rows: Combinations) -> Iterator[Combinations]:
+    def route(self, node: JoinNode, origin: int, rows: Combinations) -> Iterator[tuple[Combinations, Order]]:
+        for group in self._groups(node, origin, rows):
+            yield group, self.order(node, origin)
+
+    def _groups(self, node: JoinNode, origin: int, rows: Combinations) -> Iterator[Combinations]:
         here = self._origins.setdefault((node.name, origin), _Origin())
-        if rows.words is None or len(node.inputs) < 3 or len(rows) < _WHOLE_BATCH:
+        if rows.words is None or len(node.inputs) < 3 or len(rows) < self.tuning.whole_batch:
             here.now = _OTHERS
             yield rows
             return
@@ -108,11 +114,11 @@ class LotteryRoute(JoinPolicy):
 
     def _frequent(self, here: _Origin, words: Words) -> list[bytes]:
         """The lineages that are routed apart: those that are frequent now, and as many as there is room for of those that were."""
-        sample = words[:: max(1, len(words) // _SAMPLE)]
+        sample = words[:: max(1, len(words) // self.tuning.sample)]
         seen = Counter(line.tobytes() for line in sample)
-        now = [lineage for lineage, count in seen.most_common(_MOST_KINDS) if count >= _LEAST_SHARE * len(sample)]
+        now = [lineage for lineage, count in seen.most_common(self.tuning.most_kinds) if count >= self.tuning.least_share * len(sample)]
         before = [lineage for lineage in here.kinds if lineage not in now and lineage != _OTHERS and len(lineage) == 8 * words.shape[1]]
-        kept = [*now, *before][:_MOST_KINDS]
+        kept = [*now, *before][: self.tuning.most_kinds]
         for lineage in [lineage for lineage in here.kinds if lineage != _OTHERS and lineage not in kept]:
             del here.kinds[lineage]
         return kept
@@ -124,7 +130,7 @@ class LotteryRoute(JoinPolicy):
         if here.now not in here.kinds or list(here.kinds[here.now].tickets) != operators:
             members = len(node.bases[node.references[0]].port.members)
             served = int(np.bitwise_count(np.frombuffer(here.now, np.uint64)).sum()) if here.now else members
-            here.kinds[here.now] = _Kind(max(served, 1), {number: Tickets() for number in operators})
+            here.kinds[here.now] = _Kind(max(served, 1), {number: Tickets(tuning=self.tuning) for number in operators})
         return here.kinds[here.now]
 
     def tickets(self, node: JoinNode, origin: int) -> dict[int, Tickets]:
@@ -133,14 +139,15 @@ class LotteryRoute(JoinPolicy):
 
     # -- the lottery
 
-    def route(self, node: JoinNode, origin: int) -> tuple[int, ...]:
+    def order(self, node: JoinNode, origin: int) -> Order:
+        """Draw the order for the rows of input `origin` that are being routed."""
         planned = node.orders[origin]
         if len(planned) < 2:
             return planned
         kind = self._kind(node, origin)
         seen = kind.rows or any(ticket.consumed for ticket in kind.tickets.values())
         for ticket in kind.tickets.values():
-            ticket.decay(0.5 ** min(1.0, kind.rows / _WHOLE_BATCH))
+            ticket.decay(0.5 ** min(1.0, kind.rows / self.tuning.whole_batch))
         kind.rows = 0
         covered = frozenset(node.inputs[origin].references)
         rest = list(planned)

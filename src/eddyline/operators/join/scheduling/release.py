@@ -9,9 +9,9 @@ Answer   `run` gives the same combinations as the node alone, in portions: those
 
 State    Within one step: where each new row stands, and what it has found so far (the output buffer). Between steps only what serving a
          window has cost, for the scheduler.
-Limits   One binary node over two streams, whose members' windows form a chain: who reaches further back in one stream does
+Limits   One binary node over two streams, whose members' windows form a chain: a member that reaches further back in one stream does
          not reach less far in the other, and each stream is measured by time or by rows throughout. Windows are put
-         together into at most `MOST_LEVELS` levels. Batches are released as a whole: their rows would lose their order otherwise.
+         together into at most `most_levels` levels. Batches are released as a whole: their rows would lose their order otherwise.
          Where every member wants every pair of its window, results are laid out straight from the output buffer; otherwise
          (filters, a member that has just come, conditions to verify) as combinations with lineage.
 Reading  docs/operators/scheduling.md
@@ -19,8 +19,8 @@ Reading  docs/operators/scheduling.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from time import perf_counter
 
@@ -31,22 +31,17 @@ from eddyline.model.window import FOREVER, Range, Rows, Window
 from eddyline.operators.join.combination import POSITION_BITS, Combinations, in_order
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.inputs import StreamInput
-from eddyline.operators.join.node import JoinNode, RowsSeen
+from eddyline.operators.join.modes import Modes, Pairs
+from eddyline.operators.join.join_slice import JoinSlice
+from eddyline.operators.join.node import JoinNode
+from eddyline.operators.join.policy import Portion, Schedule
 from eddyline.operators.join.scheduling.costs import WindowCosts
 from eddyline.operators.join.scheduling.queues import SchedulingQueues, Unit
 from eddyline.operators.join.scheduling.schedulers import scheduler
 from eddyline.operators.join.scheduling.strips import Origin, OutputBuffer, Runs
 from eddyline.state.columns import Ints
 from eddyline.state.renumbering import Renumbering
-
-MOST_LEVELS = 8
-#: A step of fewer new rows is over before a schedule would help.
-LEAST_ROWS = 256
-#: New rows are cut into at most so many batches, of at least so many rows; batches that are too little work go together.
-_MOST_BATCHES = 32
-_LEAST_BATCH = 128
-#: Where combinations carry lineage, batches stay apart, and are fewer.
-_MOST_APART = 8
+from eddyline.tuning import Tuning
 
 
 @dataclass(frozen=True)
@@ -57,16 +52,6 @@ class Level:
     sizes: tuple[int, int]
     #: All its members have the same windows.
     is_one_window: bool = True
-
-
-@dataclass(frozen=True)
-class Portion:
-    """Complete results of some batches for the members of one level, in total order."""
-
-    slots: tuple[int, ...]
-    rows: Combinations
-    #: The level of the largest windows: its portions together are everything.
-    last: bool
 
 
 @dataclass(slots=True)
@@ -83,39 +68,34 @@ class _Rows:
     bounds: Ints
 
 
-class SharedSchedule:
+class SharedSchedule(Schedule):
     """How one group is worked off; made anew when a query comes or goes."""
 
-    def __init__(self, group: JoinGroup, levels: tuple[Level, ...], name: str) -> None:
+    def __init__(self, group: JoinGroup, levels: tuple[Level, ...], name: str, tuning: Tuning) -> None:
         assert isinstance(group.root, JoinNode)
-        self.group = group
+        self.tuning = tuning.scheduling
         self.node = group.root
         self.inputs = [one for one in self.node.inputs if isinstance(one, StreamInput)]
         self.levels = levels
         self.name = name
         self.queries = [len(level.slots) for level in levels]
         self.costs = WindowCosts(_lengths(levels), self.queries)
-        self.buffer = OutputBuffer()
+        self.buffer = OutputBuffer(tuning.sharing.least_room)
         #: Made anew after every epoch, from what windows have cost.
         self.scheduler = scheduler(name, self.costs.windows, self.queries)
         self.counted = [bool(one.port.most_rows) for one in self.inputs]
+        #: Whether results of the last slice were laid out straight from the output buffer.
+        self.is_plain = True
         #: Per input, the stored rows below this id are wanted by every member.
         self._wanted_below = [0, 0]
         self._releases = [one.port.releases for one in self.inputs]
 
-    def run(
-        self,
-        fresh: Mapping[str, tuple[int, int]],
-        rows_seen: RowsSeen,
-        now: Callable[[], float] = perf_counter,
-        worked: Callable[[], None] = lambda: None,
-    ) -> Iterator[Portion]:
-        """`now` is the clock by which costs are measured; `worked` is told after every piece of looking."""
+    def run(self, moment: JoinSlice, now: Callable[[], float], worked: Callable[[], None]) -> Iterator[Portion]:
         began = perf_counter()
-        rows = self._rows(fresh, rows_seen)
+        rows = self._rows(moment)
         if not len(rows.stamps):
             return
-        plain = self._is_plain(rows)
+        plain = self.is_plain = self._is_plain(rows)
         rows.bounds = self._batches(len(rows.stamps), plain)
         for origin in rows.origins:
             origin.bounds = np.append(np.searchsorted(origin.rows.stamp, rows.stamps[rows.bounds[:-1]]), len(origin.rows))
@@ -126,7 +106,7 @@ class SharedSchedule:
         for unit in queues.units(rows.bounds, need):
             since = now()
             before = self.buffer.used
-            visited = self._look(rows, unit) if plain else self._look_closely(rows, unit, held, rows_seen)
+            visited = self._look(rows, unit) if plain else self._look_closely(rows, unit, held)
             worked()
             ticks = [since, now()]
             for portion in self._portions(rows, unit, None if plain else held):
@@ -137,7 +117,7 @@ class SharedSchedule:
                 ticks.append(now())
             looking, *handing = np.diff(ticks).tolist()
             if unit.high == len(self.levels):
-                # Nobody waits for anything of these rows any more.
+                # These rows have been through every window: their runs are not needed any more.
                 self.buffer.used = before
             taken = int(rows.bounds[unit.stop] - rows.bounds[unit.first])
             self.costs.note(unit.low, taken, looking, visited, handing)
@@ -146,15 +126,17 @@ class SharedSchedule:
         self.node.counters.seconds += perf_counter() - began
         assert not queues.done[0] - queues.done[-1], "every batch has been through every window"
 
-    def _rows(self, fresh: Mapping[str, tuple[int, int]], rows_seen: RowsSeen) -> _Rows:
+    def _rows(self, moment: JoinSlice) -> _Rows:
         node, origins = self.node, []
-        for number, mine in enumerate(self.inputs):
-            rows = mine.fresh(*fresh.get(mine.port.source, (0, 0)))
-            node.counters.rows_in += len(rows)
-            rows = node.policy.admit(node, number, rows)
-            node.counters.probes += len(rows)
+        fresh = node.admitted([mine.fresh(*moment.range_of(mine.port.source)) for mine in self.inputs], moment)
+        for number, rows in enumerate(fresh):
+            # There is one other input, hence one order.
+            step = node.steps(number, node.orders[number])[0]
+            rows = self.inputs[number].fresh(0, 0) if rows is None else rows
+            probe, modes = node.modes(replace(node.probe(number, 0, True, step, rows, moment), takes_pairs=False))
+            node.counters.probes += len(probe.rows)
             sizes = np.array([level.sizes[1 - number] for level in self.levels], np.int64)
-            origins.append(Origin.of(node, number, rows, sizes, self.counted[1 - number], rows_seen, self.buffer))
+            origins.append(Origin.of(node, number, probe, modes, sizes, self.counted[1 - number], self.buffer, self.tuning.small_window))
         a, b = origins
         of, stamps, clocks, own, a.place, b.place = kernels.merged(a.rows.stamp, b.rows.stamp, a.rows.clock, b.rows.clock, a.own, b.own)
         return _Rows((a, b), of, stamps, clocks, own, Runs.of(len(of), len(self.levels)), stamps[:0])
@@ -166,6 +148,8 @@ class SharedSchedule:
         for origin in rows.origins:
             port, store = self.inputs[origin.number].port, self.inputs[origin.number].store
             if origin.step.verify or origin.step.conditions or (origin.scans and origin.partner.store.dropped):
+                return False
+            if origin.modes is not None and (origin.modes.grid or origin.modes.sift):
                 return False
             if port.releases != self._releases[origin.number]:
                 self._releases[origin.number], self._wanted_below[origin.number] = port.releases, 0
@@ -180,7 +164,7 @@ class SharedSchedule:
 
     def _batches(self, rows: int, plain: bool) -> Ints:
         """Where batches begin, and the end: many that may go together, or as many as are worth their price."""
-        most = min(_MOST_BATCHES if plain else _MOST_APART, rows // _LEAST_BATCH)
+        most = min(self.tuning.most_batches if plain else self.tuning.most_apart, rows // self.tuning.least_batch)
         if not plain:
             most = min(most, int(rows / max(self.costs.need(rows)[0, -1], 1.0)))
         size = -(-rows // max(most, 1))
@@ -206,7 +190,7 @@ class SharedSchedule:
         self.buffer.peak = max(self.buffer.peak, self.buffer.used)
         return visited
 
-    def _look_closely(self, rows: _Rows, unit: Unit, held: dict[tuple[int, int], list[Combinations]], rows_seen: RowsSeen) -> Ints:
+    def _look_closely(self, rows: _Rows, unit: Unit, held: dict[tuple[int, int], list[Combinations]]) -> Ints:
         """The same where pairs carry lineage or have to be verified: the node says what is left of them."""
         visited = np.zeros(unit.high - unit.low, np.int64)
         for origin in rows.origins:
@@ -217,7 +201,10 @@ class SharedSchedule:
             if origin.scans and origin.partner.store.dropped:
                 alive = origin.partner.store.holds(right)
                 left, right = left[alive], right[alive]
-            made = self.node._join(origin.rows, left + part.start, right, origin.step, rows_seen, False)
+            modes = origin.modes or Modes()
+            made = self.node.joined(origin.probe, Pairs(left + part.start, right, 0, 0), modes.grid, False)
+            if modes.sift is not None:
+                made = modes.sift(made)
             self._count(origin, part, int(seen.sum()), len(made))
             if len(made):
                 held.setdefault((unit.first, origin.number), []).append(made)
@@ -228,7 +215,7 @@ class SharedSchedule:
         node = self.node
         node.counters.visited += visited
         node.counters.rows_out += made
-        node.policy.observed(node, origin.number, origin.step.input, part.stop - part.start, made)
+        node.observe(origin.number, origin.step.input, part.stop - part.start, made)
 
     # -- handing out
 
@@ -256,7 +243,7 @@ class SharedSchedule:
         return Combinations({here: first, there: second}, stamp, clock, None, None)
 
 
-def shared_schedule(group: JoinGroup, name: str) -> SharedSchedule | None:
+def shared_schedule(group: JoinGroup, name: str, tuning: Tuning) -> SharedSchedule | None:
     """How to work off a group with several windows; None: there is nothing to choose, or not by strips."""
     if len(group.nodes) != 1 or not isinstance(group.root, JoinNode) or len(group.root.inputs) != 2:
         return None
@@ -274,13 +261,13 @@ def shared_schedule(group: JoinGroup, name: str) -> SharedSchedule | None:
     if len(chain) < 2 or any(a[1] > b[1] for a, b in pairwise(chain)):
         return None
     # Too many windows are put together from the largest down, each level about as full as the others.
-    groups = np.array_split(np.arange(len(chain)), min(len(chain), MOST_LEVELS))
+    groups = np.array_split(np.arange(len(chain)), min(len(chain), tuning.scheduling.most_levels))
     levels = []
     for together in groups:
         windows = {chain[i] for i in together}
         slots = tuple(slot for slot in sides[0] if (sides[0][slot], sides[1][slot]) in windows)
         levels.append(Level(slots, chain[together[-1]], len(together) == 1))
-    return SharedSchedule(group, tuple(levels), name)
+    return SharedSchedule(group, tuple(levels), name, tuning)
 
 
 def _size(window: Window | None) -> int:

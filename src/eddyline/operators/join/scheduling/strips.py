@@ -18,20 +18,17 @@ import numpy.typing as npt
 from eddyline.kernels import sharing, strips
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.inputs import StreamInput
-from eddyline.operators.join.node import JoinNode, RowsSeen, Step
-from eddyline.operators.keys import combined
+from eddyline.operators.join.modes import Modes, Probe
+from eddyline.operators.join.node import JoinNode
+from eddyline.operators.join.steps import Step
 from eddyline.state.columns import Ints
-
-_LEAST_ROOM = 1 << 12
-#: Windows up to this part of the largest are small.
-_SMALL = 0.1
 
 
 class OutputBuffer:
     """Room for the runs of all rows under way."""
 
-    def __init__(self) -> None:
-        self.room: Ints = np.empty(_LEAST_ROOM, np.int64)
+    def __init__(self, room: int) -> None:
+        self.room: Ints = np.empty(room, np.int64)
         self.used = 0
         #: The most results that were held at once.
         self.peak = 0
@@ -67,12 +64,12 @@ class Origin:
     """New rows of input `number`, by rank."""
 
     number: int
-    rows: Combinations
+    probe: Probe
+    #: How policies want the probe to be processed; None: as a whole.
+    modes: Modes | None
     own: Ints
-    step: Step
     partner: StreamInput
     scans: bool
-    hashes: Ints
     measure: Ints
     age: str
     #: Per window the sizes that the partner's rows are measured by.
@@ -83,17 +80,32 @@ class Origin:
     place: Ints
     #: Where each batch begins, and the end.
     bounds: Ints
+    #: Windows up to this part of the largest are small.
+    small_window: float
+
+    @property
+    def rows(self) -> Combinations:
+        return self.probe.rows
+
+    @property
+    def step(self) -> Step:
+        return self.probe.step
 
     @staticmethod
     def of(
-        node: JoinNode, number: int, rows: Combinations, sizes: Ints, counted: bool, rows_seen: RowsSeen, buffer: OutputBuffer
+        node: JoinNode,
+        number: int,
+        probe: Probe,
+        modes: Modes | None,
+        sizes: Ints,
+        counted: bool,
+        buffer: OutputBuffer,
+        small_window: float,
     ) -> Origin:
         mine, partner = node.inputs[number], node.inputs[1 - number]
         assert isinstance(mine, StreamInput) and isinstance(partner, StreamInput)
-        step = node.steps(number, node.policy.route(node, number))[0]
-        store = partner.store
-        limits = partner.limits(rows.stamp)
-        hashes = combined([node.bases[r].store.at(key, rows.ids[r]) for r, key in step.probe_keys]) if step.probe_keys else limits
+        store, step, rows = partner.store, probe.step, probe.rows
+        limits, hashes = probe.limits, probe.hashes
         scans = step.index is None or node.loop
         if scans:
             cursor = store.first + np.searchsorted(store.mark(partner.order), limits) - 1
@@ -103,10 +115,11 @@ class Origin:
             cursor = limits.copy()
             tops = buffer.tops(number, len(index.heads))
             strips.enter_chains(hashes, cursor, tops, index.heads, index.back, store.marks[partner.order], store.base, store.first)
-        measure = rows_seen(partner.port.position, rows.rank) if counted else rows.clock
+        measure = probe.moment.rows_seen(partner.port.position, rows.rank) if counted else rows.clock
         own = rows.ids[mine.port.position]
         age = "num" if counted else "ts"
-        return Origin(number, rows, own, step, partner, scans, hashes, measure, age, sizes, cursor, limits[:0], limits[:0])
+        none = limits[:0]
+        return Origin(number, probe, modes, own, partner, scans, measure, age, sizes, cursor, none, none, small_window)
 
     def part(self, first: int, stop: int) -> slice:
         """The rows of the batches first … stop-1."""
@@ -137,7 +150,7 @@ class Origin:
     def _walk(self, part: slice, sizes: Ints, place: Ints, runs: Runs, before: int, buffer: OutputBuffer) -> Ints:
         store, step = self.partner.store, self.step
         visited = np.zeros(len(sizes), np.int64)
-        hashes, measure, cursor = self.hashes[part], self.measure[part], self.cursor[part]
+        hashes, measure, cursor = self.probe.hashes[part], self.measure[part], self.cursor[part]
         age = store.marks[self.age]
         turn = 0
         if self.scans:
@@ -153,7 +166,7 @@ class Origin:
         assert step.index is not None
         index = store.indexes[step.index]
         # Rows of one chain one after the other, which meet the same stored rows; in small windows neighbours in time do.
-        is_small = sizes[-1] <= _SMALL * self.sizes[-1]
+        is_small = sizes[-1] <= self.small_window * self.sizes[-1]
         sequence = np.arange(len(hashes)) if is_small else sharing.by_bucket(hashes, index.heads)
         while True:
             buffer.used, turn = strips.probe_strips(

@@ -1,36 +1,25 @@
-"""Results of a shared join, query by query: lineage and windows are looked at while probing, and combinations never exist
-apart from the queries that want them.
+"""Results of a shared join, collected query by query.
 
 Answer   `shares` gives the combinations of all queries as one block, by the query's place and within a query by the newest
          row, with the cuts between the queries. A combination that several queries want is there once for each.
 State    Within one step: the shares so far, and the probing rows that they come from.
-Limits   The last probe of a node whose partner is a stream with an index and nothing to verify is made here as a whole;
-         everything else comes in as combinations with lineage words. Cost: pairs and matches, not queries.
+Limits   Combinations come in with lineage words (`add`). A policy that knows pairs and queries at once writes shares itself
+         (`sharing/last_probes.py`), into `place`, `left` and `right`. Cost: pairs and matches, not queries.
 Reading  docs/operators/sharing.md
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from eddyline.kernels import sharing as kernels
-from eddyline.kernels.order import ascends
-from eddyline.operators.join.combination import Combinations, Words
-from eddyline.operators.join.inputs import StreamInput
+from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.port import bits_of
-from eddyline.operators.keys import combined
 from eddyline.state.columns import Ints
-
-if TYPE_CHECKING:
-    from eddyline.operators.join.node import JoinNode, RowsSeen, Step
-
-#: From so many queries of one group on, results are made query by query.
-MANY = 8
-_LEAST_ROOM = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +62,14 @@ class Shares:
 class Expansion:
     """Takes the last probes and the complete combinations of one step after the other: `shares` begins the next."""
 
-    def __init__(self, roll: Roll, references: tuple[int, ...]) -> None:
+    def __init__(self, roll: Roll, references: tuple[int, ...], room: int) -> None:
         self.roll = roll
         self.references = references
-        # Kept from step to step: fresh memory would cost more to touch than to fill.
-        self._place = np.empty(_LEAST_ROOM, np.int32)
-        self._left = np.empty(_LEAST_ROOM, np.int32)
-        self._right = np.empty(_LEAST_ROOM, np.int32)
+        #: The shares: places of queries, probing rows from `offset` on, positions of stored rows. Kept from step to step: fresh memory
+        #: costs more to touch than to fill.
+        self.place = np.empty(room, np.int32)
+        self.left = np.empty(room, np.int32)
+        self.right = np.empty(room, np.int32)
         self._begin()
 
     def _begin(self) -> None:
@@ -87,7 +77,7 @@ class Expansion:
         self._held: dict[int, list[Ints]] = {r: [] for r in self.references}
         self._stamps: list[Ints] = []
         self._clocks: list[Ints] = []
-        self._offset = 0
+        self.offset = 0
         #: Where the positions of the rows that were met begin, per reference.
         self._bases: dict[int, int] = {}
 
@@ -98,55 +88,18 @@ class Expansion:
         words = np.ascontiguousarray(words)
         at = 0
         while True:
-            self.made, at = kernels.expand_words(self._place, self._left, self.made, self._offset, at, words, self.roll.place_of)
+            self.made, at = kernels.expand_words(self.place, self.left, self.made, self.offset, at, words, self.roll.place_of)
             if at == len(rows):
                 break
-            self._grow()
-        self._hold(rows)
-
-    def probe(self, node: JoinNode, step: Step, rows: Combinations, rows_seen: RowsSeen) -> int:
-        """The last probe of a step, for these rows; returns how many pairs somebody wants."""
-        one = node.inputs[step.input]
-        assert isinstance(one, StreamInput) and step.index is not None
-        store, port = one.store, one.port
-        index = store.indexes[step.index]
-        hashes = combined([node.bases[r].store.at(key, rows.ids[r]) for r, key in step.probe_keys])
-        width = len(self.roll.place_of) // 64
-        everybody = port.full().reshape(1, width)
-        words: Words = everybody if rows.words is None else rows.words
-        stored: Words = store.marks[port.words_mark].reshape(-1, width) if port.stores_words else everybody
-        counted = bool(port.most_rows)
-        seen = rows_seen(port.position, rows.rank) if counted else rows.clock
-        time, rows_back = port.reaches
-        table = time.table & bits_of(self.roll.slots, width)
-        sequence = kernels.by_bucket(hashes, index.heads)
-        ts = store.marks[one.death]
-        num = store.marks["num"] if counted else ts
-        limits = one.limits(rows.stamp)
-        ordered = bool(ascends(limits))
-        at = pairs = 0
-        while True:
-            self.made, at, found, visited = kernels.expand_chains(
-                self._place, self._left, self._right, self.made, self._offset, at, sequence, ordered, hashes, limits, rows.clock, seen,
-                words, int(rows.words is not None), index.heads, index.back, index.keys, store.marks[one.order], ts, num, stored,
-                int(port.stores_words), time.sizes, table, time.size_of, rows_back.sizes, rows_back.table, rows_back.size_of,
-                self.roll.place_of, store.base, store.first,
-            )  # fmt: skip
-            pairs += found
-            node.counters.visited += visited
-            if at == len(sequence):
-                break
-            self._grow()
-        self._hold(rows)
-        self._bases[port.position] = store.base
-        return pairs
+            self.grow()
+        self.hold(rows, {})
 
     def shares(self, lowest: int, span: int) -> Shares:
         """Everything of this step; ranks of newest rows lie in [lowest, lowest + span)."""
         none = np.empty(0, np.int64)
         stamps = np.concatenate(self._stamps) if self._stamps else none
         left, right, edges = kernels.order_shares(
-            self._place[: self.made], self._left[: self.made], self._right[: self.made], Combinations({}, stamps, none, None, None).rank,
+            self.place[: self.made], self.left[: self.made], self.right[: self.made], Combinations({}, stamps, none, None, None).rank,
             len(self.roll.slots), lowest, span,
         )  # fmt: skip
         ids = {
@@ -156,15 +109,18 @@ class Expansion:
         self._begin()
         return Shares(Combinations(ids, kernels.at(stamps, left), kernels.at(clocks, left), None, None), edges)
 
-    def _hold(self, rows: Combinations) -> None:
+    def hold(self, rows: Combinations, bases: Mapping[int, int]) -> None:
+        """The probing rows of the shares written last; `bases`: per reference that they met, the id at position 0."""
+        self._bases.update(bases)
         for reference, held in self._held.items():
             held.append(rows.ids[reference] if reference in rows.ids else np.full(len(rows), -1))
         self._stamps.append(rows.stamp)
         self._clocks.append(rows.clock)
-        self._offset += len(rows)
+        self.offset += len(rows)
 
-    def _grow(self) -> None:
-        for name in ("_place", "_left", "_right"):
+    def grow(self) -> None:
+        """Twice the room for shares."""
+        for name in ("place", "left", "right"):
             old = getattr(self, name)
             wide = np.empty(2 * len(old), old.dtype)
             wide[: self.made] = old[: self.made]

@@ -1,0 +1,115 @@
+"""Just-in-time joins as a policy of a group: demand for what inner nodes make, admission to nodes of three inputs or more.
+
+Answer   *admit* leaves out new rows that no combination could be used of, *mode* leaves out pairs, *tell* makes what was held back and is
+         demanded now.
+State    Per inner node its demand, per node of three inputs or more its admission; counts of the edges of earlier trees.
+Limits   `jit = 'off'` makes no such policy.
+Reading  docs/operators/demand.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from eddyline.operators.join.combination import Combinations
+from eddyline.operators.join.commons import Commons
+from eddyline.operators.join.demand.admission import Admission
+from eddyline.operators.join.demand.control import targets_of
+from eddyline.operators.join.demand.node_demand import NodeDemand
+from eddyline.operators.join.demand.novelty import Novelty
+from eddyline.operators.join.modes import Modes, Probe
+from eddyline.operators.join.join_slice import JoinSlice
+from eddyline.operators.join.node import JoinNode
+from eddyline.operators.join.policy import Fresh, JoinPolicy, Output
+from eddyline.settings import Settings
+from eddyline.state.renumbering import Renumbering
+
+if TYPE_CHECKING:
+    from eddyline.operators.join.group import JoinConfig, JoinGroup
+
+
+def demand(config: JoinConfig, commons: Commons) -> JoinPolicy | None:
+    return Demand(config.settings) if config.settings.jit != "off" else None
+
+
+class Demand(JoinPolicy):
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.demands: dict[JoinNode, NodeDemand] = {}
+        self.admissions: dict[JoinNode, Admission] = {}
+        #: What the edges of earlier trees have counted, in one sum however many trees there were.
+        self._earlier: list[dict[str, Any]] = []
+        #: Of the slice at hand, for groups with inner nodes; None: it has no new row for them.
+        self._novelty: Novelty | None = None
+        self._moment: JoinSlice | None = None
+
+    def planted(self, group: JoinGroup) -> None:
+        mode, tuning = self.settings.jit, self.settings.tuning.demand
+        self._earlier = folded_edges([*self._earlier, *self.edges().values()])
+        self.demands, self.admissions = {}, {}
+        for node, _ in group.nodes:
+            if len(node.inputs) > 2:
+                self.admissions[node] = Admission(node, mode, tuning)
+        for number, targets in targets_of(group.nodes, group.bases, self.settings.jit_control).items():
+            node, kept = group.nodes[number]
+            assert kept is not None
+            siblings = next(
+                tuple(one for one in parent.inputs if one is not kept)
+                for parent, _ in group.nodes
+                if any(one is kept for one in parent.inputs)
+            )
+            self.demands[node] = NodeDemand(node, kept, siblings, targets, mode, tuning, self.admissions.get(node))
+
+    def _new(self, node: JoinNode, moment: JoinSlice) -> Novelty | None:
+        if self._moment is not moment:
+            self._moment = moment
+            self._novelty = Novelty.of(moment, node.bases.values()) if self.demands else None
+        return self._novelty
+
+    def admit(self, node: JoinNode, fresh: Fresh, moment: JoinSlice) -> Fresh:
+        novelty = self._new(node, moment)
+        if novelty is not None and node in self.demands:
+            return self.demands[node].begin(fresh, novelty)
+        if novelty is not None:
+            fresh = [novelty.new_among(one, rows) for one, rows in zip(node.inputs, fresh, strict=True)]
+        if node in self.admissions:
+            admission = self.admissions[node]
+            fresh = [None if rows is None or not len(rows) else admission.admit(origin, rows) for origin, rows in enumerate(fresh)]
+        return fresh
+
+    def mode(self, node: JoinNode, probe: Probe) -> Modes | None:
+        return self.demands[node].mode(probe) if node in self.demands and self._novelty is not None else None
+
+    def tell(self, node: JoinNode, made: list[Combinations], output: Output, moment: JoinSlice) -> list[Combinations]:
+        novelty = self._new(node, moment)
+        if novelty is None or node not in self.demands:
+            return made
+        self.demands[node].finish(made, output, novelty)
+        return []
+
+    def renumber(self, old_to_new: Renumbering) -> None:
+        for one in self.demands.values():
+            one.holding.renumber(old_to_new)
+
+    # -- figures
+
+    def edges(self) -> dict[str, dict[str, Any]]:
+        found = {one.node.name: one.as_json() for one in self.demands.values()}
+        return found | {f"{one.node.name} admission": one.as_json() for one in self.admissions.values()}
+
+    def earlier_edges(self) -> list[dict[str, Any]]:
+        return self._earlier
+
+
+def folded_edges(edges: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The counts of many edges as those of one; none of none.
+
+    >>> edge = {"suspensions": 1, "resumptions": 2, "marks": 3, "checks": 4, "partials_avoided": {"estimate": 5}}
+    >>> folded_edges([edge, edge])
+    [{'suspensions': 2, 'resumptions': 4, 'marks': 6, 'checks': 8, 'partials_avoided': {'estimate': 10}}]
+    """
+    if not edges:
+        return []
+    whole: dict[str, Any] = {name: sum(edge[name] for edge in edges) for name in ("suspensions", "resumptions", "marks", "checks")}
+    return [whole | {"partials_avoided": {"estimate": sum(edge["partials_avoided"]["estimate"] for edge in edges)}}]

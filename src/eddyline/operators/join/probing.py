@@ -1,0 +1,78 @@
+"""From probing rows to pairs: by a hash index, or by looking at every stored row.
+
+Answer   `found_pairs` gives the pairs of one probe step. A scan leaves out the stretches of the store that its modes skip; what a hash
+         index finds in them is taken out by the node.
+State    None.
+Limits   Pairs are found by key, order and death. Everything else is verified later.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from eddyline.kernels import probe as kernels
+from eddyline.operators.join.inputs import Input
+from eddyline.operators.join.modes import SKIP, Grid, Pairs
+from eddyline.operators.join.steps import Step
+from eddyline.state.columns import Ints
+
+
+def found_pairs(one: Input, step: Step, loop: bool, hashes: Ints, limits: Ints, floors: Ints, grid: Grid | None = None) -> Pairs:
+    """Pairs of probing rows and stored rows of an input.
+
+    Args:
+        loop: look at every stored row even where there is an index.
+    """
+    if grid is not None and (step.index is None or loop):
+        return _scanned_stretches(one, step, hashes, limits, floors, grid)
+    return _all_pairs(one, step, loop, hashes, limits, floors)
+
+
+def _all_pairs(one: Input, step: Step, loop: bool, hashes: Ints, limits: Ints, floors: Ints) -> Pairs:
+    store = one.store
+    if step.index is None or loop:
+        return _scanned(one, step, hashes, limits, floors, store.first, store.end)
+    index = store.indexes[step.index]
+    left, right, visited = kernels.probe_chains(
+        hashes, limits, floors, index.heads, index.back, index.keys, store.marks[one.order], store.marks[one.death], store.base,
+        store.first, one.in_time_order,
+    )  # fmt: skip
+    return Pairs(left, right, len(hashes), visited)
+
+
+def _scanned(one: Input, step: Step, hashes: Ints, limits: Ints, floors: Ints, first: int, end: int) -> Pairs:
+    store = one.store
+    order, dead = store.marks[one.order], store.marks[one.death]
+    keys = store.marks[step.index] if step.index is not None else order
+    left, right, visited = kernels.probe_scan(
+        hashes, limits, floors, step.index is not None, keys, order, dead, store.base, max(first, store.first), end
+    )
+    if store.dropped:
+        # A scan meets the rows that have left their chains.
+        held = store.holds(right)
+        left, right = left[held], right[held]
+    return Pairs(left, right, len(limits), visited)
+
+
+def _scanned_stretches(one: Input, step: Step, hashes: Ints, limits: Ints, floors: Ints, grid: Grid) -> Pairs:
+    """Every stretch of the rows against the stored stretches that it does not skip; neighbours of those are scanned as one."""
+    pieces: list[Pairs] = []
+    probes = 0
+    for (begin, stop), kinds in zip(pairwise(grid.row_cuts.tolist()), grid.kinds, strict=True):
+        is_open = np.concatenate(([False], kinds != SKIP, [False]))
+        edges = np.flatnonzero(is_open[1:] != is_open[:-1])
+        probes += (stop - begin) * bool(len(edges))
+        runs = [
+            _scanned(one, step, hashes[begin:stop], limits[begin:stop], floors[begin:stop], *grid.stored_cuts[[first, end]].tolist())
+            for first, end in edges.reshape(-1, 2).tolist()
+        ]
+        left = np.concatenate([run.left for run in runs]) if runs else np.empty(0, np.int64)
+        # Runs come one after the other: pairs are put by probing row.
+        order = np.argsort(left, kind="stable") if len(runs) > 1 else slice(None)
+        right = np.concatenate([run.right for run in runs]) if runs else left
+        pieces.append(Pairs(left[order] + begin, right[order], 0, sum(run.visited for run in runs)))
+    none = [np.empty(0, np.int64)]
+    left, right = (np.concatenate(none + [getattr(piece, side) for piece in pieces]) for side in ("left", "right"))
+    return Pairs(left, right, probes, sum(piece.visited for piece in pieces))

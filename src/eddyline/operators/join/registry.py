@@ -1,0 +1,55 @@
+"""Which policies a join group has: the one place where policies are registered.
+
+Answer   `policies_for` gives the policies of a group in the order in which its nodes ask them: further ones that the settings name, then
+         those of the engine.
+State    None. Objects that several groups share lie in `Commons`.
+Limits   A policy that is deleted leaves with its folder, its setting and its line in `POLICIES`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+
+from eddyline.errors import SettingProblem
+from eddyline.operators.evaluate import Issues
+from eddyline.operators.join.commons import Commons
+from eddyline.operators.join.demand.policy import demand
+from eddyline.operators.join.group import JoinConfig, JoinGroup
+from eddyline.operators.join.policy import JoinPolicy
+from eddyline.operators.join.routing.lottery import lottery_route
+from eddyline.operators.join.scheduling.policy import shared_schedules
+from eddyline.operators.join.sharing.last_probes import last_probes
+from eddyline.operators.join.sharing.shared_probes import shared_probes
+from eddyline.operators.stream import StreamState
+
+#: Makes the policy of one group; None: the group's settings switch it off.
+PolicyFactory = Callable[[JoinConfig, Commons], JoinPolicy | None]
+
+#: In the order in which nodes ask them.
+POLICIES: tuple[PolicyFactory, ...] = (
+    lottery_route,
+    demand,
+    shared_probes,
+    last_probes,
+    shared_schedules,
+)
+
+
+def join_group(config: JoinConfig, streams: Mapping[str, StreamState], issues: Issues, commons: Commons) -> JoinGroup:
+    """The group of a configuration, with the policies that its settings ask for."""
+    return JoinGroup(config, streams, issues, policies_for(config, commons))
+
+
+def policies_for(config: JoinConfig, commons: Commons) -> tuple[JoinPolicy, ...]:
+    factories = (*(_named(name) for name in config.settings.policies), *POLICIES)
+    return tuple(policy for make in factories if (policy := make(config, commons)) is not None)
+
+
+def _named(name: str) -> PolicyFactory:
+    module, _, function = name.partition(":")
+    try:
+        found: PolicyFactory = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as problem:
+        raise SettingProblem(f"there is no policy {name}", detail=str(problem), hint="module:function of a PolicyFactory") from None
+    return found

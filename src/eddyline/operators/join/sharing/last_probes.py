@@ -1,0 +1,79 @@
+"""The last probe for many queries: lineage and windows are looked at while probing, and results go straight to the queries.
+
+Answer   At the point *mode*, the last probe of a root node is made as a whole where its results are collected query by query: every pair
+         is written once per query that wants it, and combinations never exist apart from the queries.
+State    None.
+Limits   The partner is a stream with an index, and nothing is left to verify. Cost: pairs and matches, not queries.
+Reading  docs/operators/sharing.md
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from eddyline.kernels import sharing as kernels
+from eddyline.kernels.order import ascends
+from eddyline.operators.join.combination import Words
+from eddyline.operators.join.commons import Commons
+from eddyline.operators.join.expansion import Expansion
+from eddyline.operators.join.inputs import StreamInput
+from eddyline.operators.join.modes import Modes, Probe
+from eddyline.operators.join.node import JoinNode
+from eddyline.operators.join.policy import JoinPolicy
+from eddyline.operators.join.port import bits_of
+
+if TYPE_CHECKING:
+    from eddyline.operators.join.group import JoinConfig
+
+
+def last_probes(config: JoinConfig, commons: Commons) -> JoinPolicy | None:
+    return LastProbes()
+
+
+class LastProbes(JoinPolicy):
+    def mode(self, node: JoinNode, probe: Probe) -> Modes | None:
+        into = probe.moment.into
+        one = node.inputs[probe.step.input]
+        if into is None or not probe.takes_pairs or not probe.is_last or len(node.references) < node.total:
+            return None
+        if node.loop or not isinstance(one, StreamInput):
+            return None
+        if probe.step.index is None or probe.step.verify or probe.step.conditions:
+            return None
+        pairs, visited = _written(into, one, probe.step.index, probe)
+        node.counters.probes += len(probe.rows)
+        node.counters.visited += visited
+        return Modes(taken=pairs)
+
+
+def _written(into: Expansion, one: StreamInput, index_mark: str, probe: Probe) -> tuple[int, int]:
+    """Write the shares of a probe; returns the pairs that some query wants, and the stored rows looked at."""
+    rows, store, port, roll = probe.rows, one.store, one.port, into.roll
+    index = store.indexes[index_mark]
+    width = len(roll.place_of) // 64
+    everyone = port.full().reshape(1, width)
+    words: Words = everyone if rows.words is None else rows.words
+    stored: Words = store.marks[port.words_mark].reshape(-1, width) if port.stores_words else everyone
+    counted = bool(port.most_rows)
+    seen = probe.moment.rows_seen(port.position, rows.rank) if counted else rows.clock
+    time, rows_back = port.reaches
+    table = time.table & bits_of(roll.slots, width)
+    sequence = kernels.by_bucket(probe.hashes, index.heads)
+    ts = store.marks[one.death]
+    num = store.marks["num"] if counted else ts
+    ordered = bool(ascends(probe.limits))
+    at = pairs = visited = 0
+    while True:
+        into.made, at, found, looked = kernels.expand_chains(
+            into.place, into.left, into.right, into.made, into.offset, at, sequence, ordered, probe.hashes, probe.limits, rows.clock, seen,
+            words, int(rows.words is not None), index.heads, index.back, index.keys, store.marks[one.order], ts, num, stored,
+            int(port.stores_words), time.sizes, table, time.size_of, rows_back.sizes, rows_back.table, rows_back.size_of,
+            roll.place_of, store.base, store.first,
+        )  # fmt: skip
+        pairs += found
+        visited += looked
+        if at == len(sequence):
+            break
+        into.grow()
+    into.hold(rows, {port.position: store.base})
+    return pairs, visited

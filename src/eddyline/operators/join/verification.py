@@ -1,0 +1,144 @@
+"""From pairs of row ids to combinations: windows, lineage, equalities that a hash does not decide, residual conditions.
+
+Answer   `join` gives the combinations of the pairs that a probe found, without those that do not stand up to everything else.
+State    Compiled conditions.
+Limits   Payload is gathered for the columns of the conditions that are tested, and for nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from eddyline.kernels import order as order_kernels
+from eddyline.model.expression import Expression
+from eddyline.model.joining import Equality
+from eddyline.operators.evaluate import Predicate, compile_predicate
+from eddyline.operators.join.combination import Combinations, Words, any_bit
+from eddyline.operators.join.inputs import Input, StreamInput
+from eddyline.operators.join.modes import NONE, Passed
+from eddyline.operators.join.join_slice import RowsSeen
+from eddyline.operators.join.steps import Step
+from eddyline.operators.vectors import Issues
+from eddyline.state.columns import Ints, StringColumn
+
+
+class Verification:
+    def __init__(self, bases: Mapping[int, StreamInput], issues: Issues | None) -> None:
+        self.bases = bases
+        self.issues = issues
+        self._by_alias = {base.port.alias: reference for reference, base in bases.items()}
+        self._predicates: dict[Expression, Predicate] = {}
+
+    def join(
+        self,
+        one: Input,
+        rows: Combinations,
+        left: Ints,
+        right: Ints,
+        step: Step,
+        rows_seen: RowsSeen | None,
+        keeps: bool,
+        passed: Passed = NONE,
+    ) -> Combinations:
+        """The combinations of `rows[left]` with the rows `right` of an input.
+
+        Args:
+            rows_seen: None where windows are not looked at.
+            keeps: the combinations are stored, so they need the instant at which they die.
+            passed: conditions that are known to hold.
+        """
+        added = one.expand(right)
+        made = Combinations(
+            {**{r: ids[left] for r, ids in rows.ids.items()}, **added},
+            rows.stamp[left],
+            rows.clock[left],
+            np.minimum(rows.dead[left], one.deaths(right)) if keeps and rows.dead is not None else None,
+            both_lineages(None if rows.words is None else rows.words[left], one.words(right)),
+        )
+        if rows_seen is not None:
+            made = self.in_windows(made, tuple(added), rows_seen)
+        made = self.wanted(made)
+        for equality in step.verify:
+            if equality.condition not in passed:
+                same = self.same(equality, made)
+                if not same.all():
+                    made = made.take(same)
+        for condition in step.conditions:
+            if len(made) and condition not in passed:
+                made = made.take(self.holds(condition, made))
+        return made
+
+    def wanted(self, made: Combinations) -> Combinations:
+        """The combinations that some query wants."""
+        if made.words is not None:
+            wanted = any_bit(made.words)
+            if not wanted.all():
+                made = made.take(wanted)
+        return made
+
+    def in_windows(self, made: Combinations, added: tuple[int, ...], rows_seen: RowsSeen) -> Combinations:
+        """The combinations whose rows of the added references are in the window of some query; lineage loses the other queries."""
+        for reference in added:
+            base = self.bases[reference]
+            port = base.port
+            if base.stream.is_table or not port.tells_windows_apart or not len(made):
+                continue
+            if port.most_rows:
+                # An id that the store has forgotten is out of every counted window, and can no longer be looked up.
+                made = self.held(made, reference)
+            ids = made.ids[reference]
+            counts = None
+            if not port.most_rows and made.words is not None:
+                alive = port.keep_within(made.words, made.clock - base.store.at("ts", ids))
+                if not alive.all():
+                    made = made.take(alive)
+                continue
+            if port.most_rows:
+                counts = rows_seen(reference, made.rank) - base.store.at("num", ids)
+            inside = port.inside(made.clock - base.store.at("ts", ids), counts)
+            words = inside if made.words is None else made.words & inside
+            alive = any_bit(words)
+            made.words = words if len(port.members) > 1 or made.words is not None else None
+            if not alive.all():
+                made = made.take(alive)
+        return made
+
+    def held(self, made: Combinations, reference: int) -> Combinations:
+        """The combinations whose row of a reference is still stored."""
+        held = self.bases[reference].store.holds(made.ids[reference])
+        return made if held.all() else made.take(held)
+
+    def same(self, equality: Equality, made: Combinations) -> npt.NDArray[np.bool_]:
+        """Whether both sides of an equality have one value, not only one hash."""
+        a, b = self.bases[equality.left], self.bases[equality.right]
+        at_a, at_b = made.ids[equality.left], made.ids[equality.right]
+        same: npt.NDArray[np.bool_] = a.store.at(equality.left_key, at_a) == b.store.at(equality.right_key, at_b)
+        if equality.exact or not len(made):
+            return same
+        one, other = (s.store.columns.get(c) for s, c in zip((a, b), equality.text_columns or ("", ""), strict=True))
+        if isinstance(one, StringColumn) and isinstance(other, StringColumn):
+            texts: npt.NDArray[np.bool_] = order_kernels.equal_strings(
+                one.offsets, one.data, one.shift, at_a - a.store.base, other.offsets, other.data, other.shift, at_b - b.store.base
+            )
+            return same & texts
+        return same & self.holds(equality.condition, made)
+
+    def holds(self, condition: Expression, made: Combinations) -> npt.NDArray[np.bool_]:
+        if condition not in self._predicates:
+            self._predicates[condition] = compile_predicate(condition)
+        predicate = self._predicates[condition]
+        columns = {}
+        for alias, column in predicate.columns:
+            reference = self._by_alias[alias]
+            columns[alias, column] = self.bases[reference].store.gather(column, made.ids[reference])
+        return predicate(columns, len(made), self.issues)
+
+
+def both_lineages(a: Words | None, b: Words | None) -> Words | None:
+    """The queries that want both; None: all queries."""
+    if a is None or b is None:
+        return b if a is None else a
+    return a & b

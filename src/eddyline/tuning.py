@@ -1,0 +1,105 @@
+"""Every number that decides how work is done, in one record; no answer depends on any of them.
+
+Answer   `Tuning` holds the thresholds of joins, shared results, schedules, demand and the lottery, each with the measurement that shows
+         its effect, or the bound that it keeps.
+Limits   Not an option of SET: a number here suits all jobs. `Settings.tuning` carries the record, so that a test gives another one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class SharingTuning:
+    #: From so many queries of one group on, results are made query by query; below, each query takes its part of the combinations.
+    #: Measured by `bench/papers/cacq/end_to_end.py`.
+    many_queries: int = 8
+    #: Up to so many filters of a port are tested one by one: a few comparisons cost less than sorting the batch for the grouped filter.
+    #: Measured by `bench/papers/cacq/filters.py`.
+    few_filters: int = 8
+    #: More pairs than this are not held for other groups. A bound of memory: 64 MB of ids.
+    most_shared_pairs: int = 1 << 22
+    #: Rows that are probed for other groups between two looks at the number of pairs. A bound of memory: the pairs of
+    #: one look may exceed the bound above.
+    shared_rows_at_once: int = 1 << 15
+    #: The first size of a buffer that doubles as it fills. Tests of growing buffers give 1.
+    least_room: int = 1 << 12
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulingTuning:
+    #: Windows are put together into at most so many levels: every level is a hand-out per unit of work. This and the following
+    #: numbers are measured by `bench/papers/shared-window-scheduling/engine.py`.
+    most_levels: int = 8
+    #: A slice of fewer new rows is worked off as a whole: it is over before a schedule helps.
+    least_rows: int = 256
+    #: New rows are cut into at most so many batches, of at least so many rows.
+    most_batches: int = 32
+    least_batch: int = 128
+    #: Where combinations carry lineage, batches stay apart, and there are at most so many.
+    most_apart: int = 8
+    #: Windows up to this part of the largest are small: rows that are neighbours in time meet the same stored rows.
+    small_window: float = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class DemandTuning:
+    #: An edge begins to hold rows back when that saves this share of the work, and stops below the other. The gap keeps an edge from
+    #: switching to and fro. Measured by `bench/papers/just-in-time/run.py`.
+    start: float = 0.25
+    stop: float = 0.1
+    #: Another set of conditions is taken when it saves so much more.
+    better: float = 0.1
+    #: Nanoseconds, of which only the ratios matter; `bench/papers/just-in-time/costs.py` measures all of them. To make, keep and use a
+    #: combination, and to make it late; to test a condition of one; to see whether an opposite row is new to its store; to touch a row
+    #: in order to resume; to look at a row in a scan; and per epoch and condition.
+    make: float = 200.0
+    resume: float = 280.0
+    check: float = 32.0
+    novel: float = 130.0
+    wake: float = 13.0
+    scan: float = 0.6
+    fixed: float = 430_000.0
+    #: Fewer observations than this decide nothing: of 64 samples, a share of 0.25 has a standard deviation of 0.05.
+    enough: int = 64
+    #: Epochs between two looks at most: a look at 256 rows in 64 epochs is no measurable work.
+    longest_pause: int = 64
+    #: A condition on single rows is tested when it refuses at least this share of them: for combinations that are stored, and for
+    #: admission to a join of several inputs, where a refusal saves only the probes of one row. Measured by `costs.py`.
+    useful: float = 0.05
+    useful_admission: float = 0.25
+    #: An undecided edge looks at the pairs of so many rows of each input: four times `enough`.
+    sample: int = 256
+    #: A row that is touched on the way to a combination costs so much more where every step is written down (`costs.py`).
+    step_by_step: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class LotteryTuning:
+    #: An operator that passes on half as much is drawn so many powers of two more often. Measured by `bench/papers/cacq/eddy.py`
+    #: (work against the best fixed order), as are the following numbers.
+    sharpness: int = 8
+    #: A batch of so many rows halves what was seen before it; smaller ones less.
+    whole_batch: int = 256
+    #: An operator that has not been observed is taken to pass on one row per row, with this weight.
+    prior: float = 1.0
+    #: So many lineages are routed apart, each if it is at least this share of a sample of so many rows (the third run of `eddy.py`).
+    most_kinds: int = 4
+    least_share: float = 0.1
+    sample: int = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    #: About so many pairs are made before they are carried further. A bound of memory: 8 MB per column of ids.
+    pairs_at_once: int = 1 << 20
+    #: About so many results are made in one go: an epoch that would make more is worked off in slices of its rows. A bound
+    #: of memory; measured by `bench/peers` on W1.
+    results_at_once: int = 2_000_000
+    #: Where results are released in portions, a slice may make so many times as many: rows of the next one wait for its largest windows.
+    in_portions: int = 2
+    sharing: SharingTuning = field(default_factory=SharingTuning)
+    scheduling: SchedulingTuning = field(default_factory=SchedulingTuning)
+    demand: DemandTuning = field(default_factory=DemandTuning)
+    lottery: LotteryTuning = field(default_factory=LotteryTuning)
