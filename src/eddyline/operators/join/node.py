@@ -24,8 +24,8 @@ from eddyline.operators.join.ageless import AgelessJoin, aged
 from eddyline.operators.join.combination import Combinations, concatenate
 from eddyline.operators.join.counters import Counters
 from eddyline.operators.join.inputs import Input, StreamInput
-from eddyline.operators.join.modes import SKIP, Grid, Modes, Pairs, Probe, both
 from eddyline.operators.join.join_slice import JoinSlice
+from eddyline.operators.join.modes import SKIP, Grid, Modes, Pairs, Probe, both
 from eddyline.operators.join.policy import Fresh, JoinPolicy, Order, Output, overriding
 from eddyline.operators.join.probing import found_pairs
 from eddyline.operators.join.steps import ProbeSteps, Step
@@ -161,7 +161,9 @@ class JoinNode:
         ):
             yield aged(made.ids, self.bases, made)
 
-    def _extend(self, rows: Combinations, origin: int, steps: list[Step], at: int, moment: JoinSlice, keeps: bool) -> Iterator[Combinations]:
+    def _extend(
+        self, rows: Combinations, origin: int, steps: list[Step], at: int, moment: JoinSlice, keeps: bool
+    ) -> Iterator[Combinations]:
         if at == len(steps):
             self.counters.rows_out += len(rows)
             yield rows

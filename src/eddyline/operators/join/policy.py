@@ -21,8 +21,8 @@ from eddyline.state.renumbering import Renumbering
 
 if TYPE_CHECKING:
     from eddyline.operators.join.group import JoinGroup
-    from eddyline.operators.join.modes import Modes, Probe
     from eddyline.operators.join.join_slice import JoinSlice
+    from eddyline.operators.join.modes import Modes, Probe
     from eddyline.operators.join.node import JoinNode
 
 #: New rows per input of a node; None: the input has none.

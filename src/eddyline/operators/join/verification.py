@@ -18,8 +18,8 @@ from eddyline.model.joining import Equality
 from eddyline.operators.evaluate import Predicate, compile_predicate
 from eddyline.operators.join.combination import Combinations, Words, any_bit
 from eddyline.operators.join.inputs import Input, StreamInput
-from eddyline.operators.join.modes import NONE, Passed
 from eddyline.operators.join.join_slice import RowsSeen
+from eddyline.operators.join.modes import NONE, Passed
 from eddyline.operators.join.steps import Step
 from eddyline.operators.vectors import Issues
 from eddyline.state.columns import Ints, StringColumn

@@ -31,8 +31,8 @@ from eddyline.model.window import FOREVER, Range, Rows, Window
 from eddyline.operators.join.combination import POSITION_BITS, Combinations, in_order
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.inputs import StreamInput
-from eddyline.operators.join.modes import Modes, Pairs
 from eddyline.operators.join.join_slice import JoinSlice
+from eddyline.operators.join.modes import Modes, Pairs
 from eddyline.operators.join.node import JoinNode
 from eddyline.operators.join.policy import Portion, Schedule
 from eddyline.operators.join.scheduling.costs import WindowCosts

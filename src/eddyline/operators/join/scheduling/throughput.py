@@ -24,6 +24,9 @@ import numpy.typing as npt
 
 Matrix = npt.NDArray[np.float64]
 
+#: A stretch that costs nothing counts as this much: small, and any number of queries divided by it is finite.
+_LEAST = 1e-200
+
 
 def max_throughput(windows: Sequence[float], queries: Sequence[int], again: float = 0.0) -> Matrix:
     """The matrix for windows of ascending size with so many queries each; `again` is added to the size of every stretch.
@@ -35,6 +38,6 @@ def max_throughput(windows: Sequence[float], queries: Sequence[int], again: floa
     served = np.concatenate([[0], np.cumsum(queries)]).astype(np.float64)
     best = np.zeros((len(windows), len(sizes)))
     for i in range(len(windows)):
-        rates = (served[i + 1 :] - served[i]) / np.maximum(sizes[i + 1 :] - sizes[i] + again, np.finfo(np.float64).tiny)
+        rates = (served[i + 1 :] - served[i]) / np.maximum(sizes[i + 1 :] - sizes[i] + again, _LEAST)
         best[i, i + 1 :] = np.maximum.accumulate(rates)
     return best
