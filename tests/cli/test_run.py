@@ -11,6 +11,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from eddyline.cli.__main__ import main
+from eddyline.runtime.checkpoint_identity import claim
 
 JOB = """
 CREATE STREAM auctions (item_id BIGINT, category STRING, seller BIGINT, ts TIMESTAMP)
@@ -197,3 +198,20 @@ def test_without_spark_there_is_a_hint(work: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("eddyline.cli.run.find_spec", lambda name: None)
     assert main(["run", "job.sql", "--engine", "spark", "--once"]) == 2
     assert "eddyline[spark]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("stats", ["missing/stats.json", "data"])
+def test_a_file_for_figures_is_checked_before_the_run(work: Path, stats: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "job.sql", "--once", "--out", "results", "--stats", stats, "--quiet"]) == 2
+    said = capsys.readouterr().err
+    assert f"--stats {stats}" in said and "hint:" in said and not (work / "results").exists()
+
+
+def test_a_checkpoint_of_the_other_engine_is_refused(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    claim(str(work / "state"), "spark", 4).release()
+    (work / "results").mkdir()
+    (work / "results/kept").write_text("")
+    assert main(["run", "job.sql", "--once", "--out", "results", "--checkpoint", "state", "--quiet"]) == 2
+    said = capsys.readouterr().err
+    assert "engine spark" in said and "--engine spark" in said and "--overwrite" not in said
+    assert (work / "results/kept").exists()

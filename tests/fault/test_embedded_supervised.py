@@ -136,3 +136,28 @@ def test_a_disk_that_is_really_full(tmp_path: Path, runs: Runs, wanted: dict[str
     assert len(said) > 5
     for words in said:
         assert words.startswith("error:") and words.count("error:") == 1 and "No space left" in words and "hint:" in words, words
+
+
+def test_a_disk_that_is_read_only(tmp_path: Path, runs: Runs) -> None:
+    """Refused with one message; once it can be written, the same command continues. Without the right to mount, permission is denied."""
+    life = Life(tmp_path / "life", runs)
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    life.first()
+    mounted = not subprocess.run(["mount", "-t", "tmpfs", "none", str(disk)], capture_output=True).returncode
+    for name in ("state", "results"):
+        (disk / name).mkdir()
+        (life.folder / name).symlink_to(disk / name)
+    try:
+        for _ in range(2):
+            if mounted:
+                subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+            code, said = life.run() if mounted else life.run(life.plan(1, "denied"))
+            assert code == 2 and said.count("error:") == 1 and "hint:" in said, said
+            assert ("Read-only file system" if mounted else "Permission denied") in said
+            if mounted:
+                subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
+            life.ends_well()
+    finally:
+        if mounted:
+            subprocess.run(["umount", "-l", str(disk)], check=True)
