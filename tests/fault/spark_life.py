@@ -123,7 +123,7 @@ class Life:
         try:
             self.wait(process, lambda: self.committed() > before)
             if process.poll() is None:
-                self._change_queries()
+                self.change_queries()
             self.wait(process, lambda: self.all_is_committed())
             if process.poll() is None:
                 os.kill(process.pid, signal.SIGTERM)
@@ -136,7 +136,7 @@ class Life:
             end_session(process)
         return process.returncode == 0
 
-    def _change_queries(self) -> None:
+    def change_queries(self) -> None:
         if self.added:
             self.control.append(drop_record([f"q{self.added[-1]}"]))
         self.added.append(self.turns)
