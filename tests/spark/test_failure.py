@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from eddyline.errors import DataProblem, Fault, UserError
+from eddyline.errors import CheckpointProblem, DataProblem, Fault, StateProblem, UserError
 from eddyline.runtime.spark.job.failure import readable, reported
 
 
@@ -44,3 +44,22 @@ def test_a_plan_is_no_cause() -> None:
 def test_errors_of_the_driver_pass() -> None:
     problem = UserError("no")
     assert readable(problem) is problem
+
+
+def test_a_lost_worker_is_no_damage() -> None:
+    for words in (
+        "SparkException: Python worker exited unexpectedly (crashed)\nCaused by: java.io.EOFException\n\tat java.io.DataInputStream",
+        "SparkException: EOFException occurred while reading the port number from a daemon's stdout.",
+    ):
+        assert not isinstance(readable(RuntimeError(words)), UserError)
+
+
+def test_full_disks_and_damaged_files_are_errors_of_their_own() -> None:
+    full = readable(RuntimeError("boom\njava.io.IOException: No space left on device\n\tat x"))
+    assert isinstance(full, StateProblem) and full.exit_code == 2 and "continues" in full.hint
+    spoiled = readable(RuntimeError("[STREAM_FAILED] Checksum error: file:/ck/offsets/2 at 512 exp: 1 got: 2\n\tat x"))
+    assert isinstance(spoiled, CheckpointProblem) and "/ck/offsets/2" in spoiled.detail and spoiled.hint
+    with pytest.raises(RuntimeError) as caught, reported("shard 1 of 2"):
+        raise PermissionError(13, "Permission denied", "/ck/eddyline/staged")
+    denied = readable(through_the_jvm(caught.value))
+    assert isinstance(denied, StateProblem) and "/ck/eddyline/staged" in denied.detail

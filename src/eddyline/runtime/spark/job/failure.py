@@ -26,6 +26,7 @@ _ROOM = "check space and permissions; then the same command continues from the l
 _OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO)
 #: What the JVM says of files that it cannot write, and of files that are not as it left them.
 _NO_ROOM = r"No space left on device|Disk quota exceeded|Permission denied|AccessDeniedException|Read-only file system"
+_LOST_WORKER = r"Python worker|reading the port number|PythonException"
 _DAMAGED = r"Checksum ?[eE]|Incomplete log file|EOFException|Json\w*Exception|malformed|[Cc]orrupt|LoadStateStore|CANNOT_LOAD_STATE_STORE"
 
 
@@ -77,7 +78,8 @@ def readable(problem: BaseException) -> errors.EddylineError:
     if full:
         return errors.StateProblem("Spark cannot use its files", detail=_line(text, full), hint=f"{_ROOM}; {words}")
     damaged = re.search(_DAMAGED, text)
-    if damaged:
+    # A worker that was killed ends its channel too early as well.
+    if damaged and not re.search(_LOST_WORKER, text):
         message = "a file of the checkpoint is damaged or missing"
         return errors.CheckpointProblem(message, detail=_line(text, damaged), hint=f"{RESTORE}; {words}")
     causes = re.findall(r"(?:Caused by|Exception|Error): ([^\n]+)", text) or said.strip().splitlines() or [type(problem).__name__]
