@@ -18,7 +18,7 @@ from eddyline.runtime.control import ControlFolder
 from tests.oracle.intake import Values
 from tests.oracle.relational import answer
 from tests.property.cliques import CONTROLS, MODES, clique_case, under
-from tests.property.compare import Outcome, _answers, _canonical, _dead_letters, differences, plain_rows, report
+from tests.property.compare import Outcome, _answers, _dead_letters, canonical, differences, plain_rows, report
 from tests.property.lives import Life, lived, random_lives
 from tests.property.specs import Case, Expected
 from tests.property.strategies import random_case
@@ -91,10 +91,10 @@ def check_lives(case: Case, lives: Sequence[Life], settings: str, begin: Begin, 
     for life in lives:
         query = case.query(life.spec)
         _, start, stop = listed[life.spec.name]
-        rows = [_canonical([row[name] for name in (*(n for n, _ in query.outputs), "_ts")]) for row in results[life.spec.name]]
+        rows = [canonical([row[name] for name in (*(n for n, _ in query.outputs), "_ts")]) for row in results[life.spec.name]]
         gone_unseen = life.dropped is not None and stop is None
         right = [] if gone_unseen else answer(query, taken.rows, case.table_values(), start=start, stop=stop)
-        wrong = _answers(life.spec.name, [(r.newest, _canonical([*r.values, r.ts])) for r in right], rows)
+        wrong = _answers(life.spec.name, [(r.newest, canonical([*r.values, r.ts])) for r in right], rows)
         if wrong:
             found += [*wrong, f"  added before epoch {life.added}, dropped before {life.dropped}: {start} to {stop}"]
     assert not found, report(case, found)
