@@ -50,7 +50,7 @@ class Settings:
     output_files: str = "auto"
     #: Seconds after which a file of gathered results is closed.
     output_seconds: float = 2.0
-    #: Further join policies, each as module:function of a `PolicyFactory`; by name, because workers of Spark open settings too.
+    #: Further join policies, each as module:function of a `PolicyFactory` that EDDYLINE_POLICIES of the process allows.
     policies: tuple[str, ...] = ()
     #: Thresholds; tests give others.
     tuning: Tuning = field(default_factory=Tuning)

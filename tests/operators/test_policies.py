@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import pairwise
 
 import numpy as np
@@ -14,11 +15,28 @@ from eddyline.operators.join.group import JoinConfig, JoinGroup
 from eddyline.operators.join.modes import EVALUATE, SKIP, Grid, Modes, Probe
 from eddyline.operators.join.node import JoinNode
 from eddyline.operators.join.policy import JoinPolicy
+from eddyline.operators.join.registry import ALLOWED
 from eddyline.settings import Settings
 from eddyline.tuning import SchedulingTuning, SharingTuning, Tuning
 from tests.operators.hopeless import HOPELESS, Hopeless
 
 TUNING = Tuning(scheduling=SchedulingTuning(least_rows=1, least_batch=2), sharing=SharingTuning(many_queries=4))
+
+
+@pytest.fixture(autouse=True)
+def allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process may import the policies of these tests."""
+    names = ["tests.operators.hopeless:hopeless", "tests.operators.hopeless:nothing"]
+    names += [f"tests.operators.test_policies:{name}" for name in globals()]
+    monkeypatch.setenv(ALLOWED, ",".join(names))
+
+
+def test_a_name_that_only_settings_hold_is_not_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings lie in the layouts of Spark jobs: a planted name runs nothing."""
+    monkeypatch.delenv(ALLOWED)
+    with pytest.raises(SettingProblem, match="is not allowed"):
+        answered(pairs(1), ("antigravity:fly",))
+    assert "antigravity" not in sys.modules
 
 
 def answered(

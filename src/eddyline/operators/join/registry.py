@@ -9,6 +9,7 @@ Limits   A policy that is deleted leaves with its folder, its setting and its li
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable, Mapping
 
 from eddyline.errors import SettingProblem
@@ -23,6 +24,8 @@ from eddyline.operators.join.sharing.last_probes import last_probes
 from eddyline.operators.join.sharing.shared_probes import shared_probes
 from eddyline.operators.stream import StreamState
 
+#: The environment variable with the names (module:function, separated by commas) of further policies that this process may import.
+ALLOWED = "EDDYLINE_POLICIES"
 #: Makes the policy of one group; None: the group's settings switch it off.
 PolicyFactory = Callable[[JoinConfig, Commons], JoinPolicy | None]
 
@@ -47,6 +50,9 @@ def policies_for(config: JoinConfig, commons: Commons) -> tuple[JoinPolicy, ...]
 
 
 def _named(name: str) -> PolicyFactory:
+    if name not in os.environ.get(ALLOWED, "").split(","):
+        # Settings lie in shared folders too, and no name that stands there alone is imported.
+        raise SettingProblem(f"policy {name} is not allowed", hint=f"the environment variable {ALLOWED} lists what a process may import")
     module, _, function = name.partition(":")
     try:
         found: PolicyFactory = getattr(importlib.import_module(module), function)
