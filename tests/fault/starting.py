@@ -24,7 +24,7 @@ class _Settings(dict[str, str]):
         self.pop(key, None)
 
 
-class SparkWouldStart(Exception):
+class SparkWouldStart(BaseException):
     """The preparations are done."""
 
 

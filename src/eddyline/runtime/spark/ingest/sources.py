@@ -86,7 +86,8 @@ class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def logs(self) -> dict[str, FileLog]:
         if self._logs is None:
             layout = self.packed.open()
-            self._logs = {s.name: FileLog(s, layout.checkpoint) for s in layout.streams if "path" in s.options}
+            with reported("the lists of files"):
+                self._logs = {s.name: FileLog(s, layout.checkpoint) for s in layout.streams if "path" in s.options}
         return self._logs
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -153,7 +154,9 @@ class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         layout = self.packed.open()
         packer = packer_of(self.packed)
         for number in work.control:
-            yield packer.control(read_control(layout.checkpoint, number), number)
+            with reported("control records"):
+                record = read_control(layout.checkpoint, number)
+            yield packer.control(record, number)
         if work.closing:
             yield packer.control(json.dumps({"closing": True}).encode(), 1 << 62)
         for name, number in work.ends:

@@ -239,7 +239,12 @@ class SparkDriver:
 
     def _start(self, once: bool) -> StreamingQuery:
         with job_settings(self.spark, self.layout.shards), kept_in(self.layout.checkpoint):
-            return self._started(once)
+            try:
+                return self._started(once)
+            except (EddylineError, OSError):
+                raise
+            except Exception as problem:  # py4j hands over whatever the JVM threw
+                raise readable(problem) from problem
 
     def _started(self, once: bool) -> StreamingQuery:
         forget_stop(self.layout.checkpoint)
