@@ -21,21 +21,22 @@ from eddyline.connectors.conform import bad_schema
 from eddyline.connectors.memory import Rows
 from eddyline.connectors.sinks import CallbackSink, NumberedSink
 from eddyline.errors import BindingProblem, Position, Unsupported, UserError
-from eddyline.language import Dropped, ExplainRequest, Job, parse_script, parse_select, parse_span
+from eddyline.language import Dropped, ExplainRequest, Job, parse_body, parse_script, parse_span
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.language.job import ExplainTemplate
 from eddyline.language.parse import parse_ask
 from eddyline.language.templates import bind_ask, request_stream
 from eddyline.model.coercion import read_text
+from eddyline.model.constraint import ConstraintSet
 from eddyline.model.datatypes import TIMESTAMP, DataType, from_arrow
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Column, Schema, Stream, Table
 from eddyline.model.template import BoundTemplate, RequestStream, Template
-from eddyline.plan.prepare import prepare_tree
+from eddyline.plan.prepare import check, notices
 from eddyline.plan.template_text import request_text
-from eddyline.plan.verify import warnings_of
 from eddyline.runtime.clock import Clock
 from eddyline.runtime.runner import Handle, Observer, Runner
+from eddyline.runtime.workflows import workflow_rules
 from eddyline.settings import Settings, Value
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class Session:
             keep_results: Keep results until they are taken; without it they only go to `out`, sinks and callbacks.
             clock: Gives the time for idle streams and checkpoints; tests pass their own.
         """
-        self.job = Job(settings)
+        self.job = Job(settings, workflows=workflow_rules)
         self._runner: Runner
         # The engine is loaded when a session needs it: declaring and checking do without its compiled kernels.
         if spark is None:
@@ -162,6 +163,8 @@ class Session:
                 self._runner.declare(applied)
             elif isinstance(applied, Table):
                 self._runner.load(applied)
+            elif isinstance(applied, ConstraintSet):
+                self._constrain(applied)
             elif isinstance(applied, DeclaredSink):
                 self._check_sink(applied)
             elif isinstance(applied, Dropped):
@@ -204,11 +207,11 @@ class Session:
         self._runner.declare(found, None if known is None else schema)
 
     def query(self, name: str, sql: str, **options: Value) -> Query:
-        """Register `SELECT …` under a name; options as in CREATE QUERY … WITH."""
+        """Register `SELECT …` or `EVENT …` under a name; options as in CREATE QUERY … WITH."""
         settings = self.job.settings
         for option, value in options.items():
             settings = settings.with_option(option, value)
-        self._register(self.job.query(name, parse_select(sql), settings))
+        self._register(self.job.query(name, parse_body(sql), settings))
         return Query(self, name, self._runner.handles[name])
 
     def requests(
@@ -377,12 +380,31 @@ class Session:
 
     def _register(self, query: BoundQuery) -> None:
         try:
-            prepare_tree(query, {**self.job.catalog.streams, **self.job.catalog.tables})
+            check(query, self._sources)
             self._runner.register(query)
         except UserError:
             self.job.catalog.drop("query", query.name)
             raise
-        self.warnings += warnings_of(query)
+        self.warnings += notices(query, self._sources)
+
+    @property
+    def _sources(self) -> dict[str, Stream | Table]:
+        return {**self.job.catalog.streams, **self.job.catalog.tables}
+
+    def _constrain(self, found: ConstraintSet) -> None:
+        """Constraints have been said: the queries of their book must still be able to match."""
+        try:
+            if self._runner.begun:
+                raise UserError("constraints cannot be added to a running job", hint="CREATE CONSTRAINTS before push, start or run")
+            for query in self.job.queries:
+                if query.pattern is not None and query.pattern.book == found.book:
+                    check(query, self._sources)
+                    # What was worth knowing without the constraints may be so no longer.
+                    self.warnings = [w for w in self.warnings if not w.startswith(f"query {query.name}: ")]
+                    self.warnings += notices(query, self._sources)
+        except UserError:
+            self.job.catalog.drop("constraints", found.name)
+            raise
 
     def _stand(self, query: BoundQuery) -> None:
         """Let a template or the answers of a stream of requests stand."""
@@ -399,6 +421,11 @@ class Session:
     def _dropped(self, dropped: Dropped) -> None:
         if dropped.kind in ("query", "template", "requests"):
             self._runner.drop(dropped.entry.name)
+            return
+        if dropped.kind == "constraints":
+            if self._runner.begun:
+                self.job.catalog.add(dropped.entry)
+                raise UserError("constraints cannot be dropped from a running job", hint="stop it first")
             return
         try:
             self._runner.forget(dropped.kind, dropped.entry.name)

@@ -47,6 +47,9 @@ class Settings:
     template_index: str = "auto"
     template_tuning: str = "on"
     template_batch: str = "on"
+    constraints: str = "prune"
+    on_violation: str = "dead-letter"
+    unsatisfiable: str = "error"
     output_files: str = "auto"
     #: Seconds after which a file of gathered results is closed.
     output_seconds: float = 2.0
@@ -182,6 +185,13 @@ OPTIONS: dict[str, Option] = {
     "template_index": Option(_index, "auto | scan | imp | 'hash(a, b)' | 'imp(6, 5, 5)'", "how requests to a template find their rows"),
     "template_tuning": Option(_word("on", "off"), "on | off", "whether the index of a template follows what is asked for"),
     "template_batch": Option(_word("on", "off"), "on | off", "whether requests of one epoch are answered together"),
+    "constraints": Option(
+        _word("prune", "check", "off"),
+        "prune | check | off",
+        "event patterns: use constraints to end matches early, only check them, neither",
+    ),
+    "on_violation": Option(_word("dead-letter", "error"), "dead-letter | error", "what an event that breaks a constraint does"),
+    "unsatisfiable": Option(_word("error", "warn"), "error | warn", "what an event pattern that can never match does"),
     "output_files": Option(
         _word("auto", "each"),
         "auto | each",

@@ -17,7 +17,21 @@ if TYPE_CHECKING:
     import argparse
 
 #: The modules of this folder that are commands, in the order of the help text.
-COMMANDS = ("run", "shell", "query", "state", "explain", "check", "generate", "plan", "index", "calibrate", "demo", "version")
+COMMANDS = (
+    "run",
+    "shell",
+    "query",
+    "state",
+    "explain",
+    "check",
+    "constraints",
+    "generate",
+    "plan",
+    "index",
+    "calibrate",
+    "demo",
+    "version",
+)
 
 
 def parser(wanted: str | None = None) -> argparse.ArgumentParser:

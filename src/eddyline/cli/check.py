@@ -6,10 +6,9 @@ import argparse
 
 from eddyline.cli.jobs import read_job
 from eddyline.language import bind_script
-from eddyline.plan.lower import lower
-from eddyline.plan.rewrite import rewrite
-from eddyline.plan.tree_choice import choose_tree
-from eddyline.plan.verify import verify, warnings_of
+from eddyline.model.schema import Stream, Table
+from eddyline.plan.prepare import check, notices
+from eddyline.runtime.workflows import workflow_rules
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -19,15 +18,21 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    job = bind_script(read_job(args.job))
+    job = bind_script(read_job(args.job), workflows=workflow_rules)
+    sources: dict[str, Stream | Table] = {**job.catalog.streams, **job.catalog.tables}
     for query in (*job.queries, *(request.query for request in job.explains)):
-        verify(query)
-        rewritten, _ = rewrite(query)
-        choose_tree(lower(rewritten), {**job.catalog.streams, **job.catalog.tables})
+        check(query, sources)
     for query in job.queries:
-        for warning in warnings_of(query):
+        for warning in notices(query, sources):
             print(f"warning: {warning}")
-    counts = ((len(job.streams), "stream"), (len(job.tables), "table"), (len(job.queries), "query"), (len(job.sinks), "sink"))
+    counts: tuple[tuple[int, str], ...] = (
+        (len(job.streams), "stream"),
+        (len(job.tables), "table"),
+        (len(job.queries), "query"),
+        (len(job.sinks), "sink"),
+    )
+    if job.constraints:
+        counts = (*counts, (sum(len(c.rules) for c in job.constraints), "constraint"))
     print(f"{args.job}: " + ", ".join(_counted(number, what) for number, what in counts) + "; no problem found")
     return 0
 

@@ -7,10 +7,10 @@ import argparse
 from eddyline.cli.jobs import read_job
 from eddyline.errors import UserError
 from eddyline.language import bind_script
-from eddyline.plan.lower import lower
-from eddyline.plan.prepare import explained
+from eddyline.plan.prepare import explanation
 from eddyline.plan.rewrite import rewrite
-from eddyline.plan.shares import declared_rates, route_all
+from eddyline.plan.shares import books_of, declared_rates, route_all
+from eddyline.runtime.workflows import workflow_rules
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -22,22 +22,24 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    job = bind_script(read_job(args.job))
+    job = bind_script(read_job(args.job), workflows=workflow_rules)
     if args.shards is not None and args.shards < 1:
         raise UserError(f"a job cannot have {args.shards} shards", hint="--shards takes 1 or more")
     known = {query.name for query in job.queries}
     # EXPLAIN SELECT … in the job asks about a query that has no name of its own.
     queries = (*job.queries, *(request.query for request in job.explains if request.query.name not in known))
     shards = args.shards or job.settings.shards
-    routing = route_all(queries, [s.name for s in job.streams], declared_rates(job.streams), shards) if shards else None
+    routing = (
+        route_all(queries, [s.name for s in job.streams], declared_rates(job.streams), shards, books=books_of(job.streams))
+        if shards
+        else None
+    )
     for query in queries:
-        rewritten, traces = rewrite(query)
-        if args.rules:
-            for trace in traces:
+        if args.rules and query.pattern is None:
+            for trace in rewrite(query)[1]:
                 if trace.changed:
                     print(trace)
-        lowered = lower(rewritten)
-        print(explained(lowered, {**job.catalog.streams, **job.catalog.tables}))
+        print(explanation(query, {**job.catalog.streams, **job.catalog.tables}))
         if routing is not None:
             print(routing.routings[query.name].explain())
         print()

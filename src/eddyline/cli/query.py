@@ -10,8 +10,8 @@ import argparse
 import json
 
 from eddyline.cli.jobs import read_job
-from eddyline.plan.prepare import prepare_tree
-from eddyline.plan.verify import verify, warnings_of
+from eddyline.model.schema import Stream, Table
+from eddyline.plan.prepare import check, notices
 from eddyline.runtime.control import ControlFolder, apply_record, planned_job
 from eddyline.runtime.control_record import add_record, drop_record
 
@@ -36,10 +36,10 @@ def run_add(args: argparse.Namespace) -> int:
     job = planned_job(folder)
     record = add_record(read_job(args.file))
     change = apply_record(job, record)
+    sources: dict[str, Stream | Table] = {**job.catalog.streams, **job.catalog.tables}
     for query in change.added:
-        verify(query)
-        prepare_tree(query)
-        for warning in warnings_of(query):
+        check(query, sources)
+        for warning in notices(query, sources):
             print(f"warning: {warning}")
     folder.append(record)
     print(f"added {', '.join(query.name for query in change.added)}")

@@ -27,12 +27,12 @@ from eddyline.connectors.sinks import as_rich
 from eddyline.errors import EddylineError, UserError
 from eddyline.language import Dropped, ExplainRequest, Job, parse_script, render
 from eddyline.language.catalog import Sink
-from eddyline.language.syntax import Select, Statement
+from eddyline.language.syntax import Event, Select, Statement
+from eddyline.model.constraint import ConstraintSet
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
-from eddyline.plan.explain import explain
-from eddyline.plan.prepare import prepare_tree
-from eddyline.plan.verify import warnings_of
+from eddyline.plan.prepare import check, explanation, notices
+from eddyline.runtime.workflows import workflow_rules
 from eddyline.session import Session
 from eddyline.settings import Settings
 
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
 class Shell:
     def __init__(self, console: Console) -> None:
         self.console = console
-        self.job = Job()
+        self.job = Job(workflows=workflow_rules)
         self.limit = 20
         #: How many statements were refused: what the exit code of a piped shell is made of.
         self.mistakes = 0
@@ -154,24 +154,30 @@ class Shell:
             self._apply(statement)
 
     def _apply(self, statement: Statement) -> None:
-        if isinstance(statement, Select):
+        if isinstance(statement, Select | Event):
             # Under a name of its own in a job of its own, so that nothing stays behind.
             self._show(self._job_of_its_own().query("select", statement))
             return
         match self.job.apply(statement):
             case ExplainRequest(query):
-                self.say(explain(*prepare_tree(query)))
+                self.say(explanation(query, self._sources))
             case Dropped(kind, entry):
                 self.say(f"dropped {kind} {entry.name}")
             case BoundQuery() as query:
-                prepare_tree(query)
+                check(query, self._sources)
                 self.say(f"query {query.name}; .run {query.name} shows its results")
             case Stream() | Table() as relation:
                 self.say(f"{_kind(relation)} {relation.name}, {len(relation.schema.columns)} columns")
             case Sink() as sink:
                 self.say(f"sink {sink.name}; the shell shows results and writes none, eddyline run does")
+            case ConstraintSet() as found:
+                self.say(f"constraints {found.name}, {len(found.rules)} rules")
             case Settings():
                 return
+
+    @property
+    def _sources(self) -> dict[str, Stream | Table]:
+        return {**self.job.catalog.streams, **self.job.catalog.tables}
 
     def _job_of_its_own(self) -> Job:
         own = Job(self.job.settings)
@@ -181,7 +187,7 @@ class Shell:
         return own
 
     def _show(self, query: BoundQuery) -> None:
-        for warning in warnings_of(query):
+        for warning in notices(query, self._sources):
             self.say(f"warning: {warning}")
         session = Session(query.settings)
         # Only what the query reads: a stream that it does not mention is not read to its end for nothing.

@@ -3,7 +3,7 @@
 from eddyline.language.bind import bind_query, bind_settings, bind_sink, bind_stream, bind_table
 from eddyline.language.catalog import Catalog, Sink
 from eddyline.language.job import Dropped, ExplainRequest, Job, bind_script
-from eddyline.language.parse import parse_expression, parse_script, parse_select
+from eddyline.language.parse import parse_body, parse_expression, parse_script, parse_select
 from eddyline.language.render import render, render_expression
 from eddyline.language.windows import parse_span
 
@@ -19,6 +19,7 @@ __all__ = [
     "bind_sink",
     "bind_stream",
     "bind_table",
+    "parse_body",
     "parse_expression",
     "parse_script",
     "parse_select",

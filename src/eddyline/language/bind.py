@@ -9,6 +9,7 @@ Limits   It does not choose a plan, and does not look at data. Whether a source 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from eddyline.errors import BindingProblem, EddylineError, Position
@@ -141,14 +142,19 @@ def _outputs(select: Select, scope: Scope) -> tuple[tuple[Output, ...], tuple[It
             found = _star(item.value, scope)
         else:
             expression = bind_expression(item.value, Clause("SELECT", scope, aggregates=True))
-            found = [Output(item.alias or _default_name(item, expression, len(outputs) + 1), expression)]
+            found = [Output(item.alias or default_name(item, expression, len(outputs) + 1), expression)]
         outputs += found
         items += [item] * len(found)
+    check_outputs(outputs, items)
+    return tuple(outputs), tuple(items)
+
+
+def check_outputs(outputs: Sequence[Output], items: Sequence[Item]) -> None:
+    """Refuses outputs that cannot be columns; each comes from one item."""
     seen: set[str] = set()
     for output, item in zip(outputs, items, strict=True):
         _check_output(output, item, seen)
         seen.add(output.name.lower())
-    return tuple(outputs), tuple(items)
 
 
 def _star(star: Star, scope: Scope) -> list[Output]:
@@ -157,7 +163,7 @@ def _star(star: Star, scope: Scope) -> list[Output]:
     return [Output(c.column if alone else f"{c.ref}_{c.column}", c) for e in entries for c in e.columns()]
 
 
-def _default_name(item: Item, expression: Expression, number: int) -> str:
+def default_name(item: Item, expression: Expression, number: int) -> str:
     if isinstance(expression, ColumnRef):
         return expression.column
     if isinstance(item.value, Apply) and item.value.function.isidentifier() and item.value.function not in _NOT_NAMES:

@@ -1,4 +1,4 @@
-"""What has been created: streams, tables, queries, sinks, templates, streams of requests.
+"""What has been created: streams, tables, queries, sinks, templates, streams of requests, constraints.
 
 Answer   `Catalog` finds things by name, refuses a second one of the same name, and lets go of what is dropped. As in SQL the
          case of letters does not matter; the spelling of the CREATE is kept.
@@ -13,10 +13,11 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eddyline.errors import BindingProblem, Position
+from eddyline.model.constraint import Book, ConstraintSet
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.model.template import RequestStream, Template
@@ -35,7 +36,7 @@ class Sink:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
-Entry = Stream | Table | BoundQuery | Sink | Template | RequestStream
+Entry = Stream | Table | BoundQuery | Sink | Template | RequestStream | ConstraintSet
 
 #: Kinds whose names exclude each other.
 _TOGETHER = {
@@ -55,10 +56,11 @@ class Catalog:
     sinks: dict[str, Sink]
     templates: dict[str, Template]
     requests: dict[str, RequestStream]
+    constraints: dict[str, ConstraintSet]
 
     def __init__(self) -> None:
         self.streams, self.tables, self.queries, self.sinks = {}, {}, {}, {}
-        self.templates, self.requests = {}, {}
+        self.templates, self.requests, self.constraints = {}, {}, {}
         #: Per kind, the name in small letters to the name as spelled.
         self._spelling: dict[str, dict[str, str]] = {kind: {} for kind in _KINDS.values()}
         #: The place in the catalog that the next stream gets; places are not given twice.
@@ -89,6 +91,10 @@ class Catalog:
         spelled = self._spelling["requests"].get(name.lower())
         return self.query(name, position).name if spelled is None else spelled
 
+    def constraints_of(self, book: Book) -> tuple[ConstraintSet, ...]:
+        """The constraints of a book; they add up."""
+        return tuple(c for c in self.constraints.values() if c.book == book)
+
     def sinks_of(self, query: str) -> tuple[Sink, ...]:
         """The sinks that a query's results go to."""
         return tuple(s for s in self.sinks.values() if s.query is None or s.query == query)
@@ -100,6 +106,8 @@ class Catalog:
         self._shelf(kind)[entry.name] = entry
         if isinstance(entry, RequestStream):
             self.add(entry.stream)
+        if isinstance(entry, ConstraintSet):
+            self._constrain(entry.book.stream)
         if isinstance(entry, Stream):
             self.next_position = max(self.next_position, entry.position) + 1
 
@@ -107,13 +115,13 @@ class Catalog:
         """Refuses a name that is taken, or that cannot name a folder of results."""
         if not re.fullmatch(r"[^\W_][\w-]*", name):
             raise BindingProblem(
-                f"{name!r} cannot name a {kind}",
+                f"{name!r} cannot name {_a(kind)}",
                 hint="names begin with a letter or digit and hold letters, digits, _ and -",
                 position=position,
             )
         if len(name.encode()) > LONGEST_NAME:
             raise BindingProblem(
-                f"the name of a {kind} is too long",
+                f"the name of {_a(kind)} is too long",
                 detail=f"{name[:40]}… has {len(name.encode())} bytes",
                 hint=f"names have at most {LONGEST_NAME} bytes: they name folders and files",
                 position=position,
@@ -122,7 +130,7 @@ class Catalog:
             spelled = self._spelling[other].get(name.lower())
             if spelled is not None:
                 raise BindingProblem(
-                    f"there is already a {_named(other)} {spelled}",
+                    f"there {'are' if other == 'constraints' else 'is'} already {_a(other)} {spelled}",
                     hint=f"choose another name, or DROP {other.upper()} {spelled} first",
                     position=position,
                 )
@@ -142,7 +150,14 @@ class Catalog:
         entry: Entry = self._shelf(kind).pop(spelled)
         if kind == "requests":
             self.drop("stream", spelled)
+        if isinstance(entry, ConstraintSet):
+            self._constrain(entry.book.stream)
         return entry
+
+    def _constrain(self, stream: str) -> None:
+        """A stream carries the constraints of its events."""
+        found = tuple(c for c in self.constraints.values() if c.book.stream == stream)
+        self.streams[stream] = replace(self.streams[stream], constraints=found)
 
     def _readers(self, kind: str, name: str) -> list[str]:
         """What would be left without its source: "query q", "template t", …"""
@@ -150,6 +165,8 @@ class Catalog:
         if kind in ("stream", "table", "requests"):
             found += [f"query {q.name}" for q in self.queries.values() if any(r.source == name for r in q.references)]
             found += [f"template {t.name}" for t in self.templates.values() if t.source == name]
+        if kind == "stream":
+            found += [f"constraints {c.name}" for c in self.constraints.values() if c.book.stream == name]
         if kind == "template":
             found += [f"stream of requests {r.name}" for r in self.requests.values() if r.template.name == name]
         return found
@@ -157,9 +174,9 @@ class Catalog:
     def _spelled(self, kind: str, name: str, position: Position | None) -> str:
         spelled = self._spelling[kind].get(name.lower())
         if spelled is None:
-            known = list(self._shelf(kind))
-            hint = _suggestion(name, known) or (f"there are {', '.join(known)}" if known else f"there is no {kind} yet")
-            raise BindingProblem(f"there is no {kind} {name}", hint=hint, position=position)
+            known, verb = list(self._shelf(kind)), "are" if kind == "constraints" else "is"
+            hint = _suggestion(name, known) or (f"there are {', '.join(known)}" if known else f"there {verb} no {kind} yet")
+            raise BindingProblem(f"there {verb} no {kind} {name}", hint=hint, position=position)
         return spelled
 
     def _shelf(self, kind: str) -> dict[str, Any]:
@@ -170,12 +187,17 @@ class Catalog:
             "sink": self.sinks,
             "template": self.templates,
             "requests": self.requests,
+            "constraints": self.constraints,
         }
         return shelves[kind]
 
 
 def _named(kind: str) -> str:
     return "stream of requests" if kind == "requests" else kind
+
+
+def _a(kind: str) -> str:
+    return kind if kind == "constraints" else f"a {_named(kind)}"
 
 
 def kind_of(entry: Entry) -> str:
@@ -189,6 +211,7 @@ _KINDS: dict[type, str] = {
     Sink: "sink",
     Template: "template",
     RequestStream: "requests",
+    ConstraintSet: "constraints",
 }
 
 

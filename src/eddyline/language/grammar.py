@@ -14,6 +14,7 @@ from typing import NoReturn, TypeVar
 from eddyline.errors import Position, SyntaxProblem, Unsupported
 from eddyline.language.asking import read_ask, read_requests, read_template
 from eddyline.language.datatypes import data_type
+from eddyline.language.events import read_constraints, read_event
 from eddyline.language.reader import Reader
 from eddyline.language.syntax import (
     ColumnDefinition,
@@ -22,6 +23,7 @@ from eddyline.language.syntax import (
     CreateStream,
     CreateTable,
     Drop,
+    Event,
     Explain,
     Item,
     Node,
@@ -81,7 +83,7 @@ def _statement(reader: Reader, start: Position) -> Statement:
         kind = _kind(reader, "DROP")
         if reader.at("IF"):
             raise Unsupported("IF EXISTS is not supported", hint="drop what exists", position=reader.position)
-        return Drop(kind, reader.name(f"the name of a {kind}"), start)
+        return Drop(kind, reader.name("the name of constraints" if kind == "constraints" else f"the name of a {kind}"), start)
     if reader.take("SET"):
         name = reader.word("the name of a setting")
         reader.expect("=", hint="SET name = value;")
@@ -97,11 +99,13 @@ def _statement(reader: Reader, start: Position) -> Statement:
             return Explain(reader.name("the name of a template"), analyze, "template", start)
         if reader.take("REQUEST"):
             return Explain(read_ask(reader), analyze, "template", start)
-        return Explain(_select(reader) if reader.at("SELECT") else reader.name("the name of a query, or SELECT"), analyze, "query", start)
+        if reader.at("SELECT") or (reader.at("EVENT") and _event_follows(reader)):
+            return Explain(_body(reader), analyze, "query", start)
+        return Explain(reader.name("the name of a query, or SELECT"), analyze, "query", start)
     if reader.take("REQUEST"):
         return read_ask(reader)
-    if reader.at("SELECT"):
-        return _select(reader)
+    if reader.at("SELECT") or reader.at("EVENT"):
+        return _body(reader)
     if reader.at("WITH"):
         _refuse_cte(reader)
     if word := reader.at_any("INSERT", "UPDATE", "DELETE", "MERGE", "ALTER", "TRUNCATE"):
@@ -109,37 +113,51 @@ def _statement(reader: Reader, start: Position) -> Statement:
     reader.fail("expected a statement", hint=_STATEMENTS)
 
 
+def _event_follows(reader: Reader) -> bool:
+    """Whether EVENT begins a query here, and is not the name of one."""
+    return reader.tokens[reader.index + 1].kind != "end"
+
+
+def _body(reader: Reader) -> Select | Event:
+    """What CREATE QUERY … AS takes."""
+    return read_event(reader, lambda r: _list(r, _item)) if reader.at("EVENT") else _select(reader)
+
+
 def _refuse_cte(reader: Reader) -> NoReturn:
     raise Unsupported("WITH before SELECT is not supported", hint="write one SELECT over streams and tables", position=reader.position)
 
 
 def _kind(reader: Reader, verb: str) -> str:
-    if kind := reader.at_any("STREAM", "TABLE", "QUERY", "SINK", "TEMPLATE", "REQUESTS"):
+    if kind := reader.at_any("STREAM", "TABLE", "QUERY", "SINK", "TEMPLATE", "REQUESTS", "CONSTRAINTS"):
         reader.take(kind)
         return kind.lower()
     position = reader.position
     if reader.at("OR", "REPLACE"):
         raise Unsupported("OR REPLACE is not supported", hint="DROP first, then CREATE", position=position)
-    if word := reader.at_any("PATTERN", "PUNCTUATION", "HERALD", "CONSTRAINT"):
-        raise Unsupported(f"{verb} {word} is not supported", hint="one can create streams, tables, queries and sinks", position=position)
+    if word := reader.at_any("PATTERN", "PUNCTUATION", "HERALD"):
+        raise Unsupported(
+            f"{verb} {word} is not supported", hint="one can create streams, tables, queries, sinks and constraints", position=position
+        )
     if reader.at_any("VIEW", "MATERIALIZED"):
         raise Unsupported(
             f"{verb} VIEW is not supported", hint="a standing SELECT is a query: CREATE QUERY name AS SELECT …", position=position
         )
-    reader.fail("expected STREAM, TABLE, QUERY, SINK, TEMPLATE or REQUESTS")
+    reader.fail("expected STREAM, TABLE, QUERY, SINK, TEMPLATE, REQUESTS or CONSTRAINTS")
 
 
 def _create(reader: Reader, start: Position) -> Statement:
     kind = _kind(reader, "CREATE")
     if reader.at("IF", "NOT", "EXISTS"):
         raise Unsupported("IF NOT EXISTS is not supported", hint="DROP first, then CREATE", position=reader.position)
-    name = reader.name(f"the name of a {kind}")
+    name = reader.name("the name of constraints" if kind == "constraints" else f"the name of a {kind}")
     if kind == "query":
         options = _options(reader)
-        reader.expect("AS", hint="CREATE QUERY name [WITH (…)] AS SELECT …")
+        reader.expect("AS", hint="CREATE QUERY name [WITH (…)] AS SELECT … or AS EVENT …")
         if reader.at("WITH"):
             _refuse_cte(reader)
-        return CreateQuery(name, _select(reader), options, start)
+        return CreateQuery(name, _body(reader), options, start)
+    if kind == "constraints":
+        return read_constraints(reader, name, start, _options)
     if kind == "sink":
         reader.expect("FOR", hint="CREATE SINK name FOR query | ALL WITH (…)")
         query = None if reader.take("ALL") else reader.name("the name of a query, or ALL")

@@ -8,16 +8,18 @@ Limits   Nothing runs and no file is opened.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from eddyline.errors import EddylineError, Unsupported
 from eddyline.language.bind import bind_query, bind_settings, bind_sink, bind_stream, bind_table
+from eddyline.language.bind_event import bind_constraints, bind_event
 from eddyline.language.catalog import Catalog, Entry, Sink
 from eddyline.language.parse import parse_script
 from eddyline.language.syntax import (
     Ask,
+    CreateConstraints,
     CreateQuery,
     CreateRequests,
     CreateSink,
@@ -25,12 +27,14 @@ from eddyline.language.syntax import (
     CreateTable,
     CreateTemplate,
     Drop,
+    Event,
     Explain,
     Select,
     Set,
     Statement,
 )
 from eddyline.language.templates import bind_ask, bind_requests, bind_template
+from eddyline.model.constraint import ConstraintSet, Rule
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.model.template import Request, RequestStream, Template
@@ -65,18 +69,36 @@ class ExplainTemplate:
     request: Request | None = None
 
 
-Applied = Stream | Table | BoundQuery | Sink | Template | RequestStream | Request | Dropped | Settings | ExplainRequest | ExplainTemplate
+Applied = (
+    Stream
+    | Table
+    | BoundQuery
+    | Sink
+    | ConstraintSet
+    | Template
+    | RequestStream
+    | Request
+    | Dropped
+    | Settings
+    | ExplainRequest
+    | ExplainTemplate
+)
+
+#: The rules of a workflow, by its path and the options of WITH.
+Workflows = Callable[[str, Mapping[str, str]], Sequence[Rule]]
 
 
 class Job:
     """What has been said so far."""
 
-    def __init__(self, settings: Settings | None = None, catalog: Catalog | None = None) -> None:
+    def __init__(self, settings: Settings | None = None, catalog: Catalog | None = None, workflows: Workflows | None = None) -> None:
         self.settings = settings or Settings()
         self.catalog = catalog or Catalog()
         self.explains: list[ExplainRequest] = []
         #: What REQUEST statements ask, in their order.
         self.asked: list[Request] = []
+        #: Reads workflow files; None: FROM WORKFLOW is refused.
+        self.workflows = workflows
 
     @property
     def streams(self) -> Sequence[Stream]:
@@ -97,6 +119,10 @@ class Job:
     def sinks(self) -> Sequence[Sink]:
         return tuple(self.catalog.sinks.values())
 
+    @property
+    def constraints(self) -> Sequence[ConstraintSet]:
+        return tuple(self.catalog.constraints.values())
+
     def apply(self, statement: Statement) -> Applied:
         """Carries out one statement; an error leaves everything as it was."""
         match statement:
@@ -116,6 +142,8 @@ class Job:
             case Ask():
                 self.asked.append(bind_ask(statement, self.catalog))
                 return self.asked[-1]
+            case CreateConstraints():
+                return self._add(bind_constraints(statement, self.catalog, self.settings, self.workflows))
             case Drop(kind, name, position):
                 spelled = self.catalog.results_of(name, position) if kind in ("query", "requests") else ""
                 sinks = tuple(s for s in self.catalog.sinks.values() if s.query == spelled)
@@ -124,15 +152,23 @@ class Job:
                 return self._set(statement)
             case Explain():
                 return self._explain(statement)
-            case Select():
-                raise Unsupported("a SELECT of its own has no name", hint="CREATE QUERY name AS SELECT …", position=statement.position)
+            case Select() | Event():
+                word = "SELECT" if isinstance(statement, Select) else "EVENT"
+                hint = f"CREATE QUERY name AS {word} …"
+                raise Unsupported(
+                    f"{'a' if word == 'SELECT' else 'an'} {word} of its own has no name", hint=hint, position=statement.position
+                )
 
-    def query(self, name: str, select: Select, settings: Settings | None = None) -> BoundQuery:
-        """Binds a SELECT under a name and adds it."""
+    def query(self, name: str, select: Select | Event, settings: Settings | None = None) -> BoundQuery:
+        """Binds a SELECT or an EVENT under a name and adds it."""
         self.catalog.check_free("query", name, select.position)
-        query = bind_query(name, select, settings or self.settings, self.catalog)
+        query = self._bound(name, select, settings or self.settings)
         self.catalog.add(query, select.position)
         return query
+
+    def _bound(self, name: str, body: Select | Event, settings: Settings) -> BoundQuery:
+        bind = bind_event if isinstance(body, Event) else bind_query
+        return bind(name, body, settings, self.catalog)  # type: ignore[arg-type]
 
     def _add(self, entry: T) -> T:
         self.catalog.add(entry)
@@ -156,13 +192,13 @@ class Job:
         if isinstance(statement.target, str):
             query = self.catalog.query(statement.target, statement.position)
         else:
-            query = bind_query(UNNAMED, statement.target, self.settings, self.catalog)
+            query = self._bound(UNNAMED, statement.target, self.settings)
         explained = ExplainRequest(query, statement.analyze)
         self.explains.append(explained)
         return explained
 
 
-def bind_script(text: str, settings: Settings | None = None) -> Job:
+def bind_script(text: str, settings: Settings | None = None, workflows: Workflows | None = None) -> Job:
     """The job that a script says.
 
     >>> job = bind_script('''
@@ -172,7 +208,7 @@ def bind_script(text: str, settings: Settings | None = None) -> Job:
     >>> job.queries[0].outputs[0].name
     'item'
     """
-    job = Job(settings)
+    job = Job(settings, workflows=workflows)
     for statement in parse_script(text):
         job.apply(statement)
     return job

@@ -26,7 +26,7 @@ from eddyline.errors import SyntaxProblem, Unsupported
 from eddyline.language.datatypes import data_type
 from eddyline.language.grammar import read_statement
 from eddyline.language.reader import NESTED, Places, Reader, Token
-from eddyline.language.syntax import Apply, Ask, Cast, Constant, Name, Node, Select, Statement
+from eddyline.language.syntax import Apply, Ask, Cast, Constant, Event, Name, Node, Select, Statement
 
 _SUBQUERY = "write one SELECT over streams and tables"
 
@@ -58,6 +58,14 @@ def parse_ask(text: str) -> Ask:
     statements = parse_script(written)
     if len(statements) != 1 or not isinstance(statements[0], Ask):
         raise SyntaxProblem("expected one request", hint="REQUEST column, … FROM template [WHERE …] [GROUP BY …]")
+    return statements[0]
+
+
+def parse_body(text: str) -> Select | Event:
+    """The one SELECT or EVENT that a text holds."""
+    statements = parse_script(text)
+    if len(statements) != 1 or not isinstance(statements[0], Select | Event):
+        raise SyntaxProblem("expected one SELECT or EVENT", hint="other statements go through execute")
     return statements[0]
 
 

@@ -10,8 +10,10 @@ from eddyline.language.reader import RESERVED
 from eddyline.language.syntax import (
     Apply,
     Ask,
+    BookClause,
     Cast,
     Constant,
+    CreateConstraints,
     CreateQuery,
     CreateRequests,
     CreateSink,
@@ -19,6 +21,9 @@ from eddyline.language.syntax import (
     CreateTable,
     CreateTemplate,
     Drop,
+    Event,
+    EventLeaf,
+    EventNode,
     Explain,
     Item,
     Name,
@@ -30,6 +35,8 @@ from eddyline.language.syntax import (
     Star,
     Statement,
 )
+from eddyline.model.constraint import EventType
+from eddyline.model.window import span_text
 from eddyline.settings import Value
 
 _INFIX = {name: name for name in ("+", "-", "*", "/", "//", "%", "=", "<>", "<", "<=", ">", ">=", "||")} | {
@@ -49,14 +56,16 @@ def render(statement: Statement) -> str:
     'SELECT x FROM s [ROWS 3] AS t'
     """
     match statement:
-        case Select():
-            return _select(statement)
+        case Select() | Event():
+            return _body(statement)
         case CreateStream(name, columns, options) | CreateTable(name, columns, options):
             kind = "STREAM" if isinstance(statement, CreateStream) else "TABLE"
             listed = ", ".join(f"{_name(c.name)} {c.type}" for c in columns)
             return f"CREATE {kind} {_name(name)} ({listed}){_options(options)}"
         case CreateQuery(name, select, options):
-            return f"CREATE QUERY {_name(name)}{_options(options)} AS {_select(select)}"
+            return f"CREATE QUERY {_name(name)}{_options(options)} AS {_body(select)}"
+        case CreateConstraints():
+            return _constraints(statement)
         case CreateSink(name, query, options):
             return f"CREATE SINK {_name(name)} FOR {'ALL' if query is None else _name(query)}{_options(options)}"
         case CreateTemplate(name, select, options):
@@ -165,6 +174,47 @@ def _ask(ask: Ask) -> str:
     if ask.as_of is not None:
         parts.append(f"AS OF {_constant(ask.as_of)}")
     return " ".join(parts)
+
+
+def _body(body: Select | Event) -> str:
+    if isinstance(body, Select):
+        return _select(body)
+    parts = [f"EVENT {_event(body.expression)} FROM {_book(body.book)}"]
+    if body.where is not None:
+        parts.append(f"WHERE {render_expression(body.where)}")
+    if body.within is not None:
+        parts.append(f"WITHIN {span_text(body.within)}")
+    if body.first:
+        parts.append("FIRST MATCH")
+    if body.items is not None:
+        parts.append(f"RETURN {', '.join(_item(i) for i in body.items)}")
+    return " ".join(parts)
+
+
+def _event(node: EventNode) -> str:
+    if not isinstance(node, EventLeaf):
+        return f"{node.operator}({', '.join(_event(m) for m in node.members)})"
+    text = _name(str(node.type)) if node.bare else _value(node.type)
+    text += "" if node.condition is None else f"[{render_expression(node.condition)}]"
+    return text + ("" if node.alias is None else f" {_name(node.alias)}")
+
+
+def _book(book: BookClause) -> str:
+    by = f" PARTITION BY {', '.join(_name(c) for c in book.partition)}" if book.partition else ""
+    return f"{_name(book.stream)} TYPE {_name(book.type)}{by}"
+
+
+def _constraints(statement: CreateConstraints) -> str:
+    head = f"CREATE CONSTRAINTS {_name(statement.name)} ON {_book(statement.book)}"
+    if statement.workflow is not None:
+        return f"{head} FROM WORKFLOW {_quoted(statement.workflow)}{_options(statement.options)}"
+    return f"{head} ({', '.join(rule.text(_type) for rule in statement.rules)})"
+
+
+def _type(value: EventType) -> str:
+    if isinstance(value, str) and not _name(value).startswith('"'):
+        return value
+    return _value(value)
 
 
 def _item(item: Item) -> str:

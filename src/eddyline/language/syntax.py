@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from eddyline.errors import Position
+from eddyline.model.constraint import EventType, Rule
 from eddyline.model.datatypes import DataType
 from eddyline.model.query import Emit
 from eddyline.model.window import Window
@@ -101,6 +102,60 @@ class Select:
 
 
 @dataclass(frozen=True, slots=True)
+class EventLeaf:
+    """One event of a pattern: its type, a condition on it, and its alias."""
+
+    type: EventType
+    #: Whether the type was written bare, so that it serves as the name.
+    bare: bool
+    condition: Node | None = None
+    alias: str | None = None
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.alias or str(self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class EventGroup:
+    """`operator` is SEQ, AND, OR or NOT."""
+
+    operator: str
+    members: tuple[EventNode, ...]
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+EventNode = EventLeaf | EventGroup
+
+
+@dataclass(frozen=True, slots=True)
+class BookClause:
+    """`stream TYPE column [PARTITION BY column, …]`."""
+
+    stream: str
+    type: str
+    partition: tuple[str, ...] = ()
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """EVENT … FROM …; `items` is None without RETURN."""
+
+    expression: EventNode
+    book: BookClause
+    where: Node | None = None
+    within: int | None = None
+    first: bool = False
+    items: tuple[Item, ...] | None = None
+    #: The statement as written, and its expression.
+    text: str = field(default="", compare=False, repr=False)
+    expression_text: str = field(default="", compare=False, repr=False)
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Option:
     """`name = value` in WITH."""
 
@@ -135,7 +190,7 @@ class CreateTable:
 @dataclass(frozen=True, slots=True)
 class CreateQuery:
     name: str
-    select: Select
+    select: Select | Event
     options: tuple[Option, ...] = ()
     position: Position | None = field(default=None, compare=False, repr=False)
 
@@ -151,6 +206,19 @@ class CreateSink:
     name: str
     query: str | None
     options: tuple[Option, ...] = ()
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateConstraints:
+    """Rules as written, or the path of a workflow that they are taken from."""
+
+    name: str
+    book: BookClause
+    rules: tuple[Rule, ...] = ()
+    workflow: str | None = None
+    options: tuple[Option, ...] = ()
+    text: str = field(default="", compare=False, repr=False)
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
@@ -190,7 +258,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """`kind` is stream, table, query, sink, template or requests."""
+    """`kind` is stream, table, query, sink, template, requests or constraints."""
 
     kind: str
     name: str
@@ -208,11 +276,25 @@ class Set:
 class Explain:
     """EXPLAIN of a query or template by name, or of a SELECT or a REQUEST on the spot."""
 
-    target: str | Select | Ask
+    target: str | Select | Event | Ask
     analyze: bool = False
     #: What a name stands for: query or template.
     kind: str = "query"
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
-Statement = CreateStream | CreateTable | CreateQuery | CreateSink | CreateTemplate | CreateRequests | Ask | Drop | Set | Explain | Select
+Statement = (
+    CreateStream
+    | CreateTable
+    | CreateQuery
+    | CreateSink
+    | CreateTemplate
+    | CreateRequests
+    | CreateConstraints
+    | Ask
+    | Drop
+    | Set
+    | Explain
+    | Select
+    | Event
+)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from eddyline.model.datatypes import DataType
 from eddyline.model.expression import Expression, has_aggregate
+from eddyline.model.pattern import Pattern
 from eddyline.model.window import Window
 from eddyline.settings import Settings
 
@@ -64,6 +65,8 @@ class BoundQuery:
     settings: Settings = field(default_factory=Settings)
     #: The SELECT as written, for messages and for telling whether a query has changed.
     text: str = ""
+    #: Of an EVENT query; its conditions stand here, its one reference is the stream.
+    pattern: Pattern | None = None
 
     @property
     def is_aggregate(self) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from eddyline.errors import BindingProblem
+from eddyline.model.constraint import ConstraintSet
 from eddyline.model.datatypes import TIMESTAMP, DataType
 
 
@@ -67,6 +68,8 @@ class Stream:
     position: int = 0
     #: format, path, rate, distinct_x, files_per_batch …: everything else in WITH, as text.
     options: Mapping[str, str] = field(default_factory=dict)
+    #: What CREATE CONSTRAINTS has said of its events.
+    constraints: tuple[ConstraintSet, ...] = ()
 
     def __post_init__(self) -> None:
         column = self.schema.find(self.time)

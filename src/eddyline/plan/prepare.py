@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from eddyline.errors import PlanProblem
 from eddyline.model.query import BoundQuery
+from eddyline.model.schema import Stream
 from eddyline.plan.explain import cost_lines, explain
 from eddyline.plan.jtree.tree import JTree
 from eddyline.plan.lower import Lowered, lower
+from eddyline.plan.patterns import PatternPlan, explain_pattern, plan_pattern, rules_for, warnings_of_pattern
 from eddyline.plan.rewrite import rewrite
 from eddyline.plan.statistics import Sources
 from eddyline.plan.tree_choice import choose, choose_tree, qualified
+from eddyline.plan.verify import verify, warnings_of
 
 #: More would fit a stamp, but no search for a tree.
 MOST_REFERENCES = 32
@@ -34,3 +37,29 @@ def explained(lowered: Lowered, sources: Sources) -> str:
     """How a query would be answered if it ran alone, with what that would cost."""
     choice = qualified(lowered, choose(lowered, sources))
     return explain(lowered, choice.tree, cost_lines(lowered, choice))
+
+
+def pattern_plan(query: BoundQuery, sources: Sources | None) -> PatternPlan:
+    """The plan of an EVENT query under the constraints that its stream has now."""
+    assert query.pattern is not None
+    stream = (sources or {}).get(query.pattern.book.stream)
+    return plan_pattern(query, rules_for(query.pattern.book, stream.constraints if isinstance(stream, Stream) else ()))
+
+
+def check(query: BoundQuery, sources: Sources | None = None) -> None:
+    """Refuse a query that cannot be answered, or that can never match."""
+    if query.pattern is not None:
+        pattern_plan(query, sources)
+        return
+    verify(query)
+    prepare_tree(query, sources)
+
+
+def notices(query: BoundQuery, sources: Sources | None = None) -> list[str]:
+    """What is worth knowing about a query, one line each."""
+    return warnings_of(query) if query.pattern is None else warnings_of_pattern(pattern_plan(query, sources))
+
+
+def explanation(query: BoundQuery, sources: Sources) -> str:
+    """How a query would be answered if it ran alone."""
+    return explained(prepare(query), sources) if query.pattern is None else explain_pattern(pattern_plan(query, sources))

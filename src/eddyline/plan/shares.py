@@ -33,11 +33,12 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.errors import PlanProblem
-from eddyline.model.expression import Call, Expression, refs_of, rename_refs
+from eddyline.model.expression import Call, ColumnRef, Expression, refs_of, rename_refs
 from eddyline.model.monotone import trend_of
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
 
+Keys = tuple[ColumnRef, ...]
 Hashes = npt.NDArray[np.int64]
 Shards = npt.NDArray[np.int64]
 
@@ -258,6 +259,7 @@ def route_all(
     rates: Mapping[str, float],
     shards: int,
     records: Mapping[str, Record] | None = None,
+    books: Mapping[str, Sequence[Keys]] | None = None,
 ) -> RoutingTable:
     """The routings of a job's queries.
 
@@ -267,6 +269,10 @@ def route_all(
     records = records or {}
     routings: dict[str, Routing] = {}
     taken: dict[str, dict[int, Route]] = {name: {} for name in streams}
+    for stream, wanted in (books or {}).items():
+        for number, keys in enumerate(wanted):
+            # From the last bit downwards: a book keeps its bit whatever queries come and go.
+            taken[stream][ROUTES_PER_STREAM - 1 - number] = book_route(stream, keys, shards)
     for query in queries:
         if query.name in records:
             record = records[query.name]
@@ -287,6 +293,16 @@ def route_all(
         {q.name: routings[q.name] for q in queries},
         {name: tuple(found.get(bit) for bit in range(max(found, default=-1) + 1)) for name, found in taken.items()},
     )
+
+
+def book_route(stream: str, keys: Keys, shards: int) -> Route:
+    """Where the rows of a book go: by the hash of its partition columns, all rows to one shard where it has none."""
+    return Route(stream, ((shards, tuple(keys)),) if keys and shards > 1 else (), 0, shards)
+
+
+def books_of(streams: Iterable[Stream]) -> dict[str, list[Keys]]:
+    """stream -> the partition columns of its books with constraints, each once."""
+    return {s.name: list(dict.fromkeys(found.keys for found in s.constraints)) for s in streams if s.constraints}
 
 
 def _is_full(taken: Mapping[int, Route], wanted: Route) -> bool:
@@ -334,6 +350,8 @@ def _with_shares(axes: Sequence[Axis], shares: Sequence[int]) -> tuple[Axis, ...
 
 
 def _axes_of(query: BoundQuery, aliases: tuple[str, ...], merged: bool) -> tuple[Axis, ...]:
+    if query.pattern is not None:
+        return (Axis({aliases[0]: query.pattern.keys}),) if query.pattern.keys else ()
     # In an order that neither aliases nor the order of conditions change: queries that join alike are routed alike.
     streams = {r.alias: r.source for r in query.references}
     classes = sorted(

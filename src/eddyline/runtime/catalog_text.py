@@ -10,7 +10,18 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from eddyline.language import Job, Sink, render
-from eddyline.language.syntax import ColumnDefinition, CreateRequests, CreateSink, CreateStream, CreateTable, Option, Set
+from eddyline.language.syntax import (
+    BookClause,
+    ColumnDefinition,
+    CreateConstraints,
+    CreateRequests,
+    CreateSink,
+    CreateStream,
+    CreateTable,
+    Option,
+    Set,
+)
+from eddyline.model.constraint import ConstraintSet
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Column, Stream
 from eddyline.model.template import RequestStream, Template
@@ -23,6 +34,7 @@ def catalog_text(job: Job) -> str:
     plain = [stream for stream in job.streams if stream.name not in job.catalog.requests]
     lines = [render(CreateStream(s.name, _definitions(s.schema.columns), _stream_options(s))) for s in plain]
     lines += [render(CreateTable(t.name, _definitions(t.schema.columns), _options(t.options))) for t in job.tables]
+    lines += [line for found in job.constraints for line in _constraint_texts(found)]
     lines += [template_text(template) for template in job.catalog.templates.values()]
     lines += [requests_text(asking) for asking in job.catalog.requests.values()]
     lines += [query_text(query) for query in job.catalog.queries.values()]
@@ -47,6 +59,16 @@ def requests_text(asking: RequestStream) -> str:
     roles = {"window": asking.window, "group_by": asking.group_by, "aggregates": asking.aggregates}
     options = (*_stream_options(asking.stream), *_options({role: name for role, name in roles.items() if name is not None}))
     return render(CreateRequests(asking.name, _definitions(asking.stream.schema.columns), asking.template.name, options))
+
+
+def _constraint_texts(found: ConstraintSet) -> list[str]:
+    """CREATE CONSTRAINTS with its rules, those of a workflow too; settings that differ from the defaults are set around it."""
+    plain, own = Settings(), found.settings
+    around = {n: v for n in ("constraints", "on_violation") if (v := getattr(own, n)) != getattr(plain, n)}
+    book = BookClause(found.book.stream, found.book.type, found.book.partition)
+    lines = [render(Set(name, value)) for name, value in around.items()]
+    lines.append(render(CreateConstraints(found.name, book, found.rules)))
+    return lines + [render(Set(name, getattr(plain, name))) for name in around]
 
 
 def sink_text(sink: Sink) -> str:

@@ -25,7 +25,21 @@ class Figure:
 
 
 #: Figures of single features by their names in `--stats`, in both engines: one line each.
-FURTHER: dict[str, Figure] = {}
+FURTHER: dict[str, Figure] = {"patterns": Figure(lambda pipeline: books(pipeline), lambda a, b: _summed(a, b))}
+
+
+def books(pipeline: Pipeline) -> dict[str, dict[str, int]]:
+    """Per book of events what it holds and has done."""
+    return {name: dict(seen) for unit in units_of(pipeline) for name, seen in unit.books.items()}
+
+
+def _summed(a: Mapping[str, Mapping[str, int]], b: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    found = {name: dict(counts) for name, counts in a.items()}
+    for name, counts in b.items():
+        mine = found.setdefault(name, {})
+        for key, value in counts.items():
+            mine[key] = mine.get(key, 0) + value
+    return found
 
 
 def further(pipeline: Pipeline) -> dict[str, Any]:

@@ -27,6 +27,8 @@ from eddyline.state.columns import Ints
 PLACE = "_place"
 _SEQUENCE = "_sequence_"
 _NUMBER_BITS = 56
+#: Added to the place of a result that comes after all rows of its instant; streams have fewer than 64 places below it.
+_AFTER = 1 << 62
 
 
 class NewestPlaces:
@@ -60,6 +62,13 @@ class NewestPlaces:
             taken = values.take(pa.array(rows, mask=rows < 0))
             table = table.append_column(f"{_SEQUENCE}{self._streams[name].position}", taken)
         return table
+
+
+def placed(table: pa.Table, stream: Stream, numbers: Ints, waits: np.ndarray, sequence: pa.Array | None) -> pa.Table:
+    """Results whose newest rows are of one stream, with their places; those that wait come after all rows of their instant."""
+    place = numbers + (stream.position << _NUMBER_BITS) + np.where(waits, _AFTER, 0)
+    table = table.append_column(PLACE, pa.array(place))
+    return table if sequence is None else table.append_column(f"{_SEQUENCE}{stream.position}", sequence)
 
 
 def merged(pieces: Sequence[pa.Table]) -> pa.Table:

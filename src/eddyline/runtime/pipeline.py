@@ -86,6 +86,7 @@ class Pipeline:
         self.intakes[stream.name] = Intake(stream, self.settings.on_late)
         self.streams[stream.name] = state = StreamState(stream.name, {c.name: c.type for c in stream.schema.columns})
         self.segments[stream.name] = SegmentList(state.store)
+        self.kinds.patterns.constrain(stream)
 
     def add_table(self, table: Table, rows: pa.Table) -> None:
         """A static table, read as it is now."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from eddyline.model.constraint import Book
+from eddyline.model.query import BoundQuery
 from eddyline.plan.lower import Lowered
 
 
@@ -17,6 +19,12 @@ class Routes(Protocol):
 
     def is_merged(self, query: str) -> bool: ...
 
+    def book(self, book: Book) -> int | None:
+        """The route that sends the rows of a book with constraints; None: all rows are for it."""
+
+    def pattern(self, query: BoundQuery) -> int | None:
+        """The route of an EVENT query, which is that of its book."""
+
 
 class Everything:
     def routed(self, lowered: Lowered) -> Lowered:
@@ -24,3 +32,9 @@ class Everything:
 
     def is_merged(self, query: str) -> bool:
         return False
+
+    def book(self, book: Book) -> int | None:
+        return None
+
+    def pattern(self, query: BoundQuery) -> int | None:
+        return None

@@ -85,6 +85,11 @@ def take_snapshot(pipeline: Pipeline) -> Snapshot:
             "results": query.results,
             "state": state,
         }
+    units = {}
+    for name, (state, tables) in states.items():
+        if name not in pipeline.queries:
+            units[name] = state
+            blocks.update(tables)
     header: Header = {
         "format": FORMAT,
         "frontier": pipeline.frontier,
@@ -94,6 +99,7 @@ def take_snapshot(pipeline: Pipeline) -> Snapshot:
         "peak_bytes": pipeline.peak_bytes,
         "streams": streams,
         "queries": queries,
+        "units": units,
         "plans": pipeline.planner.saved(),
     }
     return Snapshot(header, blocks)
@@ -155,7 +161,7 @@ def restore(pipeline: Pipeline, header: Header, load: Load) -> None:
         if saved["stop"] is not None:
             pipeline.stop_query(query.name, saved["stop"])
     for unit in pipeline.kinds.units():
-        unit.restore({name: header["queries"][name]["state"] for name in unit.queries}, load)
+        unit.restore({**header.get("units", {}), **{name: header["queries"][name]["state"] for name in unit.queries}}, load)
     # A group continues with the tree that it had moved to.
     plans = pipeline.planner.restored(header.get("plans", {}))
     for signature, group in pipeline.groups.items():

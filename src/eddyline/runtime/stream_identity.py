@@ -27,6 +27,7 @@ _WORDS = {
     "format": "format",
     "records": "options header and multiline",
     "path": "path",
+    "constraints": "constraints",
 }
 
 
@@ -45,6 +46,7 @@ def identity(stream: Stream) -> Identity:
         # A begun file continues at a record's number: these options decide what is a record.
         "records": [str(options.get(name, default)).strip().lower() for name, default in (("header", "true"), ("multiline", "false"))],
         "path": os.path.abspath(path) if path else None,
+        "constraints": [" ".join(c.text.split()) for c in stream.constraints],
         "real_path": os.path.realpath(path) if path else None,
     }
 
@@ -70,7 +72,7 @@ def _check(stream: Stream, then: Identity) -> None:
     now = identity(stream)
     if then.get("path") is not None and then.get("real_path") == now["real_path"]:
         now["path"] = then["path"]
-    changed = [part for part in _WORDS if then.get(part) != now[part]]
+    changed = [part for part in _WORDS if then.get(part, [] if part == "constraints" else None) != now[part]]
     if not changed:
         return
     said = "; ".join(f"{_WORDS[part]}: {_shown(then.get(part))} in the checkpoint, {_shown(now[part])} now" for part in changed)

@@ -96,6 +96,8 @@ class UnitFigures:
     #: Edge -> its state and counts; edges of plans that the unit has left.
     edges: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     earlier_edges: tuple[Mapping[str, Any], ...] = ()
+    #: Book of events -> what it holds and has done.
+    books: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 class Unit(Protocol):
@@ -126,10 +128,11 @@ class Unit(Protocol):
         """Whether the results of so many rows leave in portions while a slice is worked off."""
 
     def snapshot(self) -> dict[str, tuple[object, Blocks]]:
-        """Per query what cannot be computed from live rows: a JSON value, and named blocks. A query without is left out."""
+        """Per query what cannot be computed from live rows: a JSON value, and named blocks. A query without is left out. A unit may
+        add entries of its own, under names that no query has."""
 
     def restore(self, states: Mapping[str, object], load: Load) -> None:
-        """The reverse of `snapshot`: the JSON values of its queries."""
+        """The reverse of `snapshot`: the JSON values of its queries, and all entries that units have added of their own."""
 
     def report(self) -> UnitFigures: ...
 

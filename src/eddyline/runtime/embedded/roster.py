@@ -20,7 +20,7 @@ from eddyline.language import Job
 from eddyline.language import Sink as DeclaredSink
 from eddyline.model.query import BoundQuery
 from eddyline.operators.join.port import LONG_AGO
-from eddyline.plan.prepare import prepare_tree
+from eddyline.plan.prepare import check
 from eddyline.runtime.catalog_text import catalog_text
 from eddyline.runtime.control import FOLD_RECORDS, ControlFolder, apply_record, refusal, undo
 from eddyline.runtime.control_fold import Fold
@@ -163,7 +163,7 @@ class Roster:
         stood: list[str] = []
         try:
             for query in change.added:
-                prepare_tree(query)
+                check(query, {**self.job.catalog.streams, **self.job.catalog.tables})
                 self.add(query)
                 stood.append(query.name)
         except BaseException:

@@ -30,7 +30,7 @@ from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Schema, Stream, Table
 from eddyline.model.template import BoundRequests, BoundTemplate, Request
-from eddyline.plan.prepare import explained, prepare
+from eddyline.plan.prepare import explanation
 from eddyline.plan.template_text import requests_text, template_text
 from eddyline.runtime.clock import Clock
 from eddyline.runtime.control import ControlFolder
@@ -318,7 +318,7 @@ class EmbeddedRunner:
             return template_text(query.template)
         if isinstance(query, BoundRequests) and query.asking is not None:
             return requests_text(query.asking)
-        return explained(prepare(query), {**self.job.catalog.streams, **self.job.catalog.tables})
+        return explanation(query, {**self.job.catalog.streams, **self.job.catalog.tables})
 
     def analysis(self, name: str) -> str:
         # Between two epochs: the figures of all operators are those of one moment.

@@ -31,7 +31,7 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Schema, Stream, Table
 from eddyline.model.template import BoundRequests, BoundTemplate, Request
 from eddyline.model.window import Rows
-from eddyline.plan.prepare import explained, prepare
+from eddyline.plan.prepare import explanation
 from eddyline.runtime.checkpoint_identity import Claim, claim
 from eddyline.runtime.clock import Clock
 from eddyline.runtime.pipeline import Pipeline
@@ -294,7 +294,7 @@ class SparkRunner:
     # -- looking in
 
     def explain(self, query: BoundQuery) -> str:
-        plan = explained(prepare(query), {**self.job.catalog.streams, **self.job.catalog.tables})
+        plan = explanation(query, {**self.job.catalog.streams, **self.job.catalog.tables})
         others = [other for other in self.job.queries if other.name != query.name]
         return f"{plan}\n{planned_routing(self.spark, self.checkpoint, self.job, [*others, query]).routings[query.name].explain()}"
 

@@ -15,6 +15,7 @@ from eddyline.model.query import BoundQuery
 from eddyline.runtime.unit import Kind, Unit
 from eddyline.runtime.units.filters import FilterKind
 from eddyline.runtime.units.joins import JoinKind
+from eddyline.runtime.units.patterns import PatternKind
 from eddyline.runtime.units.requests import RequestsKind
 from eddyline.runtime.units.templates import TemplateKind
 
@@ -27,9 +28,10 @@ class Kinds:
         self.templates = TemplateKind(pipeline)
         self.requests = RequestsKind(pipeline, self.templates)
         self.filters = FilterKind(pipeline)
+        self.patterns = PatternKind(pipeline)
         self.joins = JoinKind(pipeline)
         #: A join answers whatever no kind before it does.
-        self.all: tuple[Kind, ...] = (self.templates, self.requests, self.filters, self.joins)
+        self.all: tuple[Kind, ...] = (self.templates, self.requests, self.patterns, self.filters, self.joins)
 
     def of(self, query: BoundQuery) -> Kind:
         found = next((kind for kind in self.all if kind.serves(query)), None)

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from eddyline.language import Job
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
-from eddyline.plan.shares import RoutingTable, declared_rates, route_all
+from eddyline.plan.shares import RoutingTable, books_of, declared_rates, route_all
 from eddyline.runtime.figures import merged_further, nodes_of
 from eddyline.runtime.report import JobFigures, QueryFigures, Report, ShardFigures, StoreFigures, StreamFigures
 from eddyline.runtime.spark.job.driver import SparkDriver
@@ -49,7 +49,7 @@ def make_layout(
 def planned_routing(spark: SparkSession, checkpoint: str, job: Job, queries: Sequence[BoundQuery]) -> RoutingTable:
     """How rows would find shards if a run with these queries began now."""
     shards = job.settings.shards or Ledger.read(checkpoint).shards or spark.sparkContext.defaultParallelism
-    return route_all(queries, [s.name for s in job.streams], declared_rates(job.streams), shards)
+    return route_all(queries, [s.name for s in job.streams], declared_rates(job.streams), shards, books=books_of(job.streams))
 
 
 def job_report(driver: SparkDriver, plans: bool = True) -> Report:

@@ -27,8 +27,7 @@ from eddyline.language.catalog import Catalog
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.language.syntax import CreateQuery
 from eddyline.model.query import BoundQuery
-from eddyline.plan.prepare import prepare_tree
-from eddyline.plan.verify import verify
+from eddyline.plan.prepare import check
 from eddyline.runtime.catalog_text import catalog_text, query_text, sink_text
 from eddyline.runtime.control import FOLD_RECORDS, ControlFolder, apply_record, refusal, undo
 from eddyline.runtime.control_fold import Fold
@@ -241,8 +240,7 @@ class Roster:
         """Make everything ready for queries, or leave everything as it was."""
         for query in added:
             self._check_free(query.name)
-            verify(query)
-            prepare_tree(query)
+            check(query, {**self.job.catalog.streams, **self.job.catalog.tables})
         layout, entries = self.layout, dict(self.ledger.queries)
         for query in added:
             sinks = [(s.name, dict(s.options)) for s in self.job.catalog.sinks.values() if s.query == query.name]

@@ -17,7 +17,7 @@ from eddyline.connectors.files import read_table
 from eddyline.language import Job, parse_script
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
-from eddyline.plan.shares import RoutingTable, declared_rates, route_all
+from eddyline.plan.shares import RoutingTable, books_of, declared_rates, route_all
 from eddyline.runtime.spark.job.layout import Layout, with_absolute_paths
 from eddyline.runtime.spark.job.ledger import Ledger
 from eddyline.runtime.spark.shard.spool import spool_folder
@@ -66,7 +66,9 @@ def settled(
 def laid_out(layout: Layout, queries: tuple[BoundQuery, ...], ledger: Ledger) -> Layout:
     """A layout with these queries, routed as the ledger remembers or anew; the ledger is told."""
     rates = declared_rates(layout.streams)
-    routing = route_all(queries, [stream.name for stream in layout.streams], rates, layout.shards, ledger.records())
+    routing = route_all(
+        queries, [stream.name for stream in layout.streams], rates, layout.shards, ledger.records(), books_of(layout.streams)
+    )
     ledger.route([q.name for q in queries], routing)
     return replace(layout, queries=queries, routing=routing, initial=ledger.initial)
 

@@ -17,9 +17,12 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from eddyline.model.constraint import Book
+from eddyline.model.query import BoundQuery
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.plan.lower import Lowered
 from eddyline.plan.migration import Migration, plan_document, plan_from
+from eddyline.plan.shares import book_route
 from eddyline.runtime.epoch import Epoch, Outcome
 from eddyline.runtime.figures import avoided, counts, demand, further, operators, stored_rows
 from eddyline.runtime.newest import NewestPlaces
@@ -58,6 +61,8 @@ class LayoutRoutes:
 
     def __init__(self, layout: Layout) -> None:
         self._bits: dict[str, Mapping[str, int]] = {query.name: layout.routing.bits(query.name) for query in layout.queries}
+        self._routes = layout.routing.routes
+        self._books = {s.book: book_route(s.book.stream, s.keys, layout.shards) for stream in layout.streams for s in stream.constraints}
         self._merged = {name for name, routing in layout.routing.routings.items() if routing.merged}
 
     def routed(self, lowered: Lowered) -> Lowered:
@@ -67,6 +72,13 @@ class LayoutRoutes:
 
     def is_merged(self, query: str) -> bool:
         return query in self._merged
+
+    def book(self, book: Book) -> int | None:
+        route = self._books.get(book)
+        return None if route is None else self._routes[book.stream].index(route)
+
+    def pattern(self, query: BoundQuery) -> int | None:
+        return self._bits[query.name].get(query.references[0].alias)
 
 
 def routed_pipeline(layout: Layout) -> Pipeline:

@@ -1,0 +1,1 @@
+"""Event patterns: books of traces, machines, matches, constraints."""

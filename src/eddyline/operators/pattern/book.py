@@ -1,0 +1,308 @@
+"""All event patterns and constraints over one stream, its column of types and its traces: one pass per slice.
+
+Answer   `take` processes rows in total order: traces are cut, violations found, matches handed to their queries. `advance` gives what the
+         frontier alone brings about. `purge` forgets traces that silence has ended and events that lie WITHIN no match to come.
+
+             rows ─► trace codes ─► type codes ─┐
+                └──► grouped filter ─► pairs ───┴─► kernel ─► matches ─► queries
+                                                       └────► violations ─► dead letters
+
+State    Codes of traces that are open, `BookState`, machines, the queries' waiting matches.
+Limits   Rows come in total order. Constraints hold for the whole run; patterns come and go between two slices.
+Reading  docs/operators/patterns.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from time import perf_counter
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.errors import DataProblem
+from eddyline.kernels import automaton as kernels
+from eddyline.kernels.automaton_arrays import (
+    ENDED,
+    GAPS,
+    HELD,
+    OPEN_RUNS,
+    OUT,
+    PEAK,
+    PROBES,
+    PRUNED,
+    TAIL,
+    TAILS,
+    TODO,
+    VIOLATIONS,
+    Machines,
+    Output,
+    Scratch,
+    Slice,
+)
+from eddyline.model.query import Output as Column
+from eddyline.model.window import FOREVER
+from eddyline.operators.aggregate.groups import Dictionary
+from eddyline.operators.aggregate.words import Words
+from eddyline.operators.evaluate import Issues
+from eddyline.operators.pattern.automaton import MachineTable
+from eddyline.operators.pattern.config import BookConfig, PatternConfig
+from eddyline.operators.pattern.matcher import Made, PatternMatcher, Raw
+from eddyline.operators.pattern.monitor import MonitorTable
+from eddyline.operators.pattern.state import BookState
+from eddyline.operators.stream import whole_columns
+from eddyline.state.columns import Ints
+
+#: Matches of one slice that are handed on at a time.
+MOST_MATCHES = 1 << 17
+_GAPS = 1 << 12
+
+
+class Book:
+    def __init__(self, config: BookConfig, issues: Issues | None = None, most_matches: int = MOST_MATCHES) -> None:
+        self.config = config
+        self.issues = issues
+        self.monitor = MonitorTable(config.rules)
+        self.table = MachineTable(self.monitor, issues)
+        self.state = BookState(self.monitor.width)
+        self.words = Words()
+        self.codes = Dictionary(len(config.key.partition) + 1)
+        self.queries: dict[str, PatternMatcher] = {}
+        self.violations = 0
+        self.rows_in = 0
+        self.seconds = 0.0
+        self._most = most_matches
+        self._gap_room = _GAPS
+        self._swept = 0
+
+    # -- patterns
+
+    def add(self, config: PatternConfig, outputs: tuple[Column, ...], start: int) -> PatternMatcher:
+        """A pattern joins; rows at or before `start` do not exist for it."""
+        machines = self.table.add(config, start)
+        found = [self.table.machines[number] for number in machines]
+        query = PatternMatcher(config, outputs, machines, [m for m in found if m is not None], self.config.columns, self.issues)
+        self.queries[config.name] = query
+        self.state.need({name: self.config.columns[name].arrow for name in self.needed()})
+        self.state.wide(len(self.table.columns))
+        return query
+
+    def remove(self, name: str) -> None:
+        query = self.queries.pop(name)
+        gone = np.zeros(len(self.table.machines), np.bool_)
+        gone[query.machines.start : query.machines.stop] = True
+        kernels.drop_machines(self._open(), gone, *self._arrays())
+        query.forget(self.state)
+        self.table.remove(query.machines)
+
+    def stop(self, name: str, stop: int) -> None:
+        self.queries[name].stop = stop
+        self.table.stop(self.queries[name].machines, stop)
+
+    def needed(self) -> list[str]:
+        """The columns that stored events must have."""
+        return sorted(set().union(*(q.columns for q in self.queries.values())) if self.queries else set())
+
+    # -- rows
+
+    def take(self, table: pa.Table, ts: Ints, rank: Ints, number: Ints) -> pa.Table | None:
+        """Rows in total order; returns those that break a constraint, with their reasons."""
+        began = perf_counter()
+        rows = len(ts)
+        self.rows_in += rows
+        columns = whole_columns(table)
+        code = self._codes(columns, rows)
+        pair_first, pair_slot = self._pairs(columns, rows)
+        machines = self.table.kernel
+        hits = np.diff(machines.target_first)[pair_slot].sum() if len(pair_slot) else 0
+        state = self.state
+        largest = int(machines.size.max()) if len(machines.size) else 1
+        state.room(self.codes.capacity, rows, len(self.table.columns), int(hits), int(hits) * largest)
+        base = state.stored
+        self._store(columns, base, rows, ts, rank, number)
+        part = Slice(base, code, self.monitor.codes(columns[self.config.key.type]), pair_first, pair_slot)
+        kept = table.select(self.needed())
+        raw = Raw(state, kept, base)
+        violations = self._run(part, machines, int(hits), raw)
+        for query in self.queries.values():
+            query.settle(raw)
+        broken = self._violations(table, violations, columns[self.config.key.type])
+        state.settle(rows, kept, [h for q in self.queries.values() for h in q.holders()])
+        self._finish()
+        self._forget_codes(code)
+        self.seconds += perf_counter() - began
+        return broken
+
+    def _codes(self, columns: Mapping[str, pa.Array], rows: int) -> Ints:
+        names = self.config.key.partition
+        if not names:
+            return self.codes.codes(np.zeros((1, 1), np.int64)).repeat(rows)
+        encoded = self.words.encode_rows([columns[n] for n in names], [self.config.columns[n] for n in names])
+        there = encoded[:, -1] == 0
+        if there.all():
+            return self.codes.codes(encoded)
+        found = np.full(rows, -1, np.int64)
+        found[there] = self.codes.codes(encoded[there])
+        return found
+
+    def _pairs(self, columns: Mapping[str, pa.Array], rows: int) -> tuple[Ints, Ints]:
+        slots, at = self.table.filter.match_pairs(columns, rows)
+        order = np.argsort(at, kind="stable")
+        first = np.zeros(rows + 1, np.int64)
+        np.cumsum(np.bincount(at, minlength=rows), out=first[1:])
+        return first, slots[order]
+
+    def _store(self, columns: Mapping[str, pa.Array], base: int, rows: int, ts: Ints, rank: Ints, number: Ints) -> None:
+        events = self.state.events
+        here = slice(base, base + rows)
+        events.refs[here] = 0
+        events.ts[here], events.rank[here], self.state.numbers[here] = ts, rank, number
+        if len(self.table.columns):
+            events.words[here], events.nulls[here] = self.table.columns.words(columns, rows, self.issues)
+
+    def _run(self, part: Slice, machines: Machines, hits: int, raw: Raw) -> tuple[Ints, np.ndarray, np.ndarray]:
+        """The kernel over a slice, with stops where its output is full."""
+        state, count = self.state, self.state.count
+        rows = len(part.code)
+        tails = hits if (machines.kind == TAIL).any() else 0
+        scratch = Scratch(
+            np.zeros(len(machines.size), np.uint64),
+            np.zeros(len(machines.size), np.int64),
+            np.zeros(len(machines.size), np.int64),
+            np.zeros(len(machines.size), np.uint64),
+            np.zeros(64, np.int64),
+            np.zeros(64, np.int64),
+        )
+        out = self._output(rows, tails)
+        for counter in (VIOLATIONS, ENDED, OUT, GAPS, TAILS, TODO):
+            count[counter] = 0
+        resume = np.zeros(4, np.int64)
+        while True:
+            full = kernels.process(
+                part, state.traces, state.runs, state.links, state.events, machines, self.monitor.kernel, scratch, out, count, resume
+            )
+            if full and not count[OUT]:
+                self._gap_room *= 2
+                more = self._output(rows, tails)
+                kept = {n: a for n, a in out._asdict().items() if not n.startswith("gap_")}
+                out = more._replace(**kept)
+                continue
+            raw.take(out, int(count[OUT]), int(count[GAPS]))
+            for query in self.queries.values():
+                query.found(raw)
+            count[OUT] = count[GAPS] = 0
+            if not full:
+                break
+        raw.tails(out, int(count[TAILS]))
+        broken = int(count[VIOLATIONS])
+        return out.violation_row[:broken], out.violation_seen[:broken], out.violation_whole[:broken]
+
+    def _output(self, rows: int, tails: int) -> Output:
+        machines = self.table.kernel
+        widest = int(machines.size.max()) if len(machines.size) else 1
+        most = self._most if len(machines.size) else 0
+        checked = rows if self.config.rules.checks else 0
+        sizes = {"gap": self._gap_room, "tail": tails, "violation": checked, "ended": rows}
+        made = {name: np.empty(sizes.get(name.partition("_")[0], most), np.int64) for name in Output._fields}
+        made["events"] = np.empty((most, widest), np.int64)
+        made["violation_seen"] = np.empty((checked, self.monitor.width), np.uint64)
+        made["violation_whole"] = np.empty(checked, np.bool_)
+        return Output(**made)
+
+    def _violations(self, table: pa.Table, found: tuple[Ints, np.ndarray, np.ndarray], types: pa.Array) -> pa.Table | None:
+        rows, seen, whole = found
+        if not len(rows):
+            return None
+        self.violations += len(rows)
+        taken = table.take(pa.array(rows))
+        names = self.config.key.partition
+        traces = list(zip(*(taken.column(n).to_pylist() for n in names), strict=True)) if names else [()] * len(rows)
+        reasons = []
+        for at, row in enumerate(rows.tolist()):
+            rule = self.monitor.reason(self.monitor.set_of(seen[at]), types[row].as_py(), bool(whole[at]))
+            trace = f", trace {', '.join(map(str, traces[at]))}" if names else ""
+            reasons.append(f"violation: {rule}{trace}")
+        if self.config.on_violation == "error":
+            raise DataProblem(
+                f"an event of stream {self.config.key.stream} breaks a constraint",
+                detail=reasons[0],
+                hint="mend the source or the constraint, or SET on_violation = 'dead-letter'",
+            )
+        return taken.append_column("_reason", pa.array(reasons, pa.string()))
+
+    def _finish(self) -> None:
+        """Traces that have had the first match of a pattern take no more events for it."""
+        for query in self.queries.values():
+            codes, serials = query.finished()
+            if len(codes):
+                first = np.full(len(codes), query.machines.start)
+                self.state.room(self.codes.capacity, 0, 0, len(codes) * len(query.machines), len(codes) * len(query.machines) * 65)
+                kernels.finish(codes, serials, first, first + len(query.machines), *self._arrays())
+
+    # -- time
+
+    def advance(self, frontier: int) -> dict[str, list[Made]]:
+        """What is certain now that everything below the frontier has been taken: the queries' results in order."""
+        made = {name: query.advance(frontier, self.state) for name, query in self.queries.items()}
+        self._finish()
+        return made
+
+    def purge(self, frontier: int) -> None:
+        """Rows still to come are at or after the frontier."""
+        silence = self.config.rules.end_after
+        open_traces = self._open()
+        if silence is not None:
+            ended = open_traces[self.state.traces.last[open_traces] < frontier - silence]
+            if len(ended):
+                kernels.end_traces(ended, *self._arrays())
+                self.codes.release(ended)
+                open_traces = self._open()
+        within = self.table.kernel.within
+        if len(within) and int(within.min()) < FOREVER and int(self.state.count[HELD]) > 2 * self._swept + 256:
+            kernels.expire(open_traces, frontier, *self._arrays())
+            self._swept = int(self.state.count[HELD])
+            self._forget_codes(open_traces)
+        if self.words.is_full:
+            self.words.sweep(
+                [self.codes.keys[self.codes.live()][:, at] for at, n in enumerate(self.config.key.partition) if self._is_text(n)]
+            )
+
+    def _is_text(self, name: str) -> bool:
+        return self.config.columns[name].name in ("STRING", "DECIMAL")
+
+    def _forget_codes(self, codes: Ints) -> None:
+        """Traces that have ended, and where nothing is known of traces those without a run, give their codes back."""
+        found = np.unique(codes[codes >= 0])
+        traces = self.state.traces
+        if self.config.rules.types or self.config.rules.end_after is not None:
+            gone = found[traces.open[found] == 0]
+        else:
+            gone = found[traces.run[found] < 0]
+            # The trace of a match that waits is the same until it is decided.
+            waited = [q.waiting.code for q in self.queries.values() if len(q.waiting)]
+            if waited:
+                gone = gone[~np.isin(gone, np.concatenate(waited))]
+            traces.open[gone] = 0
+        if len(gone):
+            self.codes.release(gone)
+
+    def _open(self) -> Ints:
+        return np.flatnonzero(self.state.traces.open).astype(np.int64)
+
+    def _arrays(self) -> tuple[object, ...]:
+        s = self.state
+        return s.traces, self.table.kernel, s.runs, s.links, s.events, s.count
+
+    # -- figures
+
+    def report(self) -> dict[str, int]:
+        count = self.state.count
+        return {
+            "events_held": int(count[HELD]),
+            "peak_events_held": int(count[PEAK]),
+            "probes": int(count[PROBES]),
+            "runs": int(count[OPEN_RUNS]),
+            "pruned": int(count[PRUNED]),
+            "traces": self.codes.held,
+            "violations": self.violations,
+        }

@@ -1,0 +1,33 @@
+"""What the plan hands to a book: one pattern, and one book. No kernels, so that planning loads none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from eddyline.model.constraint import Book, Rules
+from eddyline.model.datatypes import DataType
+from eddyline.model.pattern import Disjunct, Failing, Pattern
+
+
+@dataclass(frozen=True)
+class PatternConfig:
+    """One EVENT query as the book takes it: disjuncts that can match, each with its failing conditions (None: it is not pruned)."""
+
+    name: str
+    pattern: Pattern
+    kind: DataType
+    disjuncts: tuple[Disjunct, ...]
+    failing: tuple[Failing | None, ...]
+    #: prune | check | off
+    mode: str
+
+
+@dataclass(frozen=True)
+class BookConfig:
+    """One book: its key, the columns of its stream, its rules, and what a violation does."""
+
+    key: Book
+    columns: Mapping[str, DataType]
+    rules: Rules
+    on_violation: str = "dead-letter"

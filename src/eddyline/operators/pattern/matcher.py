@@ -1,0 +1,330 @@
+"""One EVENT query above the kernel: which assignments are matches, which of them are results, and when.
+
+Answer   `found` takes the assignments of its machines and tests on columns what words could not say. `settle`, at the end of a slice,
+         makes one of equal maps, picks first matches, and hands results out in order. Matches of patterns that end with a NOT
+         wait: `advance` gives those whose time has passed without an event that fills the gap.
+State    Matches that wait, as a matrix of event indices, one column per name; -1 where a disjunct does not bind it.
+Limits   A pattern with a NOT at the end hands out all its matches when the frontier passes them, so that they stay in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.kernels.automaton_arrays import HELD, PEAK, Output
+from eddyline.model.datatypes import TIMESTAMP, DataType
+from eddyline.model.expression import Expression, columns_of
+from eddyline.model.pattern import TRACE
+from eddyline.model.query import Output as Column
+from eddyline.operators.evaluate import Issues, compile_expression, compile_predicate
+from eddyline.operators.pattern.automaton import NEVER, Machine
+from eddyline.operators.pattern.config import PatternConfig
+from eddyline.operators.pattern.state import BookState
+from eddyline.operators.project import result_schema
+from eddyline.state.columns import Ints
+
+Mask = np.ndarray
+Ids = Mapping[str, Ints]
+
+
+class Raw:
+    """The kernel's output for one slice, and the columns behind it."""
+
+    def __init__(self, state: BookState, table: pa.Table, base: int) -> None:
+        self.state, self.base = state, base
+        self.table = table if state.payload is None else pa.concat_tables([state.payload.select(table.column_names), table])
+
+    def take(self, out: Output, matches: int, gaps: int) -> None:
+        order = np.argsort(out.machine[:matches], kind="stable")
+        self.machine = out.machine[order]
+        self.events, self.row = out.events[order], out.row[order]
+        self.serial, self.code = out.serial[order], out.code[order]
+        place = np.empty(matches, np.int64)
+        place[order] = np.arange(matches)
+        self.gap_match, self.gap_leaf, self.gap_event = place[out.gap_match[:gaps]], out.gap_leaf[:gaps].copy(), out.gap_event[:gaps].copy()
+
+    def tails(self, out: Output, count: int) -> None:
+        self.tail_machine, self.tail_leaf = out.tail_machine[:count], out.tail_leaf[:count]
+        self.tail_event, self.tail_serial = self.base + out.tail_row[:count], out.tail_serial[:count]
+
+    def gather(self, columns: frozenset[tuple[str, str]], ids: Ids) -> dict[tuple[str, str], pa.Array]:
+        return gathered(self.table, columns, ids)
+
+
+def gathered(table: pa.Table, columns: frozenset[tuple[str, str]], ids: Ids) -> dict[tuple[str, str], pa.Array]:
+    """Columns of events by (name, column); NULL where the name is not bound."""
+    found = {}
+    for name, column in columns:
+        at = ids[name]
+        taken = table.column(column).take(pa.array(at, mask=at < 0) if (at < 0).any() else pa.array(at))
+        found[name, column] = taken.combine_chunks() if taken.num_chunks != 1 else taken.chunk(0)
+    return found
+
+
+@dataclass
+class Matches:
+    """Assignments, one row each. `last` is the newest event, `ts` the time of the result."""
+
+    ids: Ints
+    last: Ints
+    ts: Ints
+    serial: Ints
+    code: Ints
+    machine: Ints
+    waits: Mask
+
+    @classmethod
+    def none(cls, names: int) -> Matches:
+        nothing = np.empty(0, np.int64)
+        return cls(np.empty((0, names), np.int64), nothing, nothing, nothing, nothing, nothing, np.empty(0, np.bool_))
+
+    def __len__(self) -> int:
+        return len(self.last)
+
+    def at(self, chosen: np.ndarray) -> Matches:
+        return Matches(*(a[chosen] for a in vars(self).values()))
+
+    def also(self, other: Matches) -> Matches:
+        return Matches(*(np.concatenate([a, b]) for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
+
+    def order(self, *, waits: bool) -> Ints:
+        """By time, newest event, and the events in the order written; with `waits` those of a NOT at the end after all others."""
+        written = [np.where(c < 0, NEVER, c) for c in self.ids.T[::-1]]
+        keys = (*written, self.last, *((self.waits,) if waits else ()), self.ts)
+        found: Ints = np.lexsort(keys)
+        return found
+
+
+@dataclass(frozen=True)
+class Made:
+    """Results in order, with their newest events' places of arrival."""
+
+    table: pa.Table
+    numbers: Ints
+    waits: Mask
+    sequence: pa.Array | None
+
+
+class PatternMatcher:
+    def __init__(
+        self,
+        config: PatternConfig,
+        outputs: tuple[Column, ...],
+        machines: range,
+        built: list[Machine],
+        types: Mapping[str, DataType],
+        issues: Issues | None,
+    ) -> None:
+        self.config = config
+        self.machines = machines
+        self.built = built
+        self.names = config.pattern.names
+        self.issues = issues
+        self.stop: int = NEVER
+        self.results = 0
+        self.candidates = 0
+        self.schema = result_schema(outputs)
+        self._outputs = [compile_expression(o.expression) for o in outputs]
+        self._read = frozenset(at for compiled in self._outputs for at in compiled.columns)
+        conditions = [e for m in built for e in (*m.rest, *(x for some in m.gap_rest.values() for x in some))]
+        self._tests = {e: compile_predicate(e) for e in conditions}
+        #: Column that orders events of equal time in other shards' results; None: it is not asked for.
+        self.sequence: str | None = None
+        self._own_columns = frozenset(column for _, column in self._read.union(*(columns_of(e) for e in conditions)))
+        self._fresh = Matches.none(len(self.names))
+        self.waiting = Matches.none(len(self.names))
+        self._ready: list[Made] = []
+        self._finished: list[tuple[Ints, Ints]] = []
+        bound = [frozenset(config.pattern.names_of(m.disjunct)) for m in built]
+        self._repeats = len(set(bound)) < len(bound)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return self._own_columns if self.sequence is None else self._own_columns | {self.sequence}
+
+    # -- assignments
+
+    def found(self, raw: Raw) -> None:
+        """The assignments of this pattern's machines among those that the kernel put out."""
+        first, stop = np.searchsorted(raw.machine, [self.machines.start, self.machines.stop])
+        if first == stop:
+            return
+        for number, machine in zip(self.machines, self.built, strict=True):
+            a, b = np.searchsorted(raw.machine, [number, number + 1])
+            if a < b:
+                self.candidates += int(b - a)
+                self._fresh = self._fresh.also(self._kept(raw, number, machine, int(a), int(b)))
+
+    def _kept(self, raw: Raw, number: int, machine: Machine, first: int, stop: int) -> Matches:
+        events = raw.events[first:stop, : machine.events]
+        names = self.config.pattern.names_of(machine.disjunct)
+        ids = {name: np.ascontiguousarray(events[:, at]) for at, name in enumerate(names)}
+        last = raw.base + raw.row[first:stop]
+        ids[TRACE] = last
+        keep = np.ones(stop - first, np.bool_)
+        for part in machine.rest:
+            keep &= self._true(part, raw, ids, stop - first)
+        mine = (raw.gap_match >= first) & (raw.gap_match < stop)
+        if mine.any():
+            self._fill(raw, machine, ids, raw.gap_match[mine] - first, raw.gap_leaf[mine], raw.gap_event[mine], keep)
+        whole = np.full((stop - first, len(self.names)), -1, np.int64)
+        for at, name in enumerate(names):
+            whole[:, self.names.index(name)] = events[:, at]
+        times = raw.state.events.ts
+        waits = machine.disjunct.waits
+        within = self.config.pattern.within
+        ts = times[events.min(axis=1)] + within if waits and within is not None else times[last]
+        found = Matches(
+            whole, last, ts, raw.serial[first:stop], raw.code[first:stop], np.full(stop - first, number), np.full(stop - first, waits)
+        )
+        return found.at(keep)
+
+    def _fill(self, raw: Raw, machine: Machine, ids: Ids, match: Ints, leaf: Ints, event: Ints, keep: Mask) -> None:
+        """Matches whose gap is filled by one of the candidate events are no matches."""
+        for place, parts in machine.gap_rest.items():
+            chosen = leaf == place
+            if chosen.any():
+                at = match[chosen]
+                name = self.config.pattern.leaves[machine.gaps[place - machine.events].leaf].name
+                here = {other: values[at] for other, values in ids.items()} | {name: event[chosen]}
+                filled = np.ones(len(at), np.bool_)
+                for part in parts:
+                    filled &= self._true(part, raw, here, len(at))
+                keep[at[filled]] = False
+
+    def _true(self, part: Expression, raw: Raw, ids: Ids, rows: int) -> Mask:
+        test = self._tests[part]
+        found: Mask = test(raw.gather(frozenset(test.columns), ids), rows, self.issues)
+        return found
+
+    # -- the end of a slice
+
+    def settle(self, raw: Raw) -> None:
+        """What the slice has brought: results, or matches that wait."""
+        fresh, self._fresh = self._fresh, Matches.none(len(self.names))
+        if len(fresh) and self._repeats:
+            fresh = _once(fresh)
+        if self.config.pattern.waits:
+            if len(fresh):
+                self._hold(fresh, raw.state, 1)
+                self.waiting = self.waiting.also(fresh)
+            if len(self.waiting):
+                self._fill_tails(raw)
+            return
+        if not len(fresh):
+            return
+        fresh = fresh.at(fresh.order(waits=False))
+        if self.config.pattern.first:
+            fresh = fresh.at(np.sort(np.unique(fresh.serial, return_index=True)[1]))
+            self._finished.append((fresh.code, fresh.serial))
+        self._ready.append(self._made(fresh, raw.table, raw.state))
+
+    def _fill_tails(self, raw: Raw) -> None:
+        """Events of a NOT at the end take the matches of their trace that wait for it."""
+        if not len(raw.tail_machine):
+            return
+        keep = np.ones(len(self.waiting), np.bool_)
+        times = raw.state.events.ts
+        for number, machine in zip(self.machines, self.built, strict=True):
+            for place, gap in enumerate(machine.gaps, machine.events):
+                if gap.after:
+                    continue
+                tails = np.flatnonzero((raw.tail_machine == number) & (raw.tail_leaf == place))
+                mine = np.flatnonzero((self.waiting.machine == number) & self.waiting.waits)
+                if not len(tails) or not len(mine):
+                    continue
+                tails = tails[np.argsort(raw.tail_serial[tails], kind="stable")]
+                low = np.searchsorted(raw.tail_serial[tails], self.waiting.serial[mine])
+                high = np.searchsorted(raw.tail_serial[tails], self.waiting.serial[mine], side="right")
+                match = np.repeat(mine, high - low)
+                event = raw.tail_event[tails[_ranges(low, high)]]
+                good = (event > self.waiting.last[match]) & (times[event] <= self.waiting.ts[match])
+                match, event = match[good], event[good]
+                name = self.config.pattern.leaves[gap.leaf].name
+                ids = {other: self.waiting.ids[match, at] for at, other in enumerate(self.names)}
+                ids |= {TRACE: self.waiting.last[match], name: event}
+                filled = np.ones(len(match), np.bool_)
+                for part in machine.gap_rest.get(place, ()):
+                    filled &= self._true(part, raw, ids, len(match))
+                keep[match[filled]] = False
+        self._let_go(raw.state, keep)
+
+    def _let_go(self, state: BookState, keep: Mask) -> None:
+        if not keep.all():
+            self._hold(self.waiting.at(~keep), state, -1)
+            self.waiting = self.waiting.at(keep)
+
+    def _hold(self, matches: Matches, state: BookState, by: int) -> None:
+        """Waiting matches hold their events."""
+        ids = matches.ids[matches.ids >= 0]
+        refs, count = state.events.refs, state.count
+        touched = np.unique(ids)
+        before = np.count_nonzero(refs[touched])
+        np.add.at(refs, ids, by)
+        count[HELD] += np.count_nonzero(refs[touched]) - before
+        count[PEAK] = max(count[PEAK], count[HELD])
+
+    # -- time
+
+    def advance(self, frontier: int, state: BookState) -> list[Made]:
+        """Results that are certain now, in order."""
+        made, self._ready = self._ready, []
+        due = self.waiting.ts < frontier
+        if due.any():
+            sure = self.waiting.at(due)
+            chosen = sure.at(sure.order(waits=True))
+            keep = ~due
+            if self.config.pattern.first:
+                by_age = sure.at(sure.order(waits=False))
+                chosen = by_age.at(np.sort(np.unique(by_age.serial, return_index=True)[1]))
+                chosen = chosen.at(chosen.order(waits=True))
+                self._finished.append((chosen.code, chosen.serial))
+                keep &= ~np.isin(self.waiting.serial, chosen.serial)
+            chosen = chosen.at(chosen.ts <= self.stop)
+            if len(chosen):
+                assert state.payload is not None
+                made.append(self._made(chosen, state.payload, state))
+            self._let_go(state, keep)
+        self.results += sum(len(m.table) for m in made)
+        return made
+
+    def _made(self, matches: Matches, table: pa.Table, state: BookState) -> Made:
+        ids = {name: matches.ids[:, at] for at, name in enumerate(self.names)} | {TRACE: matches.last}
+        values = gathered(table, self._read, ids)
+        arrays = [compiled({at: values[at] for at in compiled.columns}, len(matches), self.issues) for compiled in self._outputs]
+        arrays.append(pa.array(matches.ts).cast(TIMESTAMP.arrow))
+        sequence = None
+        if self.sequence is not None:
+            sequence = gathered(table, frozenset({(TRACE, self.sequence)}), ids)[TRACE, self.sequence]
+        return Made(pa.Table.from_arrays(arrays, schema=self.schema), state.numbers[matches.last], matches.waits, sequence)
+
+    def finished(self) -> tuple[Ints, Ints]:
+        """Codes and serials of traces whose first match is out; each once."""
+        found, self._finished = self._finished, []
+        if not found:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        return np.concatenate([c for c, _ in found]), np.concatenate([s for _, s in found])
+
+    def forget(self, state: BookState) -> None:
+        self._let_go(state, np.zeros(len(self.waiting), np.bool_))
+
+    def holders(self) -> list[Ints]:
+        """Arrays of event indices that move with the events."""
+        return [self.waiting.ids, self.waiting.last]
+
+
+def _once(matches: Matches) -> Matches:
+    """Equal maps are one match: the one of the smallest time, of equal ones that which does not wait."""
+    order = np.lexsort((matches.waits, matches.ts))
+    _, first = np.unique(matches.ids[order], axis=0, return_index=True)
+    return matches.at(order[first])
+
+
+def _ranges(low: Ints, high: Ints) -> Ints:
+    """All numbers low[i] .. high[i] - 1, one range after the other."""
+    counts = high - low
+    return np.arange(int(counts.sum())) + np.repeat(low - (np.cumsum(counts) - counts), counts)

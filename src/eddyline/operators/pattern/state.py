@@ -1,0 +1,158 @@
+"""What a book remembers: traces, runs, chains and events, as arrays that grow.
+
+Answer   `room` makes place for what a slice can bring; `kernel` groups the arrays for the kernel; `settle` keeps the events of a slice that
+         some run holds and closes the holes of older ones; `saved` and `restore` write everything down and bring it back.
+State    Arrays by code of the trace, by run, by link, by event; the payload of events as an Arrow table with one row per event.
+Limits   Events keep their order: a larger index is a newer event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.kernels.automaton_arrays import BLOCKS, COUNTS, FREE_LINK, FREE_RUN, LINKS, RUNS, Events, Links, Runs, Traces
+from eddyline.operators.aggregate.words import grown
+from eddyline.state.columns import Ints
+
+_LEAST = 64
+#: So many dead events among the older ones are borne.
+_HOLES = 1024
+#: Chunks of payload before they are put together.
+_CHUNKS = 32
+
+
+def _filled(fill: int, size: int = _LEAST) -> Ints:
+    return np.full(size, fill, np.int64)
+
+
+class BookState:
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.traces = Traces(
+            np.zeros(_LEAST, np.int8),
+            np.zeros(_LEAST, np.bool_),
+            _filled(0),
+            _filled(-1),
+            np.zeros((_LEAST, width), np.uint64),
+            np.zeros((_LEAST, width), np.uint64),
+            _filled(-1),
+        )
+        self.runs = Runs(
+            _filled(-1),
+            _filled(0),
+            np.zeros(_LEAST, np.uint64),
+            np.zeros(_LEAST, np.uint64),
+            np.zeros(_LEAST, np.int8),
+            _filled(0),
+            _filled(-1),
+            _filled(-1, 66),
+        )
+        self.links = Links(_filled(0), _filled(-1))
+        self.events = Events(
+            np.zeros(_LEAST, np.int32), _filled(0), _filled(0), np.zeros((_LEAST, 0), np.int64), np.zeros((_LEAST, 0), np.bool_)
+        )
+        #: Of each event its place of arrival in the stream.
+        self.numbers: Ints = _filled(0)
+        self.count: Ints = np.zeros(COUNTS, np.int64)
+        self.count[FREE_RUN] = self.count[FREE_LINK] = -1
+        self.payload: pa.Table | None = None
+        self.stored = 0
+
+    # -- room
+
+    def room(self, codes: int, rows: int, words: int, links: int, blocks: int) -> None:
+        """Place for so many codes of traces, rows of a slice, new links and runs, and heads."""
+        self.traces = Traces(*(grown(a, codes, -1 if name in ("serial", "run") else 0) for name, a in self.traces._asdict().items()))
+        runs = int(self.count[RUNS]) + links + 1
+        heads = int(self.count[BLOCKS]) + blocks + 1
+        fields = self.runs._asdict()
+        sizes = {"heads": heads, "free_block": 66}
+        self.runs = Runs(*(grown(a, sizes.get(name, runs)) for name, a in fields.items()))
+        self.links = Links(*(grown(a, int(self.count[LINKS]) + links + 1) for a in self.links))
+        self.wide(words)
+        self.events = Events(*(grown(a, self.stored + rows) for a in self.events))
+        self.numbers = grown(self.numbers, self.stored + rows)
+
+    def wide(self, words: int) -> None:
+        """So many word columns per event; older events have none of the new ones."""
+        have = self.events.words.shape[1]
+        if have < words:
+            size = len(self.events.refs)
+            more = np.zeros((size, words - have), np.int64)
+            nothing = np.ones((size, words - have), np.bool_)
+            self.events = self.events._replace(words=np.hstack([self.events.words, more]), nulls=np.hstack([self.events.nulls, nothing]))
+
+    # -- after a slice
+
+    def settle(self, rows: int, table: pa.Table, holders: list[Ints]) -> None:
+        """Keep the rows of a slice that something refers to. `holders` are further arrays of event indices, changed in place."""
+        base, end = self.stored, self.stored + rows
+        refs = self.events.refs[:end]
+        kept_new = np.flatnonzero(refs[base:] > 0)
+        kept_old = np.flatnonzero(refs[:base] > 0) if base else np.empty(0, np.int64)
+        whole = base - len(kept_old) > len(kept_old) + _HOLES
+        old = kept_old if whole else np.arange(base)
+        chosen = np.concatenate([old, base + kept_new])
+        moved = np.zeros(end + 1, np.int64)
+        moved[chosen] = np.arange(len(chosen))
+        moved[-1] = -1
+        if len(kept_new) or whole:
+            used = int(self.count[LINKS])
+            # Free links may refer to anything.
+            at = self.links.event[:used]
+            self.links.event[:used] = moved[np.where((at >= 0) & (at < end), at, end)]
+            for holder in holders:
+                holder[...] = moved[np.where(holder < 0, end, holder)]
+            for array in (*self.events, self.numbers):
+                array[: len(chosen)] = array[chosen]
+        self.stored = len(chosen)
+        fresh = table.take(pa.array(kept_new)) if len(kept_new) else table.slice(0, 0)
+        if self.payload is None:
+            self.payload = fresh.combine_chunks()
+            return
+        payload = self.payload.take(pa.array(old)) if whole else self.payload
+        if len(fresh):
+            payload = pa.concat_tables([payload, fresh.select(payload.column_names)])
+        if payload.num_columns and payload.column(0).num_chunks > _CHUNKS:
+            payload = payload.combine_chunks()
+        self.payload = payload
+
+    def need(self, columns: Mapping[str, pa.DataType]) -> None:
+        """Payload has these columns; events that are older than the wish have none of the new ones."""
+        if self.payload is None:
+            return
+        for name, kind in columns.items():
+            if name not in self.payload.column_names:
+                self.payload = self.payload.append_column(name, pa.nulls(len(self.payload), kind))
+
+    # -- written down
+
+    def saved(self) -> tuple[dict[str, np.ndarray], pa.Table | None]:
+        """The used part of every array, by name, and the payload."""
+        used = {
+            **{f"runs.{n}": a[: int(self.count[RUNS])] for n, a in self.runs._asdict().items() if n not in ("heads", "free_block")},
+            "runs.heads": self.runs.heads[: int(self.count[BLOCKS])],
+            "runs.free_block": self.runs.free_block,
+            **{f"links.{n}": a[: int(self.count[LINKS])] for n, a in self.links._asdict().items()},
+            **{f"events.{n}": a[: self.stored] for n, a in self.events._asdict().items()},
+            **{f"traces.{n}": a for n, a in self.traces._asdict().items()},
+            "numbers": self.numbers[: self.stored],
+            "count": self.count,
+        }
+        return used, self.payload
+
+    def restore(self, used: Mapping[str, np.ndarray], payload: pa.Table | None) -> None:
+        def group(prefix: str, kind: type, least: int) -> object:
+            return kind(*(grown(used[f"{prefix}.{n}"].copy(), least) for n in kind._fields))  # type: ignore[attr-defined]
+
+        self.count = used["count"].copy()
+        self.traces = group("traces", Traces, _LEAST)  # type: ignore[assignment]
+        self.runs = group("runs", Runs, _LEAST)  # type: ignore[assignment]
+        self.links = group("links", Links, _LEAST)  # type: ignore[assignment]
+        self.stored = len(used["numbers"])
+        self.events = group("events", Events, _LEAST)  # type: ignore[assignment]
+        self.numbers = grown(used["numbers"].copy(), _LEAST)
+        self.payload = payload

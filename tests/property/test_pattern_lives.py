@@ -1,0 +1,108 @@
+"""Event patterns in whole jobs: epochs of any size, restarts from checkpoints, queries that come and go, shards that crash."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from eddyline.errors import EddylineError
+from eddyline.session import Session
+from tests.property.patterns import STREAM, Case, random_case
+from tests.property.test_patterns import can_match, plain
+from tests.seeds import first_seed
+from tests.spark.simulated import Simulated
+
+CASES = 120
+
+
+def statements(case: Case, names: set[str]) -> str:
+    return STREAM + case.constraints + "".join(case.create(q) for q in case.queries if q.name in names)
+
+
+def drawn(seed: int) -> tuple[Random, Case] | None:
+    """A case with two queries, both of which can match."""
+    rng = Random(seed)
+    case = random_case(rng, queries=2)
+    try:
+        if not all(can_match(case, query) for query in case.queries):
+            return None
+        with Session() as session:
+            session.execute(statements(case, {"q0", "q1"}))
+    except EddylineError as problem:
+        assert "can never match" in str(problem), f"seed {seed}: {problem}"
+        return None
+    return rng, case
+
+
+def taken(session: Session, found: dict[str, list[Any]]) -> None:
+    for name, query in session.queries.items():
+        found.setdefault(name, []).extend(plain(tuple(r.values())) for r in query.table().to_pylist())
+
+
+@pytest.mark.property
+def test_epochs_restarts_and_queries_that_come() -> None:
+    for seed in range(first_seed(17_200), first_seed(17_200) + CASES):
+        made = drawn(seed)
+        if made is None:
+            continue
+        rng, case = made
+        rows, found, dead = case.rows, {}, 0
+        upto = max(r["ts"] for r in rows)
+        added_after = rng.choice([None, rng.randrange(len(rows))])
+        cuts = sorted({0, len(rows), *(rng.randrange(len(rows)) for _ in range(3))})
+        start = None
+        with TemporaryDirectory() as folder:
+            names = {"q0", "q1"} if added_after is None else {"q0"}
+            checkpoint = str(Path(folder) / "ck")
+            for first, stop in pairwise(cuts):
+                session = Session(checkpoint=checkpoint)
+                session.execute(statements(case, names))
+                session.set("checkpoint_seconds", 0)
+                for at in range(first, stop):
+                    if added_after is not None and at >= added_after and "q1" not in names:
+                        session.step_pending()
+                        session.execute(case.create(case.queries[1]))
+                        names.add("q1")
+                        start = max((r["ts"] for r in rows[:at]), default=None)
+                    session.push("s", [rows[at]])
+                    if rng.random() < 0.5:
+                        session.step_pending()
+                if stop == len(rows):
+                    session.run(once=True)
+                else:
+                    session.step_pending()
+                    session.stop()
+                taken(session, found)
+                dead += len(session.dead_letters("s"))
+        assert found["q0"] == case.answer(case.queries[0], upto=upto), f"seed {seed}: {case}"
+        if "q1" in names:
+            assert found["q1"] == case.answer(case.queries[1], start=start, upto=upto), f"seed {seed}: {start} {case}"
+        assert dead == len(case.violations()), f"seed {seed}: {case}"
+
+
+@pytest.mark.property
+def test_shards_that_crash() -> None:
+    for seed in range(first_seed(17_400), first_seed(17_400) + CASES):
+        made = drawn(seed)
+        if made is None:
+            continue
+        rng, case = made
+        with TemporaryDirectory() as folder:
+            job = Simulated(statements(case, {"q0", "q1"}), folder, rng.choice([1, 2, 3]), rng)
+            table, at = case.table, 0
+            while at < len(table):
+                step = rng.choice([1, 3, 20])
+                job.run({"s": table.slice(at, step)}, crashes=0.2)
+                at += step
+            job.run(closing=True, crashes=0.2)
+            for query in case.queries:
+                found = [plain(tuple(r.values())) for r in job.sinks[query.name].table().to_pylist()]
+                expected = case.answer(query, upto=max(r["ts"] for r in case.rows))
+                assert found == expected, f"seed {seed} {query.name}: {case}\n{found}\n{expected}"
+            numbers = sorted(int(j) for t in job.dead.get("s", []) for j in t.column("j").to_pylist())
+            assert numbers == case.violations(), f"seed {seed}: {case}"
