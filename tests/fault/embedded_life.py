@@ -78,7 +78,9 @@ class Life:
 
     def _job(self, queries: dict[str, str], epoch_rows: int) -> None:
         text = "".join(f"CREATE QUERY {name} AS {query};\n" for name, query in queries.items())
-        (self.folder / "job.sql").write_text(f"{STREAMS}SET epoch_rows = {epoch_rows};\n{text}")
+        # Results go into files at once, or are gathered and wait in the checkpoint: both in one life.
+        output = "each" if "omitted" in queries else "auto"
+        (self.folder / "job.sql").write_text(f"{STREAMS}SET epoch_rows = {epoch_rows};\nSET output_files = '{output}';\n{text}")
 
     def _files(self, number: int, second: int, rows: int) -> None:
         rng = np.random.default_rng(number)
