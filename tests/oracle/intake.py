@@ -1,8 +1,8 @@
 """Which rows count, which are late, and in which order: "Time and order" of SEMANTICS, row by row.
 
-Answer   `intake(streams, epochs, read)` gives the rows that are processed in total order, the epoch in which each is
-         processed, the rows that go to the dead-letter output with the first word of the reason, the frontier at the end
-         of every epoch, and the rows that still wait.
+Answer   `intake(streams, epochs, read)` is what a query that reads some of the streams sees: its rows in total order, the epoch in
+         which each is processed, the rows that it misses with the first word of the reason, its frontier at the end
+         of every epoch, and the rows that still wait for it. `dead_letters` has each row that some query misses, once.
 Limits   Rows are mappings from column to value; TIMESTAMP is int microseconds. A row without event time is bad.
          Two rows of one stream with equal time and equal `sequence` keep their source order.
 """
@@ -52,16 +52,17 @@ class Row:
 @dataclass
 class Intake:
     rows: list[Row] = field(default_factory=list)
-    #: Per stream (reason, values), in arrival order.
+    #: Per stream (reason, values), in arrival order, and the number of each among the rows that arrived.
     dead: dict[str, list[tuple[str, Values]]] = field(default_factory=dict)
+    dead_at: dict[str, list[int]] = field(default_factory=dict)
     #: At the end of every epoch; None while a stream without data holds it back.
     frontiers: list[int | None] = field(default_factory=list)
     waiting: int = 0
 
 
 def intake(streams: Sequence[Stream], epochs: Iterable[Epoch], read: frozenset[str]) -> Intake:
-    """Streams are in catalog order; `read` are those that queries read."""
-    out = Intake(dead={s.name: [] for s in streams})
+    """Streams are in catalog order; `read` are those that the query reads."""
+    out = Intake(dead={s.name: [] for s in streams}, dead_at={s.name: [] for s in streams})
     newest: dict[str, int] = {}
     arrived = {s.name: 0 for s in streams}
     waiting: list[tuple[tuple[int, int, Value, int], str, Values]] = []
@@ -73,14 +74,17 @@ def intake(streams: Sequence[Stream], epochs: Iterable[Epoch], read: frozenset[s
             for values in epoch.rows.get(s.name, ()):
                 ts = values[s.time]
                 arrived[s.name] += 1
-                if ts is None:
-                    out.dead[s.name].append(("bad", values))
-                elif (s.name in horizon and ts < horizon[s.name]) or (began_at is not None and ts < began_at):
-                    out.dead[s.name].append(("late", values))
-                else:
+                below_horizon = ts is not None and s.name in horizon and ts < horizon[s.name]
+                if ts is not None and not below_horizon:
+                    # A row that a query has passed is late for that query; its stream has moved on all the same.
+                    newest[s.name] = max(newest.get(s.name, ts), ts)
+                passed = ts is not None and s.name in read and began_at is not None and ts < began_at
+                if ts is None or below_horizon or passed:
+                    out.dead[s.name].append(("bad" if ts is None else "late", values))
+                    out.dead_at[s.name].append(arrived[s.name])
+                elif s.name in read:
                     position = 0 if s.sequence is None else values[s.sequence]
                     waiting.append(((ts, catalog_position, position, arrived[s.name]), s.name, values))
-                    newest[s.name] = max(newest.get(s.name, ts), ts)
         frontier = _frontier(streams, newest, read, epoch, began_at)
         ready = [w for w in waiting if frontier is not None and w[0][0] < frontier]
         waiting = [w for w in waiting if frontier is None or w[0][0] >= frontier]
@@ -92,10 +96,22 @@ def intake(streams: Sequence[Stream], epochs: Iterable[Epoch], read: frozenset[s
     return out
 
 
+def dead_letters(
+    streams: Sequence[Stream], epochs: Sequence[Epoch], reads: Iterable[frozenset[str]]
+) -> dict[str, list[tuple[str, Values]]]:
+    """Per stream each row that some query misses, once; `reads` are the streams of each query."""
+    found: dict[str, dict[int, tuple[str, Values]]] = {s.name: {} for s in streams}
+    for read in {frozenset(), *reads}:
+        taken = intake(streams, epochs, read)
+        for name, letters in found.items():
+            letters.update(zip(taken.dead_at[name], taken.dead[name], strict=True))
+    return {name: [letters[at] for at in sorted(letters)] for name, letters in found.items()}
+
+
 def _frontier(streams: Sequence[Stream], newest: dict[str, int], read: frozenset[str], epoch: Epoch, before: int | None) -> int | None:
     """Where the frontier stands after an epoch; it never goes back."""
     if epoch.closing:
-        reached = max(newest.values()) + 1 if newest else None
+        reached = max((newest[name] + 1 for name in read if name in newest), default=None)
     else:
         heard = [s for s in streams if s.name in read and s.name not in epoch.idle]
         horizons = [newest[s.name] - s.lateness if s.name in newest else None for s in heard]

@@ -16,8 +16,9 @@ import pytest
 
 from tests.oracle.aggregation import is_aggregate, same
 from tests.oracle.expressions import Value, render
+from tests.oracle.intake import Intake
 from tests.property.compare import plain_rows
-from tests.property.specs import Case, Expected, Last, QuerySpec, Range, Reference, arrow_table, expected
+from tests.property.specs import Case, Last, QuerySpec, Range, Reference, arrow_table, expected
 from tests.property.strategies import random_case
 
 
@@ -28,11 +29,12 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
         yield opened
 
 
-def declare(connection: duckdb.DuckDBPyConnection, case: Case, truth: Expected) -> None:
+def declare(connection: duckdb.DuckDBPyConnection, case: Case, taken: Intake) -> None:
+    """The rows that one query sees."""
     for spec in case.tables:
         connection.register(spec.name, arrow_table(spec.columns, spec.rows))
     for spec in case.streams:
-        rows = [r for r in truth.intake.rows if r.stream == spec.name]
+        rows = [r for r in taken.rows if r.stream == spec.name]
         table = arrow_table(spec.columns, [tuple(r.values.values()) for r in rows])
         for name, values in (("_ts", [r.ts for r in rows]), ("_number", [r.number for r in rows]), ("_rank", [r.rank for r in rows])):
             table = table.append_column(name, pa.array(values, pa.int64()))
@@ -86,10 +88,10 @@ def test_joins_agree_with_duckdb(connection, block):
     for seed in range(block * 30, block * 30 + 30):
         case = random_case(Random(seed))
         truth = expected(case)
-        declare(connection, case, truth)
         for query in case.queries:
             if query.name not in truth.answers:
                 continue
+            declare(connection, case, truth.intakes[query.name])
             conditions = [c for r in query.references for c in in_window(query, r)]
             sql = f"SELECT {selected(case, query)}, {largest(query, '_ts')} AS _ts, {largest(query, '_number')} AS _newest"
             found = plain_rows([connection.sql(f"{sql} {source(case, query, conditions)}").to_arrow_table()])
@@ -106,10 +108,10 @@ def test_aggregates_agree_with_duckdb(connection, block):
     for seed in range(1000 + block * 40, 1040 + block * 40):
         case = random_case(Random(seed))
         truth = expected(case)
-        declare(connection, case, truth)
         for query in case.queries:
             if not is_aggregate(case.query(query)):
                 continue
+            declare(connection, case, truth.intakes[query.name])
             sql = f"SELECT {'DISTINCT ' if query.distinct else ''}{selected(case, query)}"
             tail = f" GROUP BY {', '.join(render(e, duckdb=True) for e in query.group_by)}" if query.group_by else ""
             tail += f" HAVING {render(query.having, duckdb=True)}" if query.having is not None else ""

@@ -154,12 +154,12 @@ def _changelog(case: Case, spec: QuerySpec, truth: Expected, rows: list[Values])
     keys = [query.outputs[i][0] for i in key_columns(query)]
     repeated = Counter((row["_ts"], *(same(row[k]) for k in keys)) for row in rows)
     lines = [f"query {spec.name}: a group changes twice at {key[0]}" for key, count in repeated.items() if count > 1][:_SHOWN]
-    last = max((f for f in truth.intake.frontiers if f is not None), default=None)
+    last = max((f for f in truth.intakes[spec.name].frontiers if f is not None), default=None)
     for now in sorted({row["_ts"] for row in rows} - set(right)):
         # EVERY may also speak of instants before the first row.
         if spec.emit.kind != "every" or now % spec.emit.period or last is None or now >= last:
             lines.append(f"query {spec.name}: changes at {now}, which is no instant of emission")
-        right[now] = table_at(query, truth.intake.rows, case.table_values(), now)
+        right[now] = table_at(query, truth.intakes[spec.name].rows, case.table_values(), now)
     for now, table in sorted(right.items()):
         try:
             made = apply_changelog(rows, keys, now)
@@ -175,7 +175,7 @@ def _changelog(case: Case, spec: QuerySpec, truth: Expected, rows: list[Values])
 def _dead_letters(case: Case, outcome: Outcome, truth: Expected) -> list[str]:
     found = []
     for stream in case.streams:
-        right = Counter(_dead(stream.columns, reason, values) for reason, values in truth.intake.dead[stream.name])
+        right = Counter(_dead(stream.columns, reason, values) for reason, values in truth.dead[stream.name])
         given = Counter(_dead(stream.columns, reason, values) for reason, values in outcome.dead.get(stream.name, []))
         if right != given:
             found.append(f"stream {stream.name}: dead letters differ")

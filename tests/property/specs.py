@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tests.oracle.aggregation import Table, closed_groups, instants, is_aggregate, table_at
 from tests.oracle.expressions import Agg, Call, Col, Expression, Lit, Value, aliases, render, span
-from tests.oracle.intake import Epoch, Intake, Stream, Values, intake
+from tests.oracle.intake import Epoch, Intake, Stream, Values, dead_letters, intake
 from tests.oracle.relational import ON_CHANGE, Emit, Last, Query, Range, Reference, Result, Unbounded, Window, answer
 
 nan = math.nan
@@ -166,11 +166,19 @@ class Case:
         """The query as the oracle reads it."""
         return Query(spec.references, spec.where, self.outputs(spec), spec.group_by, spec.having, spec.distinct, spec.emit)
 
-    def intake(self) -> Intake:
-        streams = [Stream(s.name, s.time, s.lateness, s.sequence) for s in self.streams]
-        epochs = [Epoch({name: self.values(name, rows) for name, rows in e}) for e in self.arrivals]
-        read = frozenset(r.source for q in self.queries for r in q.references if r.window is not None)
-        return intake(streams, [*epochs, Epoch({}, closing=True)], read)
+    def intake(self, spec: QuerySpec) -> Intake:
+        """What a query sees."""
+        return intake(self._oracle_streams(), self._oracle_epochs(), streams_of(spec))
+
+    def dead_letters(self) -> dict[str, list[tuple[str, Values]]]:
+        """Per stream (reason, values) of each row that some query misses."""
+        return dead_letters(self._oracle_streams(), self._oracle_epochs(), [streams_of(q) for q in self.queries])
+
+    def _oracle_streams(self) -> list[Stream]:
+        return [Stream(s.name, s.time, s.lateness, s.sequence) for s in self.streams]
+
+    def _oracle_epochs(self) -> list[Epoch]:
+        return [*(Epoch({name: self.values(name, rows) for name, rows in e}) for e in self.arrivals), Epoch({}, closing=True)]
 
     def values(self, source: str, rows: Sequence[Row]) -> list[Values]:
         names = [name for name, _ in self.source(source).columns]
@@ -178,6 +186,11 @@ class Case:
 
     def table_values(self) -> dict[str, list[Values]]:
         return {t.name: self.values(t.name, t.rows) for t in self.tables}
+
+
+def streams_of(spec: QuerySpec) -> frozenset[str]:
+    """The streams that a query reads, without static tables."""
+    return frozenset(r.source for r in spec.references if r.window is not None)
 
 
 def _columns(columns: Sequence[tuple[str, str]]) -> str:
@@ -198,7 +211,10 @@ def arrow_table(columns: Sequence[tuple[str, str]], rows: Sequence[Row]) -> pa.T
 class Expected:
     """What the oracle says of a case."""
 
-    intake: Intake
+    #: Per query what it sees.
+    intakes: dict[str, Intake] = field(default_factory=dict)
+    #: Per stream (reason, values).
+    dead: dict[str, list[tuple[str, Values]]] = field(default_factory=dict)
     #: Select-project-join queries.
     answers: dict[str, list[Result]] = field(default_factory=dict)
     #: ON CHANGE and EVERY: the aggregate at each instant of emission.
@@ -216,11 +232,15 @@ class Expected:
 
 
 def expected(case: Case) -> Expected:
-    taken = case.intake()
-    out = Expected(taken)
+    out = Expected(dead=case.dead_letters())
+    seen: dict[frozenset[str], Intake] = {}
     tables: Mapping[str, list[Values]] = case.table_values()
     for spec in case.queries:
         query = case.query(spec)
+        read = streams_of(spec)
+        if read not in seen:
+            seen[read] = case.intake(spec)
+        taken = out.intakes[spec.name] = seen[read]
         if not is_aggregate(query):
             out.answers[spec.name] = answer(query, taken.rows, tables)
         elif query.emit.kind == "close":
@@ -252,4 +272,5 @@ __all__ = [
     "expected",
     "inf",
     "nan",
+    "streams_of",
 ]

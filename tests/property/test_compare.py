@@ -18,9 +18,7 @@ from tests.property.strategies import random_case
 def perfect(case: Case) -> Outcome:
     """The outcome of an engine that is the oracle."""
     truth = expected(case)
-    outcome = Outcome(
-        dead={name: [(f"{word}: because", dict(values)) for word, values in dead] for name, dead in truth.intake.dead.items()}
-    )
+    outcome = Outcome(dead={name: [(f"{word}: because", dict(values)) for word, values in dead] for name, dead in truth.dead.items()})
     for spec in case.queries:
         query = case.query(spec)
         names = [name for name, _ in query.outputs]

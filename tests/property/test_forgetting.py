@@ -94,15 +94,15 @@ class Forgetful:
     def _release(self, session: Session, needs: Needs, rng: Random) -> None:
         names = {base.port: (group.config.name, r) for group in session.pipeline.groups.values() for r, base in group.bases.items()}
         part = rng.choice((0.3, 0.7, 1.0))
-        for stream in session.pipeline.streams.values():
+        for stream in session.pipeline.stores():
             for port in tuple(stream.ports):
                 ids = stream.store.ids()
                 last = needs.get(names[port], {})
                 free = [last.get(number, -1) < self.epoch and rng.random() < part for number in stream.store.at("num", ids).tolist()]
                 self.dropped += stream.release(port, ids[np.array(free, np.bool_)])
-        before = sum(stream.store.generation for stream in session.pipeline.streams.values())
+        before = sum(stream.store.generation for stream in session.pipeline.stores())
         forgetting.close_gaps(session.pipeline)
-        self.compactions += sum(stream.store.generation for stream in session.pipeline.streams.values()) - before
+        self.compactions += sum(stream.store.generation for stream in session.pipeline.stores()) - before
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ def test_a_query_that_goes_takes_its_rows_along() -> None:
         session.push("a", [(n % 7, n, n) for n in range(2000)])
         session.push("b", [(9, 3000)])
         session.step()
-        store = session.pipeline.streams["a"].store
+        store = next(stream.store for stream in session.pipeline.stores() if stream.name == "a")
         assert store.live == 1999
         session.drop("many")
         session.push("a", [(9, 1, 4000)])
@@ -195,7 +195,7 @@ def test_rows_windows_do_not_reach_further_back_when_rows_leave() -> None:
         session.push("b", [(9, 5)])
         session.push("a", [(8, 6)])
         session.step()
-        stream = session.pipeline.streams["a"]
+        stream = next(stream for stream in session.pipeline.stores() if stream.name == "a")
         ids = stream.store.ids()
         stream.release(stream.ports[0], ids[stream.store.at("ts", ids) == 3])
         session.push("b", [(1, 7)])

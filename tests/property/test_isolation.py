@@ -26,7 +26,6 @@ FIRST = first_seed()
 
 def check_lives(case: Case, lives: Sequence[Life], alone: Mapping[str, list[Values]], base: Settings | None = None, **options: str) -> None:
     results, instants = lived(case, lives, base, **options)
-    taken = case.intake()
     found = []
     for life in lives:
         name = life.spec.name
@@ -36,7 +35,7 @@ def check_lives(case: Case, lives: Sequence[Life], alone: Mapping[str, list[Valu
         else:
             rows = [canonical([row[column] for column in (*(n for n, _ in query.outputs), "_ts")]) for row in results[name]]
             gone_unseen = life.dropped is not None and stop is None
-            right = [] if gone_unseen else answer(query, taken.rows, case.table_values(), start=start, stop=stop)
+            right = [] if gone_unseen else answer(query, case.intake(life.spec).rows, case.table_values(), start=start, stop=stop)
             wrong = _answers(name, [(r.newest, canonical([*r.values, r.ts])) for r in right], rows)
         if wrong:
             found += [*wrong, f"  added before epoch {life.added}, dropped before {life.dropped}: {start} to {stop}"]

@@ -70,7 +70,7 @@ def run_migrating(case: Case, rng: Random, moves: list[int]) -> Outcome:
 
 
 def spill_some(session: Session, rng: Random, folder: Path) -> int:
-    stores = [store for store in session.pipeline.spilling.stores().values() if rng.random() < 0.5]
+    stores = [store for _, store in session.pipeline.spilling.stores() if rng.random() < 0.5]
     return sum(store.spill(folder) != 0 for store in stores)
 
 

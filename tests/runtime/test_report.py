@@ -97,7 +97,7 @@ def test_the_keys_of_stats() -> None:
 
 
 def test_a_feature_adds_its_figure_with_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(figures.FURTHER, "streams", Figure(lambda pipeline: len(pipeline.streams), max))
+    monkeypatch.setitem(figures.FURTHER, "streams", Figure(lambda pipeline: len(pipeline.intakes), max))
     with Session() as session:
         streams(session)
         session.query("q", "SELECT n FROM a")

@@ -46,7 +46,7 @@ class Kept:
         self.blocks = {name: self.blocks[name] if name in self.blocks else block() for name, block in taken.blocks.items()}
 
     def add(self, name: str) -> None:
-        newest = self.pipeline.newest()
+        newest = self.pipeline.newest(self.queries[name])
         assert newest is not None
         self.pipeline.add_query(self.queries[name], start=newest)
         self.save()
@@ -80,7 +80,7 @@ def test_a_slot_that_was_given_to_another() -> None:
         kept.pipeline.add_query(kept.queries[name])
     slot = kept.pipeline.queries["goes"].slot
     kept.step(0, 20)
-    kept.pipeline.stop_query("goes", kept.pipeline.newest())
+    kept.pipeline.stop_query("goes", kept.pipeline.newest(kept.queries["goes"]))
     kept.step(20, 23)
     assert "goes" not in kept.pipeline.queries
     kept.add("comes")
@@ -126,6 +126,8 @@ def test_rows_that_wait_have_names_of_their_own() -> None:
         # The other stream lags behind: rows of this one wait, one chunk per epoch.
         kept.pipeline.step(Epoch({"s": rows(1000 + at), "t": rows(at)}))
         kept.save()
-    assert len(kept.pipeline.intakes["s"].chunks) < 40
+    (timeline,) = kept.pipeline.timelines.values()
+    assert len(timeline.queues["s"].chunks) < 40
     kept.open_again()
-    assert kept.pipeline.intakes["s"].waiting == 40
+    (timeline,) = kept.pipeline.timelines.values()
+    assert len(timeline.queues["s"]) == 40

@@ -85,15 +85,14 @@ def check_lives(case: Case, lives: Sequence[Life], settings: str, begin: Begin, 
         results = {life.spec.name: plain_rows([job.table(life.spec.name)]) for life in lives}
         dead = {stream.name: job.letters(stream.name) for stream in case.streams}
         job.close()
-    taken = case.intake()
     # Each once, by the shard that keeps its books, whatever the routes were when it came.
-    found = _dead_letters(case, Outcome(dead=dead), Expected(taken))
+    found = _dead_letters(case, Outcome(dead=dead), Expected(dead=case.dead_letters()))
     for life in lives:
         query = case.query(life.spec)
         _, start, stop = listed[life.spec.name]
         rows = [canonical([row[name] for name in (*(n for n, _ in query.outputs), "_ts")]) for row in results[life.spec.name]]
         gone_unseen = life.dropped is not None and stop is None
-        right = [] if gone_unseen else answer(query, taken.rows, case.table_values(), start=start, stop=stop)
+        right = [] if gone_unseen else answer(query, case.intake(life.spec).rows, case.table_values(), start=start, stop=stop)
         wrong = _answers(life.spec.name, [(r.newest, canonical([*r.values, r.ts])) for r in right], rows)
         if wrong:
             found += [*wrong, f"  added before epoch {life.added}, dropped before {life.dropped}: {start} to {stop}"]

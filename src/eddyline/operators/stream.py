@@ -30,11 +30,11 @@ ALWAYS = FOREVER
 
 
 class StreamState:
-    def __init__(self, name: str, types: Mapping[str, DataType], is_table: bool = False) -> None:
+    def __init__(self, name: str, types: Mapping[str, DataType], is_table: bool = False, store_name: str | None = None) -> None:
         self.name = name
         self.types = dict(types)
         self.is_table = is_table
-        self.store = Store(name)
+        self.store = Store(store_name or name)
         self.store.add_mark("seq", np.int64)
         self.store.add_mark("ts", np.int64)
         self.keys: dict[str, tuple[Compiled, DataType]] = {}

@@ -46,7 +46,7 @@ class Epoch:
     arrivals: Mapping[str, Arrival]
     #: Streams that have been silent for longer than their `idle` and do not hold the frontier back now.
     idle: frozenset[str] = frozenset()
-    #: The end of a bounded run: the frontier moves just past the newest row of any stream.
+    #: The end of a bounded run: every frontier moves just past the newest row of the streams that it follows.
     closing: bool = False
 
 
@@ -60,7 +60,8 @@ class Outcome:
     dead: dict[str, list[pa.Table]] = field(default_factory=dict)
     #: Queries that were dropped earlier and have given their last result now.
     gone: list[str] = field(default_factory=list)
-    #: Event times strictly below are answered.
+    #: Event times strictly below are answered by all queries; and per timeline by its queries.
     frontier: int | None = None
+    frontiers: dict[str, int | None] = field(default_factory=dict)
     #: Rows that wait for the frontier.
     waiting: int = 0

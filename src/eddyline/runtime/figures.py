@@ -58,10 +58,11 @@ def merged_further(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def pipeline_report(pipeline: Pipeline, elapsed: float, times: EpochTimes, plans: bool = True) -> Report:
     """The figures of a job in this process; `plans`: with the plan of every query as text."""
     edges = demand(pipeline)
-    stores = [stream.store for stream in pipeline.streams.values()]
+    stores = [stream.store for stream in pipeline.stores()]
     spilled = pipeline.spilling.spilled()
     peaks = stored_rows(pipeline)
     responses = response_times(pipeline)
+    frontiers = pipeline.frontiers
     return Report(
         JobFigures(
             elapsed_s=elapsed,
@@ -69,7 +70,7 @@ def pipeline_report(pipeline: Pipeline, elapsed: float, times: EpochTimes, plans
             epoch_seconds=tuple(times.newest),
             epoch_times=times.summary(),
             frontier=pipeline.frontier,
-            waiting=sum(intake.waiting for intake in pipeline.intakes.values()),
+            waiting=pipeline.waiting,
             stored_rows=sum(store.live for store in stores),
             stored_bytes=sum(store.nbytes for store in stores),
             peak_stored_rows=pipeline.peak_rows,
@@ -82,7 +83,7 @@ def pipeline_report(pipeline: Pipeline, elapsed: float, times: EpochTimes, plans
             migrations=tuple(pipeline.planner.migrations),
         ),
         {name: StreamFigures(intake.rows_in, intake.late, intake.bad) for name, intake in pipeline.intakes.items()},
-        {name: QueryFigures(query.results, responses.get(name)) for name, query in pipeline.queries.items()},
+        {name: QueryFigures(query.results, frontiers[name], responses.get(name)) for name, query in pipeline.queries.items()},
         nodes_of(operators(pipeline)),
         edges,
         {name: StoreFigures(peaks.get(name, 0), spilled.get(name, 0)) for name in (*peaks, *(n for n in spilled if n not in peaks))},
@@ -138,7 +139,9 @@ def response_times(pipeline: Pipeline) -> Mapping[str, Mapping[str, float | None
 
 def stored_rows(pipeline: Pipeline) -> dict[str, int]:
     """Peak rows per store, streams and intermediates."""
-    peaks = {name: stream.peak for name, stream in pipeline.streams.items()}
+    peaks = dict.fromkeys(pipeline.intakes, 0)
+    for stream in pipeline.stores():
+        peaks[stream.name] += stream.peak
     for unit in units_of(pipeline):
         peaks.update(unit.stored)
     return peaks

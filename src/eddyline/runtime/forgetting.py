@@ -33,9 +33,9 @@ def drop_unwanted(streams: list[StreamState]) -> None:
 
 
 def close_gaps(pipeline: Pipeline) -> None:
-    for name, stream in pipeline.streams.items():
-        moved = stream.store.compact(LEAST_DROPPED)
+    for segments in [segments for timeline in pipeline.timelines.values() for segments in timeline.segments.values()]:
+        moved = segments.store.compact(LEAST_DROPPED)
         if moved is not None:
-            holders: list[HoldsIds] = [pipeline.segments[name], pipeline.handout, pipeline.planner, *pipeline.groups.values()]
+            holders: list[HoldsIds] = [segments, pipeline.handout, pipeline.planner, *pipeline.groups.values()]
             for holder in holders:
                 holder.renumber(moved)

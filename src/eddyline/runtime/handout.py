@@ -20,13 +20,13 @@ import pyarrow as pa
 
 from eddyline.model.query import Output
 from eddyline.operators.evaluate import Issues
-from eddyline.operators.intake import Intake, Released
 from eddyline.operators.join.combination import Combinations, in_order
 from eddyline.operators.join.expansion import Expansion, Roll
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.join_slice import JoinSlice
 from eddyline.operators.join.policy import Schedule
 from eddyline.operators.sharing.filter_group import Bundle
+from eddyline.operators.waiting import Released
 from eddyline.runtime.epoch import Outcome
 from eddyline.runtime.newest import NewestPlaces
 from eddyline.runtime.response import Responses
@@ -86,10 +86,8 @@ class HandOut:
         if self.responses is not None:
             self.responses.arrived(stream, upto)
 
-    def released(
-        self, first: int, total: int, rows: Mapping[str, Released], ranks: Mapping[str, Ints], intakes: Mapping[str, Intake]
-    ) -> None:
-        """An epoch begins to work on these rows: when each of them arrived, and where it stands among those of all shards."""
+    def released(self, first: int, total: int, rows: Mapping[str, Released], ranks: Mapping[str, Ints]) -> None:
+        """A timeline begins to work on these rows: when each of them arrived, and where it stands among those of all shards."""
         if self.places is not None:
             self.places.note(first, total, rows, ranks)
         if self.responses is None:
@@ -99,9 +97,11 @@ class HandOut:
             place = rows[name].place
             found.append((name, all_ranks if place is None else all_ranks[place], rows[name].number))
         self.responses.released(first, total, found)
-        for name, intake in intakes.items():
-            waiting = [chunk.first for chunk in intake.chunks]
-            self.responses.forget(name, min(waiting, default=intake.arrived))
+
+    def waits(self, stream: str, lowest: int) -> None:
+        """No row of the stream with a smaller arrival number waits any longer."""
+        if self.responses is not None:
+            self.responses.forget(stream, lowest)
 
     # -- a slice
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.model.schema import Stream
-from eddyline.operators.intake import Released
+from eddyline.operators.waiting import Released
 from eddyline.state.columns import Ints
 
 PLACE = "_place"

@@ -2,31 +2,28 @@
 
 Answer   `step` takes what arrived and returns every result that is now certain, per query in total order.
 
-             arrivals ─► intake ─► stores ─► join groups ─► queries ─► results
-                          │ late, bad          │ purge by the frontier
+             arrivals ─► intakes ─► timelines (queues ─► stores ─► units) ─► results
+                          │ late, bad
                           └► dead letters
 
-State    One intake and one store per stream, one filter group per stream, one join group per signature, one standing query
-         per name. What cannot be derived from the live rows is in the snapshot; the rest is rebuilt.
+State    One intake per stream, one timeline per set of streams that queries read, one standing query per name. What cannot be
+         derived from the live rows is in the snapshot; the rest is rebuilt.
 Limits   No clock, no file, no thread: drivers have those. Queries may be added and dropped between two epochs.
 Reading  docs/life-of-a-row.md
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Iterable, Iterator
 
-import numpy as np
 import pyarrow as pa
 
 from eddyline.errors import DataProblem
-from eddyline.kernels.order import count_upto, merge_order, running_count
 from eddyline.model.joining import Tree
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.operators.evaluate import Issues
-from eddyline.operators.intake import Intake, Released
+from eddyline.operators.intake import Intake
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.sharing.filter_group import FilterGroup
@@ -35,15 +32,15 @@ from eddyline.plan.tree_choice import Orders
 from eddyline.runtime.epoch import Arrival, Epoch, Outcome
 from eddyline.runtime.forgetting import close_gaps
 from eddyline.runtime.handout import HandOut
+from eddyline.runtime.lateness import Reader, has_late, late_letters
 from eddyline.runtime.memory import keep_freed_memory
 from eddyline.runtime.planner import Planner
 from eddyline.runtime.routes import Everything, Routes
 from eddyline.runtime.spilling import Spilling
-from eddyline.runtime.unit import Moment, Slice, Standing
+from eddyline.runtime.timeline import Timeline
+from eddyline.runtime.unit import Standing, Unit
 from eddyline.runtime.units.kinds import Kinds
 from eddyline.settings import Settings
-from eddyline.state.columns import Ints
-from eddyline.state.segment import SegmentList
 
 
 class Pipeline:
@@ -54,28 +51,19 @@ class Pipeline:
         keep_freed_memory()
         self.routes = routes or Everything()
         self.settings = settings or Settings()
-        self.streams: dict[str, StreamState] = {}
         self.intakes: dict[str, Intake] = {}
         self.tables: dict[str, pa.Table] = {}
         self.table_schemas: dict[str, Table] = {}
-        self.segments: dict[str, SegmentList] = {}
         self.queries: dict[str, Standing] = {}
         #: Queries that have been dropped and still have results to come.
         self._stopping: set[str] = set()
         self.issues = Issues()
         self.handout = HandOut(self.issues, self.settings.tuning)
-        self.frontier: int | None = None
-        self.next_seq = 0
+        #: By the streams that its units read.
+        self.timelines: dict[frozenset[str], Timeline] = {}
         self.epochs = 0
         self.peak_rows = 0
         self.peak_bytes = 0
-        self._results_per_row = 0.0
-        #: Of the epoch at hand: its first rank, the ranks of each stream's rows, how many of them there are up to each rank (where
-        #: somebody asked), and how many rows came before it.
-        self._first_rank = 0
-        self._all_ranks: dict[str, Ints] = {}
-        self._running: dict[str, Ints] = {}
-        self._rows_before: dict[str, int] = {}
         self.kinds = Kinds(self)
         self.planner = Planner(self)
         self.spilling = Spilling(self)
@@ -83,10 +71,13 @@ class Pipeline:
             self.add_stream(stream)
 
     def add_stream(self, stream: Stream) -> None:
-        self.intakes[stream.name] = Intake(stream, self.settings.on_late)
-        self.streams[stream.name] = state = StreamState(stream.name, {c.name: c.type for c in stream.schema.columns})
-        self.segments[stream.name] = SegmentList(state.store)
+        self.intakes[stream.name] = Intake(stream)
         self.kinds.patterns.constrain(stream)
+
+    def drop_stream(self, name: str) -> None:
+        """A stream that no query reads is gone."""
+        del self.intakes[name]
+        self.timelines = {streams: timeline for streams, timeline in self.timelines.items() if name not in streams}
 
     def add_table(self, table: Table, rows: pa.Table) -> None:
         """A static table, read as it is now."""
@@ -105,29 +96,75 @@ class Pipeline:
         """Per stream the queries that only filter it."""
         return {stream: unit.group for stream, unit in self.kinds.filters.units.items()}
 
+    def timeline(self, streams: frozenset[str]) -> Timeline:
+        """The timeline of units that read these streams; it exists while one of them does."""
+        if streams not in self.timelines:
+            self.timelines[streams] = Timeline([self.intakes[name].stream for name in streams], self.handout, self.settings.tuning)
+        return self.timelines[streams]
+
+    def timeline_of(self, query: str) -> Timeline:
+        return self.timelines[self.queries[query].unit.streams]
+
+    def stores(self) -> Iterator[StreamState]:
+        """The streams' stores of all timelines."""
+        for timeline in self.timelines.values():
+            yield from timeline.streams.values()
+
+    @property
+    def frontiers(self) -> dict[str, int | None]:
+        """Per query: event times strictly below are answered."""
+        return {name: self.timelines[query.unit.streams].frontier for name, query in self.queries.items()}
+
+    @property
+    def frontier(self) -> int | None:
+        """The smallest frontier of all queries; None: there is no query, or one has none yet."""
+        found = [timeline.frontier for timeline in self.timelines.values()]
+        known = [frontier for frontier in found if frontier is not None]
+        return min(known) if known and len(known) == len(found) else None
+
     def add_query(self, query: BoundQuery, start: int = LONG_AGO, slot: int | None = None) -> Standing:
         """Register a query; it sees the rows after `start`. A restored query gets the slot that it had."""
-        standing = self.queries[query.name] = self.kinds.of(query).stand(query, start, slot)
+        try:
+            standing = self.queries[query.name] = self.kinds.of(query).stand(query, start, slot)
+            self.timeline(standing.unit.streams)
+        finally:
+            self._forget_timelines()
         return standing
 
-    def newest(self) -> int | None:
-        """The newest event time of any stream: the start of a query that is added now, the stop of one that is dropped."""
-        return max((i.newest for i in self.intakes.values() if i.newest is not None), default=None)
+    def _forget_timelines(self) -> None:
+        """A timeline goes when no unit follows it and no port reads its stores."""
+        read = {unit.streams for unit in self.kinds.units()}
+        self.timelines = {
+            streams: timeline
+            for streams, timeline in self.timelines.items()
+            if streams in read or any(stream.ports for stream in timeline.streams.values())
+        }
+
+    def newest(self, query: BoundQuery) -> int | None:
+        """The newest event time of the streams that a query reads: its start if it is added now, its stop if it is dropped."""
+        read = [self.intakes[reference.source] for reference in query.streams]
+        return max((intake.newest for intake in read if intake.newest is not None), default=None)
 
     def stop_query(self, name: str, stop: int | None) -> bool:
         """Drop a query at an instant: results up to it are still delivered, then it goes. Whether it has gone already."""
         self.queries[name].stop = stop
-        if stop is None or (self.frontier is not None and self.frontier > stop):
+        if stop is None or self._has_passed(name):
             self.drop_query(name)
             return True
         self._stopping.add(name)
         return False
+
+    def _has_passed(self, name: str) -> bool:
+        """Whether a query that stops has given its last result."""
+        frontier, stop = self.timeline_of(name).frontier, self.queries[name].stop
+        return frontier is not None and stop is not None and frontier > stop
 
     def drop_query(self, name: str) -> None:
         """Remove a query at once; whatever it still had to say is not said."""
         standing = self.queries.pop(name)
         self._stopping.discard(name)
         standing.unit.leave(name)
+        self._forget_timelines()
 
     def replant(self, group: JoinGroup, tree: Tree, orders: Orders | None = None) -> None:
         """Change a group's tree between two epochs; intermediate stores are built from the streams' stores."""
@@ -138,36 +175,30 @@ class Pipeline:
     def step(self, epoch: Epoch) -> Outcome:
         apart = [unit for kind in self.kinds.all if not (self.bundles and kind.in_bundles) for unit in kind.units.values()]
         outcome = Outcome(results={name: [] for unit in apart for name in unit.queries})
-        began = self.frontier
         self.handout.begin()
         for name, arrival in epoch.arrivals.items():
-            self._take(name, arrival, began, outcome)
-        self.frontier = self._advanced(epoch)
-        self._all_ranks, self._rows_before, self._running = {}, {}, {}
-        if self.frontier is not None:
-            released = {name: rows for name, intake in self.intakes.items() if (rows := intake.release(self.frontier)) is not None}
-            for part in self._slices(released):
-                self._run(part, outcome)
-            self._purge(self.frontier, self.next_seq)
-            for name, rows in released.items():
-                # The next epoch is likely to be like this one: room for it is made while nobody waits.
-                self.streams[name].store.tidy(len(rows.ts))
-            moment = Moment(self.frontier, epoch.closing, partial(self._came, released))
-            for unit in self.kinds.units():
-                unit.advance(moment, outcome)
-            for name in [n for n in self._stopping if self.frontier > (self.queries[n].stop or 0)]:
-                self.drop_query(name)
-                outcome.gone.append(name)
+            self._take(name, arrival, outcome)
+        units: dict[frozenset[str], list[Unit]] = {}
+        for unit in self.kinds.units():
+            units.setdefault(unit.streams, []).append(unit)
+        for streams, timeline in self.timelines.items():
+            timeline.move(self.intakes, epoch)
+            timeline.step(units.get(streams, []), epoch.closing, outcome, self._note_peak)
+        for name in [n for n in self._stopping if self._has_passed(n)]:
+            self.drop_query(name)
+            outcome.gone.append(name)
+        self._note_waiting()
         self.epochs += 1
         close_gaps(self)
         self.spilling.after_epoch()
         if not epoch.closing:
             self.planner.after_epoch()
         outcome.frontier = self.frontier
-        outcome.waiting = sum(intake.waiting for intake in self.intakes.values())
+        outcome.frontiers = {timeline.name: timeline.frontier for timeline in self.timelines.values()}
+        outcome.waiting = self.waiting
         return outcome
 
-    def _take(self, name: str, arrival: Arrival, frontier: int | None, outcome: Outcome) -> None:
+    def _take(self, name: str, arrival: Arrival, outcome: Outcome) -> None:
         intake = self.intakes[name]
         if arrival.bad is not None and len(arrival.bad):
             intake.bad += len(arrival.bad)
@@ -179,123 +210,49 @@ class Pipeline:
                     hint="mend the source, or SET on_bad = 'dead-letter'",
                 )
             outcome.dead.setdefault(name, []).append(arrival.bad)
-        late = intake.take(
+        horizon = intake.horizon
+        taken = intake.take(
             arrival.rows,
-            frontier,
             newest=arrival.newest,
             routes=arrival.routes,
             total=arrival.total,
             places=arrival.places,
             census=arrival.census,
         )
-        if late is not None and len(late):
-            outcome.dead.setdefault(name, []).append(late)
+        readers = [timeline for streams, timeline in self.timelines.items() if name in streams]
+        if has_late(taken, readers):
+            letters = late_letters(intake, horizon, taken, [self._reader(timeline) for timeline in readers], self.settings.on_late)
+            if letters:
+                outcome.dead.setdefault(name, []).extend(letters)
+        for timeline in readers:
+            timeline.queues[name].receive(taken.chunk, taken.census, timeline.frontier)
         intake.closed = intake.closed or arrival.closed
         self.handout.arrived(name, intake.arrived)
 
-    def _advanced(self, epoch: Epoch) -> int | None:
-        """The frontier at the end of this epoch; it never moves back."""
-        if epoch.closing:
-            newest = [i.newest for i in self.intakes.values() if i.newest is not None]
-            moved = max(newest) + 1 if newest else None
-        else:
-            read = [i for n, i in self.intakes.items() if self._is_read(n) and not i.closed and n not in epoch.idle]
-            horizons = [i.horizon for i in read]
-            known = [h for h in horizons if h is not None]
-            moved = min(known) if known and len(known) == len(horizons) else None
-        if moved is None or self.frontier is None:
-            return moved if self.frontier is None else self.frontier
-        return max(moved, self.frontier)
+    def _reader(self, timeline: Timeline) -> Reader:
+        streams = frozenset(timeline.queues)
+        return Reader(timeline.frontier, [query for query in self.queries.values() if query.unit.streams == streams])
 
-    def _is_read(self, stream: str) -> bool:
-        return any(stream in unit.streams for unit in self.kinds.units())
+    def _note_waiting(self) -> None:
+        """Arrival times of rows that wait no longer are forgotten."""
+        for name, intake in self.intakes.items():
+            chunks = [
+                chunk.first for timeline in self.timelines.values() if name in timeline.queues for chunk in timeline.queues[name].chunks
+            ]
+            self.handout.waits(name, min(chunks, default=intake.arrived))
 
-    def _slices(self, released: dict[str, Released]) -> Iterable[Slice]:
-        """The released rows in total order, cut so that no slice is expected to make too many results."""
-        names = [n for n in released if self._is_read(n)]
-        if not names:
-            return
-        times = [released[n].times for n in names]
-        total = sum(len(t) for t in times)
-        rank = np.arange(self.next_seq, self.next_seq + total)
-        if len(names) > 1:
-            # The streams stand in catalog order: rows of equal time keep the total order.
-            order = merge_order(*times) if len(names) == 2 else np.argsort(np.concatenate(times), kind="stable")
-            rank[order] = rank.copy()
-        ranks: dict[str, Ints] = {}
-        offset = 0
-        for name, stamps in zip(names, times, strict=True):
-            ranks[name] = rank[offset : offset + len(stamps)]
-            offset += len(stamps)
-        self._all_ranks = ranks
-        self._rows_before = {n: self.intakes[n].released - len(released[n].times) for n in names}
-        self.handout.released(self.next_seq, total, released, ranks, self.intakes)
-        first, end = self.next_seq, self.next_seq + total
-        self._first_rank, self.next_seq = first, end
-        in_portions = all(unit.in_portions(total) for unit in self.kinds.units())
-        at_once = self.settings.tuning.results_at_once * (self.settings.tuning.in_portions if in_portions else 1)
-        while first < end:
-            most = int(at_once / self._results_per_row) if self._results_per_row else 65_536
-            stop = min(end, first + max(most, 16))
-            yield self._slice(released, ranks, first, stop)
-            first = stop
-
-    def _slice(self, released: dict[str, Released], ranks: dict[str, Ints], first: int, stop: int) -> Slice:
-        part = Slice({}, {}, {}, {}, {}, first, stop - first, self._rows_seen)
-        for name, all_ranks in ranks.items():
-            rows = released[name]
-            mine = all_ranks if rows.place is None else all_ranks[rows.place]
-            a, b = int(np.searchsorted(mine, first)), int(np.searchsorted(mine, stop))
-            if a == b:
-                continue
-            part.tables[name] = rows.table.slice(a, b - a)
-            part.ts[name] = rows.ts[a:b]
-            part.ranks[name] = mine[a:b]
-            part.routes[name] = None if rows.routes is None else rows.routes[a:b]
-            place = np.arange(a, b) if rows.place is None else rows.place[a:b]
-            part.numbers[name] = place + self._rows_before[name]
-        return part
-
-    def _run(self, part: Slice, outcome: Outcome) -> None:
-        for name, table in part.tables.items():
-            if self.streams[name].ports:
-                part.fresh[name] = self.streams[name].admit(table, part.ts[name], part.ranks[name], part.numbers[name], part.routes[name])
-        self._note_peak()
-        made = sum(unit.take(part, outcome) for unit in self.kinds.units())
-        per_row = made / part.rows
-        self._results_per_row = per_row if not self._results_per_row else 0.5 * (self._results_per_row + per_row)
-        self._note_peak()
-        if part.newest is not None:
-            self._purge(part.newest, part.first + part.rows)
-
-    def _rows_seen(self, source: str, ranks: Ints) -> Ints:
-        """How many rows of a stream there are at or before each place of the total order."""
-        if source not in self._all_ranks:
-            return np.full(len(ranks), self._rows_before.get(source, self.intakes[source].released))
-        total = self.next_seq - self._first_rank
-        if source not in self._running:
-            self._running[source] = running_count(self._all_ranks[source], self._first_rank, total)
-        here: Ints = count_upto(self._running[source], self._first_rank, ranks)
-        return here + self._rows_before[source]
-
-    def _came(self, released: dict[str, Released], source: str) -> tuple[int, Ints]:
-        """How many rows of a stream came before this epoch, and the event times of those released in it."""
-        times = released[source].times if source in released else np.empty(0, np.int64)
-        return self.intakes[source].released - len(times), times
-
-    def _purge(self, now: int, rank: int) -> None:
-        """Rows still to come are at or after `now` and `rank`; what none of them can meet is forgotten."""
-        for name, stream in self.streams.items():
-            seen = self.intakes[name].released
-            if name in self._all_ranks:
-                seen = self._rows_before[name] + int(np.searchsorted(self._all_ranks[name], rank))
-            stream.purge(now, seen)
-        for unit in self.kinds.units():
-            unit.purge(now)
+    @property
+    def waiting(self) -> int:
+        """Rows that wait for the frontier of some query; each is counted once."""
+        longest: dict[str, int] = {}
+        for timeline in self.timelines.values():
+            for name, queue in timeline.queues.items():
+                longest[name] = max(longest.get(name, 0), len(queue))
+        return sum(longest.values())
 
     def _note_peak(self) -> None:
-        rows = sum(s.store.live for s in self.streams.values())
-        size = sum(s.store.nbytes for s in self.streams.values())
+        rows = sum(s.store.live for s in self.stores())
+        size = sum(s.store.nbytes for s in self.stores())
         for unit in self.kinds.units():
             held = unit.held()
             rows, size = rows + held[0], size + held[1]

@@ -273,12 +273,13 @@ class Planner:
 
     def _look(self, watch: Watch) -> bool:
         """Add what is new to what was seen; whether there was enough."""
-        frontier = self.pipeline.frontier
+        timeline = self.pipeline.timelines[frozenset(watch.lowered.seats[p].source for p in watch.lowered.moving)]
+        frontier = timeline.frontier
         if frontier is None:
             return False
         bases = watch.group.bases
         moving = [p for p, seat in enumerate(watch.lowered.seats) if not seat.is_table]
-        released = {seat.source: self.pipeline.intakes[seat.source].released for seat in watch.lowered.seats if not seat.is_table}
+        released = {name: queue.released for name, queue in timeline.queues.items()}
         if watch.frontier is None:
             watch.frontier, watch.released = frontier, released
             watch.ends = {p: bases[p].store.end for p in moving}

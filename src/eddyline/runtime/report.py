@@ -22,9 +22,9 @@ class JobFigures:
     epochs: int
     epoch_seconds: Sequence[float]
     epoch_times: Mapping[str, float]
-    #: Event times strictly below are answered.
+    #: Event times strictly below are answered by all queries.
     frontier: int | None
-    #: Rows that wait for the frontier.
+    #: Rows that wait for the frontier of some query.
     waiting: int
     #: Rows and bytes of the streams' stores now.
     stored_rows: int
@@ -51,6 +51,8 @@ class StreamFigures:
 @dataclass(frozen=True, slots=True)
 class QueryFigures:
     results: int
+    #: Event times strictly below are answered.
+    frontier: int | None = None
     #: Seconds from the arrival of a result's newest row to its release; None: not measured.
     response: Mapping[str, float | None] | None = None
 
@@ -147,6 +149,7 @@ class Report:
             **({"response": responses} if self.shards is None else {}),
             "null_results": dict(job.null_results),
             "frontier": job.frontier,
+            "frontiers": {name: query.frontier for name, query in self.queries.items()},
             "plan": dict(self.plans),
             "migrations": list(job.migrations),
             "operators": {

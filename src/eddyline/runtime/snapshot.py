@@ -18,18 +18,20 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.errors import CheckpointProblem
-from eddyline.operators.intake import Intake, Waiting, event_times
+from eddyline.operators.intake import event_times
 from eddyline.operators.join.combination import Words
 from eddyline.operators.join.port import Port, bits_of
 from eddyline.operators.keys import combined, key_words
 from eddyline.operators.stream import StreamState
+from eddyline.operators.waiting import Waiting, WaitingRows
 from eddyline.runtime.pipeline import Pipeline
+from eddyline.runtime.timeline import Timeline
 from eddyline.state.columns import Ints
 from eddyline.state.segment import Segment, open_marks
 from eddyline.state.store import Store
 
 #: Changes when a snapshot of an older version could no longer be read.
-FORMAT = 2
+FORMAT = 3
 
 Header = dict[str, Any]
 Load = Callable[[str], pa.Table]
@@ -43,35 +45,18 @@ class Snapshot:
 
 def take_snapshot(pipeline: Pipeline) -> Snapshot:
     blocks: dict[str, Callable[[], pa.Table]] = {}
-    streams = {}
-    for name, intake in pipeline.intakes.items():
-        segments = pipeline.segments[name]
-        segments.seal()
-        for segment in segments.segments:
-            blocks[segment.name] = partial(segments.table, segment)
-        if segments.dropped is not None:
-            blocks[segments.dropped] = segments.dropped_table
-        for chunk in intake.chunks:
-            blocks[chunk_name(name, chunk.token)] = partial(_chunk_table, chunk)
-        if intake.census is not None:
-            blocks[_census_name(name, intake)] = partial(_census_table, intake)
-        streams[name] = {
+    streams = {
+        name: {
             "newest": intake.newest,
             "closed": intake.closed,
-            "released": intake.released,
             "arrived": intake.arrived,
             "rows_in": intake.rows_in,
             "late": intake.late,
             "bad": intake.bad,
-            "end": segments.store.end,
-            "first": segments.store.first,
-            "generation": segments.store.generation,
-            "drops": segments.store.drops,
-            "dropped": segments.dropped,
-            "segments": [[s.first, s.end, s.token] for s in segments.segments],
-            "waiting": [[c.first, c.token] for c in intake.chunks],
-            "census": None if intake.census is None else _census_name(name, intake),
         }
+        for name, intake in pipeline.intakes.items()
+    }
+    timelines = [_saved_timeline(timeline, blocks) for timeline in pipeline.timelines.values()]
     queries = {}
     states = {name: state for unit in pipeline.kinds.units() for name, state in unit.snapshot().items()}
     for query in pipeline.queries.values():
@@ -93,16 +78,57 @@ def take_snapshot(pipeline: Pipeline) -> Snapshot:
     header: Header = {
         "format": FORMAT,
         "frontier": pipeline.frontier,
-        "next_seq": pipeline.next_seq,
         "epochs": pipeline.epochs,
         "peak_rows": pipeline.peak_rows,
         "peak_bytes": pipeline.peak_bytes,
         "streams": streams,
+        "timelines": timelines,
         "queries": queries,
         "units": units,
         "plans": pipeline.planner.saved(),
     }
     return Snapshot(header, blocks)
+
+
+def _saved_timeline(timeline: Timeline, blocks: dict[str, Callable[[], pa.Table]]) -> dict[str, Any]:
+    streams = {}
+    for name, queue in timeline.queues.items():
+        segments = timeline.segments[name]
+        segments.seal()
+        for segment in segments.segments:
+            blocks[segment.name] = partial(segments.table, segment)
+        if segments.dropped is not None:
+            blocks[segments.dropped] = segments.dropped_table
+        for chunk in queue.chunks:
+            # Timelines that wait for the same rows rest on the same block.
+            blocks[chunk_name(name, chunk.token)] = partial(_chunk_table, chunk)
+        census = None
+        if queue.census is not None:
+            census = _census_name(segments.store.name, queue)
+            blocks[census] = partial(_census_table, queue)
+        streams[name] = {
+            "store": segments.store.name,
+            "released": queue.released,
+            "end": segments.store.end,
+            "first": segments.store.first,
+            "generation": segments.store.generation,
+            "drops": segments.store.drops,
+            "dropped": segments.dropped,
+            "segments": [[s.first, s.end, s.token] for s in segments.segments],
+            "waiting": [[c.first, c.token] for c in queue.chunks],
+            "census": census,
+        }
+    return {"frontier": timeline.frontier, "next_rank": timeline.next_rank, "streams": streams}
+
+
+def _saved_streams(header: Header) -> list[tuple[str, dict[str, Any]]]:
+    """What each timeline keeps of each of its streams."""
+    return [(name, stream) for timeline in header["timelines"] for name, stream in timeline["streams"].items()]
+
+
+def live_rows(header: Header) -> int:
+    """Rows in the segments of a snapshot."""
+    return sum(end - first for _, stream in _saved_streams(header) for first, end, _ in stream["segments"])
 
 
 def saved_queries(header: Header) -> dict[str, dict[str, Any]]:
@@ -113,13 +139,13 @@ def saved_queries(header: Header) -> dict[str, dict[str, Any]]:
 
 def waiting_blocks(header: Header) -> list[str]:
     """The blocks of rows that wait for the frontier."""
-    return [chunk_name(name, token) for name, stream in header["streams"].items() for _, token in stream["waiting"]]
+    return list(dict.fromkeys(chunk_name(name, token) for name, stream in _saved_streams(header) for _, token in stream["waiting"]))
 
 
 def block_content(header: Header, block: str) -> str:
     """What a block of a snapshot holds, in words."""
-    for name, stream in header["streams"].items():
-        if any(block == Segment(name, *segment).name for segment in stream["segments"]):
+    for name, stream in _saved_streams(header):
+        if any(block == Segment(stream["store"], *segment).name for segment in stream["segments"]):
             return f"live rows of stream {name}"
         if any(block == chunk_name(name, token) for _, token in stream["waiting"]):
             return f"rows of stream {name} that wait for the frontier"
@@ -145,16 +171,16 @@ def check_format(header: Header) -> None:
 
 def restore(pipeline: Pipeline, header: Header, load: Load) -> None:
     check_format(header)
-    pipeline.frontier = header["frontier"]
-    pipeline.next_seq = header["next_seq"]
     pipeline.epochs = header["epochs"]
     pipeline.peak_rows, pipeline.peak_bytes = header["peak_rows"], header["peak_bytes"]
     for name, saved in header["streams"].items():
-        _restore_intake(pipeline.intakes[name], saved, load)
-        segments = pipeline.segments[name]
-        segments.segments = [Segment(name, *saved_segment) for saved_segment in saved["segments"]]
-        _restore_store(pipeline.streams[name], [load(s.name) for s in segments.segments], saved["end"])
-        _restore_drops(segments.store, saved, load)
+        intake = pipeline.intakes[name]
+        intake.newest, intake.closed, intake.arrived = saved["newest"], saved["closed"], saved["arrived"]
+        intake.rows_in, intake.late, intake.bad = saved["rows_in"], saved["late"], saved["bad"]
+    for saved in header["timelines"]:
+        timeline = pipeline.timelines.get(frozenset(saved["streams"]))
+        if timeline is not None:
+            _restore_timeline(timeline, saved, load)
     for query in tuple(pipeline.queries.values()):
         saved = header["queries"][query.name]
         query.results = saved["results"]
@@ -168,19 +194,27 @@ def restore(pipeline: Pipeline, header: Header, load: Load) -> None:
         pipeline.replant(group, *plans.get(signature, (group.tree, None)))
 
 
-def _restore_intake(intake: Intake, saved: Mapping[str, Any], load: Load) -> None:
-    intake.newest, intake.closed = saved["newest"], saved["closed"]
-    intake.released, intake.arrived = saved["released"], saved["arrived"]
-    intake.rows_in, intake.late, intake.bad = saved["rows_in"], saved["late"], saved["bad"]
+def _restore_timeline(timeline: Timeline, saved: Mapping[str, Any], load: Load) -> None:
+    timeline.frontier, timeline.next_rank = saved["frontier"], saved["next_rank"]
+    for name, kept in saved["streams"].items():
+        _restore_queue(timeline.queues[name], kept, load)
+        segments = timeline.segments[name]
+        segments.segments = [Segment(segments.store.name, *segment) for segment in kept["segments"]]
+        _restore_store(timeline.streams[name], [load(s.name) for s in segments.segments], kept["end"])
+        _restore_drops(segments.store, kept, load)
+
+
+def _restore_queue(queue: WaitingRows, saved: Mapping[str, Any], load: Load) -> None:
+    queue.released = saved["released"]
     for first, token in saved["waiting"]:
-        table = load(chunk_name(intake.stream.name, token))
+        table = load(chunk_name(queue.stream.name, token))
         routes = np.asarray(table.column("_routes")).astype(np.uint64) if "_routes" in table.column_names else None
         rows = table.select([c for c in table.column_names if not c.startswith("_")]).combine_chunks()
-        ts = event_times(rows, intake.stream.time)
-        intake.chunks.append(Waiting(rows, ts, np.asarray(table.column("_number")), routes, first, token))
+        ts = event_times(rows, queue.stream.time)
+        queue.chunks.append(Waiting(rows, ts, np.asarray(table.column("_number")), routes, first, token))
     if saved["census"] is not None:
         table = load(saved["census"])
-        intake.census = (np.asarray(table.column("ts")), np.asarray(table.column("number")))
+        queue.census = (np.asarray(table.column("ts")), np.asarray(table.column("number")))
 
 
 def _restore_store(stream: StreamState, tables: list[pa.Table], end: int) -> None:
@@ -251,10 +285,11 @@ def _chunk_table(chunk: Waiting) -> pa.Table:
     return table if chunk.routes is None else table.append_column("_routes", pa.array(chunk.routes))
 
 
-def _census_name(stream: str, intake: Intake) -> str:
-    return f"{stream}-census-{intake.arrived}-{intake.released}"
+def _census_name(store: str, queue: WaitingRows) -> str:
+    assert queue.census is not None
+    return f"{store}-census-{len(queue.census[0])}-{int(queue.census[1].max(initial=-1))}-{queue.released}"
 
 
-def _census_table(intake: Intake) -> pa.Table:
-    assert intake.census is not None
-    return pa.table({"ts": intake.census[0], "number": intake.census[1]})
+def _census_table(queue: WaitingRows) -> pa.Table:
+    assert queue.census is not None
+    return pa.table({"ts": queue.census[0], "number": queue.census[1]})

@@ -54,11 +54,15 @@ class Spilling:
     def held(self) -> int:
         """Bytes of state in memory."""
         inner = sum(unit.held()[1] for unit in self.pipeline.kinds.units())
-        return inner + sum(store.nbytes for store in self.stores().values())
+        return inner + sum(store.nbytes for _, store in self.stores())
 
     def spilled(self) -> dict[str, int]:
         """Bytes on disk per stream or table, without those that have none there."""
-        return {name: size for name, store in self.stores().items() if (size := store.spilled_bytes)}
+        found: dict[str, int] = {}
+        for name, store in self.stores():
+            if size := store.spilled_bytes:
+                found[name] = found.get(name, 0) + size
+        return found
 
     def lines(self, sources: set[str]) -> dict[str, str]:
         """What EXPLAIN says of it, for a query that reads these."""
@@ -70,7 +74,7 @@ class Spilling:
         if budget is None:
             return
         over = self.held - budget
-        for store in sorted(self.stores().values(), key=lambda store: store.payload_bytes, reverse=True):
+        for store in sorted((store for _, store in self.stores()), key=lambda store: store.payload_bytes, reverse=True):
             if over <= 0:
                 return
             over -= store.spill(self._path())
@@ -84,11 +88,11 @@ class Spilling:
             self._remove()
             self._folder = self._remove = None
 
-    def stores(self) -> dict[str, Store]:
-        """What may be spilled: the stores of streams and static tables."""
-        found = {name: stream.store for name, stream in self.pipeline.streams.items()}
+    def stores(self) -> list[tuple[str, Store]]:
+        """What may be spilled: the stores of streams and static tables, with the names of these."""
+        found = [(stream.name, stream.store) for stream in self.pipeline.stores()]
         for group in self.pipeline.groups.values():
-            found.update({base.stream.name: base.store for base in group.bases.values() if base.stream.is_table})
+            found += [(base.stream.name, base.store) for base in group.bases.values() if base.stream.is_table]
         return found
 
     def _path(self) -> Path:

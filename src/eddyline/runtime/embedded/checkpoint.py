@@ -26,7 +26,7 @@ from eddyline.model.schema import Stream
 from eddyline.runtime.checkpoint_identity import Claim, check_identity, claim, not_writable
 from eddyline.runtime.checkpoint_state import CheckpointState, ShardState
 from eddyline.runtime.pipeline import Pipeline
-from eddyline.runtime.snapshot import FORMAT, block_content, check_format, restore, take_snapshot, waiting_blocks
+from eddyline.runtime.snapshot import FORMAT, block_content, check_format, live_rows, restore, take_snapshot, waiting_blocks
 from eddyline.runtime.stream_identity import Identity, check_identities, identity
 from eddyline.state.sealed import RESTORE, read_sealed, write_sealed
 from eddyline.state.whole_file import make_folder, sync_folder, write_whole
@@ -213,7 +213,7 @@ def embedded_state(folder: str) -> CheckpointState | None:
     if saved is None:
         return None
     header = saved.header
-    live = sum(end - first for stream in header["streams"].values() for first, end, _ in stream["segments"])
+    live = live_rows(header)
     waiting = sum(saved.blocks[name].rows for name in waiting_blocks(header))
     size = sum(block.size for block in saved.blocks.values())
     shard = ShardState(0, live, waiting, size, header["frontier"], tuple(header["queries"]))

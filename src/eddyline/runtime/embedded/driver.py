@@ -103,8 +103,8 @@ class EmbeddedDriver:
         """Close a stream's source and forget its rows; no query reads it."""
         self.readers.pop(name).source.close()
         self._heard.pop(name, None)
-        for kept in (self.streams, self.pipeline.intakes, self.pipeline.streams, self.pipeline.segments):
-            kept.pop(name)
+        del self.streams[name]
+        self.pipeline.drop_stream(name)
 
     # -- running
 

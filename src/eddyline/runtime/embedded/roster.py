@@ -1,6 +1,6 @@
 """The queries of an embedded run as they come and go: by the session that runs it, or by control records.
 
-Answer   `add` starts a query at the newest instant of any stream, with its sinks; `drop` stops one at that instant, and it goes
+Answer   `add` starts a query at the newest instant of its streams, with its sinks; `drop` stops one at that instant, and it goes
          once the frontier has passed it. `poll` carries out the control records that are new, between two epochs; `fold` removes
          them when the checkpoint knows what they did.
 State    How many records have been carried out, what they did together, and what became of dropped queries. All of it is part of the
@@ -59,9 +59,9 @@ class Roster:
     # -- queries
 
     def add(self, query: BoundQuery) -> Standing:
-        """Start a query now: it sees the rows after the newest one of any stream."""
+        """Start a query now: it sees the rows after the newest one of the streams that it reads."""
         self.check_free(query.name)
-        newest = self.pipeline.newest()
+        newest = self.pipeline.newest(query)
         return self._stand(query, LONG_AGO if newest is None else newest, None, self.job.catalog.sinks_of(query.name))
 
     def check_free(self, name: str) -> None:
@@ -70,14 +70,14 @@ class Roster:
         if standing is not None:
             raise UserError(
                 f"query {name} has been dropped and still has results to give",
-                detail=f"it goes when every stream has passed {standing.stop}",
+                detail=f"it goes when the streams that it reads have passed {standing.stop}",
                 hint="choose another name, or add it again once it has gone",
             )
 
     def drop(self, name: str, by_record: bool = False) -> None:
-        """Stop a query now: results up to the newest instant of any stream are still delivered."""
+        """Stop a query now: results up to the newest instant of the streams that it reads are still delivered."""
         standing = self.pipeline.queries[name]
-        gone = self.pipeline.stop_query(name, self.pipeline.newest())
+        gone = self.pipeline.stop_query(name, self.pipeline.newest(standing.query))
         self._dropped[name] = (instant(standing.start), standing.stop)
         _keep_newest(self._dropped)
         if name in self.folded.added or by_record:

@@ -153,6 +153,7 @@ class FilterKind:
         unit = self.units.get(source)
         if unit is None:
             unit = self.units[source] = FilterUnit(self, source)
+            self.pipeline.timeline(unit.streams)
         slot = unit.group.free_slot() if slot is None else slot
         standing = FilterQuery(query, lowered, unit, slot, start, lowered.seats[0].route)
         unit.members[query.name] = standing

@@ -119,8 +119,8 @@ class JoinKind:
         self.pipeline = pipeline
         #: By signature.
         self.units: dict[str, JoinUnit] = {}
-        #: What the policies of several groups share.
-        self.commons = Commons()
+        #: Per timeline, what the policies of several groups share.
+        self.commons: dict[frozenset[str], Commons] = {}
 
     def serves(self, query: BoundQuery) -> bool:
         return True
@@ -157,7 +157,9 @@ class JoinKind:
                 choice.orders,
                 lowered.query.settings,
             )
-            group = join_group(config, {**pipeline.streams, **self._table_states(lowered)}, pipeline.issues, self.commons)
+            streams = frozenset(lowered.seats[position].source for position in lowered.moving)
+            sources = {**pipeline.timeline(streams).streams, **self._table_states(lowered)}
+            group = join_group(config, sources, pipeline.issues, self.commons.setdefault(streams, Commons()))
             self.units[lowered.signature] = JoinUnit(self, lowered, group)
             pipeline.planner.watch(group, lowered, choice)
         return self.units[lowered.signature]

@@ -159,7 +159,7 @@ class PatternUnit:
         return False
 
     def snapshot(self) -> dict[str, tuple[object, Blocks]]:
-        epoch = f"{self.pipeline.epochs}-{self.pipeline.next_seq}"
+        epoch = f"{self.pipeline.epochs}-{self.pipeline.timeline(self.streams).next_rank}"
         state, blocks = saved_book(self.book, f"{self.stream.name}-book-{self.kind.number(self)}-{epoch}")
         return {f"{_OWN}:{self.name}": (state, blocks)}
 
@@ -195,7 +195,9 @@ class PatternKind:
     def constrain(self, stream: Stream) -> None:
         """The books that a stream's constraints ask for."""
         for key in dict.fromkeys(found.book for found in stream.constraints):
-            self._unit(key, stream, self.pipeline.routes.book(key))
+            unit = self._unit(key, stream, self.pipeline.routes.book(key))
+            # A book with rules takes rows without any query.
+            self.pipeline.timeline(unit.streams)
 
     def stand(self, query: BoundQuery, start: int, slot: int | None) -> PatternQuery:
         assert query.pattern is not None

@@ -77,7 +77,7 @@ class TemplateUnit:
             aggregates,
             lowered.filters[0],
             lowered.seats[0].alias,
-            pipeline.streams[template.source],
+            pipeline.timeline(self.streams).streams[template.source],
             start,
             TemplatePrice(len(keys), template.bits, index_costs()),
             pipeline.issues,

@@ -1,4 +1,4 @@
-"""Probes that several join groups would make alike, made once: queries over different sets of streams share them.
+"""Probes that several join groups would make alike, made once: different joins over the same streams share them.
 
 Answer   `SharedProbes.pairs` gives the rows of one stream's store that new rows of another meet by equal keys, older and within the
          largest window of all groups that have the same probe. Each group takes its part: its own rows, windows, lineage and conditions.

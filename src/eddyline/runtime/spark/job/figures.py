@@ -23,6 +23,7 @@ from eddyline.runtime.spark.job.ledger import Ledger
 from eddyline.runtime.spark.job.session import shard_labels
 from eddyline.runtime.spark.job.settle import settled
 from eddyline.runtime.spark.shard.pipeline import model_pipeline
+from eddyline.runtime.timeline import timeline_name
 from eddyline.settings import Settings
 
 
@@ -59,6 +60,8 @@ def job_report(driver: SparkDriver, plans: bool = True) -> Report:
     late, peaks, spilled = progress.late, progress.peaks("stored_rows"), progress.peaks("spilled_bytes")
     streams = [stream.name for stream in driver.layout.streams]
     bad = progress.bad
+    layout = driver.layout if driver.roster is None else driver.roster.layout
+    frontiers = {query.name: progress.frontiers.get(timeline_name(r.source for r in query.streams)) for query in layout.queries}
     return Report(
         JobFigures(
             elapsed_s=stages.whole.sum,
@@ -79,7 +82,7 @@ def job_report(driver: SparkDriver, plans: bool = True) -> Report:
             migrations=() if driver.roster is None else tuple(driver.roster.replanning.migrations),
         ),
         {name: StreamFigures(progress.rows_in.get(name, 0) + bad.get(name, 0), late.get(name, 0), bad.get(name, 0)) for name in streams},
-        {name: QueryFigures(results) for name, results in progress.results.items()},
+        {name: QueryFigures(results, frontiers.get(name)) for name, results in progress.results.items()},
         nodes_of(progress.operators),
         # Of each shard since it was last opened.
         {str(shard): note["statistics"].get("demand", {}) for shard, note in sorted(progress.notes.items())},

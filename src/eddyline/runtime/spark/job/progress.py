@@ -35,6 +35,8 @@ class Progress:
     bad: dict[str, int] = field(default_factory=dict)
     notes: dict[int, dict[str, Any]] = field(default_factory=dict)
     frontier: int | None = None
+    #: By timeline.
+    frontiers: dict[str, int | None] = field(default_factory=dict)
     waiting: int = 0
     batches: int = 0
     last_batch: int = -1
@@ -104,7 +106,7 @@ class Progress:
             first = min(delivered.notes.items())[1]
             for name, rows in first["rows_in"].items():
                 self.rows_in[name] = self.rows_in.get(name, 0) + rows
-            self.frontier = first["frontier"]
+            self.frontier, self.frontiers = first["frontier"], first["frontiers"]
             self.waiting = sum(n["waiting"] for n in delivered.notes.values())
 
     def forget_oldest(self, live: Collection[str]) -> None:

@@ -160,14 +160,14 @@ class ShardPipeline:
     def _start(self, name: str, told: dict[str, Any]) -> None:
         # A driver that was interrupted may say it twice.
         if name not in self.pipeline.queries:
-            newest = self.pipeline.newest()
+            newest = self.pipeline.newest(self.layout.by_name[name])
             self.pipeline.add_query(self.layout.by_name[name], LONG_AGO if newest is None else newest)
             told["started"][name] = newest
 
     def _stop(self, name: str, told: dict[str, Any]) -> None:
         standing = self.pipeline.queries.get(name)
         if standing is not None and standing.stop is None:
-            told["stopped"][name] = self.pipeline.newest()
+            told["stopped"][name] = self.pipeline.newest(standing.query)
             if self.pipeline.stop_query(name, told["stopped"][name]):
                 told["gone"].append(name)
                 self._forget_moves()
@@ -195,11 +195,14 @@ class ShardPipeline:
         return found
 
     def bounds(self) -> dict[str, int | None]:
-        frontier = self.pipeline.frontier
-        return {
-            name: max((b for b in (intake.horizon, frontier) if b is not None), default=None)
-            for name, intake in self.pipeline.intakes.items()
-        }
+        found = {}
+        for name, intake in self.pipeline.intakes.items():
+            fronts = [timeline.frontier for streams, timeline in self.pipeline.timelines.items() if name in streams]
+            passed = [front for front in fronts if front is not None]
+            # A row that one timeline has not passed is taken there: only the copies of rows that all have passed are left out.
+            lowest = min(passed) if passed and len(passed) == len(fronts) else None
+            found[name] = max((b for b in (intake.horizon, lowest) if b is not None), default=None)
+        return found
 
     def step(self, epoch: Epoch) -> Outcome:
         for name in epoch.arrivals:
@@ -231,8 +234,8 @@ class ShardPipeline:
         edges = demand(pipeline)
         return {
             "late": {name: intake.late for name, intake in pipeline.intakes.items() if intake.late},
-            "live_rows": sum(stream.store.live for stream in pipeline.streams.values()),
-            "live_bytes": sum(stream.store.nbytes for stream in pipeline.streams.values()),
+            "live_rows": sum(stream.store.live for stream in pipeline.stores()),
+            "live_bytes": sum(stream.store.nbytes for stream in pipeline.stores()),
             "stored_rows": stored_rows(pipeline),
             "peak_stored_rows": pipeline.peak_rows,
             "peak_state_bytes": pipeline.peak_bytes,

@@ -94,6 +94,7 @@ class ShardProcessor(StatefulProcessor):
         told = {
             "came_from": came_from,
             "frontier": outcome.frontier,
+            "frontiers": outcome.frontiers,
             "waiting": outcome.waiting,
             "rows_in": assembled.rows_in,
             "bad": _bad_rows(assembled),

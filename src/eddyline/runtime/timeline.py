@@ -1,0 +1,182 @@
+"""A timeline: the time of all queries that read the same set of streams.
+
+Answer   The frontier of a timeline is the smallest horizon of its streams: nothing else holds it back or moves it on. Rows wait in its
+         queues until the frontier passes; then its stores admit what its units want, and its units take the rows in slices.
+
+             arrivals ─► queues ─► stores ─► units ─► results
+                          │ frontier  │ purge
+
+State    The frontier; per stream a queue of rows that wait and a store, which all units of the timeline share; the next rank. Ranks are
+         places in the total order of the timeline's streams.
+Limits   Units over other sets of streams have timelines, and stores, of their own: what waits for a slow stream in one of them is no
+         concern of the others. Queues of different timelines hold the same chunks of rows.
+Reading  docs/semantics.md, "The frontier"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from hashlib import blake2b
+
+import numpy as np
+
+from eddyline.kernels.order import count_upto, merge_order, running_count
+from eddyline.model.schema import Stream
+from eddyline.operators.intake import Intake
+from eddyline.operators.stream import StreamState
+from eddyline.operators.waiting import Released, WaitingRows
+from eddyline.runtime.epoch import Epoch, Outcome
+from eddyline.runtime.handout import HandOut
+from eddyline.runtime.unit import Moment, Slice, Unit
+from eddyline.state.columns import Ints
+from eddyline.state.segment import SegmentList
+from eddyline.tuning import Tuning
+
+
+def timeline_name(streams: Iterable[str]) -> str:
+    """What names the timeline of a set of streams in snapshots."""
+    return "+".join(sorted(set(streams)))
+
+
+class Timeline:
+    def __init__(self, streams: Iterable[Stream], handout: HandOut, tuning: Tuning) -> None:
+        ordered = sorted(streams, key=lambda s: s.position)
+        self.handout = handout
+        self.tuning = tuning
+        self.name = timeline_name(s.name for s in ordered)
+        self.frontier: int | None = None
+        self.next_rank = 0
+        #: All in catalog order.
+        self.queues = {s.name: WaitingRows(s) for s in ordered}
+        self.streams: dict[str, StreamState] = {}
+        self.segments: dict[str, SegmentList] = {}
+        # Stores of one stream in several timelines have different names: segments and files are called after them.
+        mark = "" if len(ordered) == 1 else "." + blake2b(self.name.encode(), digest_size=4).hexdigest()
+        for stream in ordered:
+            state = StreamState(stream.name, {c.name: c.type for c in stream.schema.columns}, store_name=stream.name + mark)
+            self.streams[stream.name] = state
+            self.segments[stream.name] = SegmentList(state.store)
+        self._results_per_row = 0.0
+        #: Of the epoch at hand: its first rank, the ranks of each stream's rows, how many of them there are up to each rank (where
+        #: a unit asks), how many rows came before it, and the rows that were released.
+        self._first_rank = 0
+        self._all_ranks: dict[str, Ints] = {}
+        self._running: dict[str, Ints] = {}
+        self._rows_before: dict[str, int] = {}
+        self._released: dict[str, Released] = {}
+
+    # -- time
+
+    def move(self, intakes: Mapping[str, Intake], epoch: Epoch) -> None:
+        """The frontier at the end of an epoch; it never moves back."""
+        mine = {name: intakes[name] for name in self.queues}
+        if epoch.closing:
+            newest = [i.newest for i in mine.values() if i.newest is not None]
+            moved = max(newest) + 1 if newest else None
+        else:
+            horizons = [i.horizon for name, i in mine.items() if not i.closed and name not in epoch.idle]
+            known = [h for h in horizons if h is not None]
+            moved = min(known) if known and len(known) == len(horizons) else None
+        if moved is not None:
+            self.frontier = moved if self.frontier is None else max(moved, self.frontier)
+
+    # -- an epoch
+
+    def step(self, units: list[Unit], closing: bool, outcome: Outcome, note_peak: Callable[[], None]) -> None:
+        """Work on everything that the frontier has passed."""
+        self._all_ranks, self._rows_before, self._running, self._released = {}, {}, {}, {}
+        if self.frontier is None:
+            return
+        released = {name: rows for name, queue in self.queues.items() if (rows := queue.release(self.frontier)) is not None}
+        self._released = released
+        for part in self._slices(units):
+            self._run(part, units, outcome, note_peak)
+        self._purge(units, self.frontier, self.next_rank)
+        for name, rows in released.items():
+            # The next epoch is likely to be like this one: room for it is made while nothing waits.
+            self.streams[name].store.tidy(len(rows.ts))
+        moment = Moment(self.frontier, closing, self._came)
+        for unit in units:
+            unit.advance(moment, outcome)
+        self._released = {}
+
+    def _slices(self, units: list[Unit]) -> Iterator[Slice]:
+        """The released rows in total order, cut so that no slice is expected to make too many results."""
+        released = self._released
+        if not released:
+            return
+        times = [rows.times for rows in released.values()]
+        total = sum(len(t) for t in times)
+        first, end = self.next_rank, self.next_rank + total
+        rank = np.arange(first, end)
+        if len(times) > 1:
+            # The streams stand in catalog order: rows of equal time keep the total order.
+            order = merge_order(*times) if len(times) == 2 else np.argsort(np.concatenate(times), kind="stable")
+            rank[order] = rank.copy()
+        offset = 0
+        for name, stamps in zip(released, times, strict=True):
+            self._all_ranks[name] = rank[offset : offset + len(stamps)]
+            self._rows_before[name] = self.queues[name].released - len(stamps)
+            offset += len(stamps)
+        self.handout.released(first, total, released, self._all_ranks)
+        self._first_rank, self.next_rank = first, end
+        in_portions = all(unit.in_portions(total) for unit in units)
+        at_once = self.tuning.results_at_once * (self.tuning.in_portions if in_portions else 1)
+        while first < end:
+            most = int(at_once / self._results_per_row) if self._results_per_row else 65_536
+            stop = min(end, first + max(most, 16))
+            yield self._slice(first, stop)
+            first = stop
+
+    def _slice(self, first: int, stop: int) -> Slice:
+        part = Slice({}, {}, {}, {}, {}, first, stop - first, self._rows_seen)
+        for name, all_ranks in self._all_ranks.items():
+            rows = self._released[name]
+            mine = all_ranks if rows.place is None else all_ranks[rows.place]
+            a, b = int(np.searchsorted(mine, first)), int(np.searchsorted(mine, stop))
+            if a == b:
+                continue
+            part.tables[name] = rows.table.slice(a, b - a)
+            part.ts[name] = rows.ts[a:b]
+            part.ranks[name] = mine[a:b]
+            part.routes[name] = None if rows.routes is None else rows.routes[a:b]
+            place = np.arange(a, b) if rows.place is None else rows.place[a:b]
+            part.numbers[name] = place + self._rows_before[name]
+        return part
+
+    def _run(self, part: Slice, units: list[Unit], outcome: Outcome, note_peak: Callable[[], None]) -> None:
+        for name, table in part.tables.items():
+            if self.streams[name].ports:
+                part.fresh[name] = self.streams[name].admit(table, part.ts[name], part.ranks[name], part.numbers[name], part.routes[name])
+        note_peak()
+        made = sum(unit.take(part, outcome) for unit in units)
+        per_row = made / part.rows
+        self._results_per_row = per_row if not self._results_per_row else 0.5 * (self._results_per_row + per_row)
+        note_peak()
+        if part.newest is not None:
+            self._purge(units, part.newest, part.first + part.rows)
+
+    def _rows_seen(self, source: str, ranks: Ints) -> Ints:
+        """How many rows of a stream there are at or before each place of the total order."""
+        if source not in self._all_ranks:
+            return np.full(len(ranks), self.queues[source].released)
+        total = self.next_rank - self._first_rank
+        if source not in self._running:
+            self._running[source] = running_count(self._all_ranks[source], self._first_rank, total)
+        here: Ints = count_upto(self._running[source], self._first_rank, ranks)
+        return here + self._rows_before[source]
+
+    def _came(self, source: str) -> tuple[int, Ints]:
+        """How many rows of a stream came before this epoch, and the event times of those released in it."""
+        times = self._released[source].times if source in self._released else np.empty(0, np.int64)
+        return self.queues[source].released - len(times), times
+
+    def _purge(self, units: list[Unit], now: int, rank: int) -> None:
+        """Rows still to come are at or after `now` and `rank`; what none of them can meet is forgotten."""
+        for name, stream in self.streams.items():
+            seen = self.queues[name].released
+            if name in self._all_ranks:
+                seen = self._rows_before[name] + int(np.searchsorted(self._all_ranks[name], rank))
+            stream.purge(now, seen)
+        for unit in units:
+            unit.purge(now)
