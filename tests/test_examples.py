@@ -52,6 +52,12 @@ def answered(query: str) -> list[tuple[object, ...]]:
     return sorted(tuple(row.values()) for row in parquet.read_table(f"results/{query}").to_pylist())
 
 
+def test_the_event_log_shows_matches_and_violations(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, str(FOLDER / "event_log.py")], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "34000" in done.stdout and "violation: PRIOR(CheckCredit, SendOffer), trace 35" in done.stdout
+
+
 @pytest.mark.parametrize("name", sorted(PRINTED))
 def test_programs_print_what_they_should(name: str, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, str(FOLDER / f"{name}.py")], cwd=tmp_path, capture_output=True, text=True, timeout=120)

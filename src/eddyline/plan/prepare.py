@@ -51,7 +51,9 @@ def check(query: BoundQuery, sources: Sources | None = None) -> None:
     if query.pattern is not None:
         pattern_plan(query, sources)
         return
-    verify(query)
+    if type(query) is BoundQuery:
+        # Templates and streams of requests have laws of their own.
+        verify(query)
     prepare_tree(query, sources)
 
 
