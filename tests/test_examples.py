@@ -104,7 +104,7 @@ def test_every_example_is_listed_and_tested() -> None:
     listed = (FOLDER / "README.md").read_text()
     found = sorted(path.name for path in FOLDER.iterdir() if path.suffix in (".py", ".sql"))
     # The one on Spark is run by tests/spark/test_pages.py.
-    tested = [f"{name}.py" for name in (*PRINTED, "generators", "spark_frames")] + [
+    tested = [f"{name}.py" for name in (*PRINTED, "event_log", "generators", "spark_frames")] + [
         f"{name}.sql" for name in ("window_join", "self_join", "aggregates")
     ]
     assert found == sorted(tested)

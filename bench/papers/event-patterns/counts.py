@@ -45,10 +45,8 @@ def main() -> None:
     args = parser.parse_args()
     for ratio in [int(r) for r in args.ratios.split(",")]:
         with TemporaryDirectory() as folder:
-            made = orders(
-                folder, Shape(100.0, args.events / 100, 0), concurrent=1_000, quotes=3, local=ratio / 100, cancelled=0.0, rejected=0.0, broken=0.0,
-                values=400,
-            )  # fmt: skip
+            shape = Shape(100.0, args.events / 100, 0)
+            made = orders(folder, shape, concurrent=1_000, quotes=3, local=ratio / 100, cancelled=0.0, rejected=0.0, values=400)
             for name, event in QUERIES.items():
                 # Quotes come three times: a branch fails where all of them do. The AND's first branch is fixed at half of its quotes.
                 quote = 200 if name == "AND" else round(400 * (ratio / 100) ** (1 / 3))
