@@ -9,6 +9,7 @@ import pytest
 
 from eddyline import Session
 from eddyline.cli.__main__ import main
+from eddyline.runtime.spark.job.ledger import FORMAT, Entry, Ledger
 from eddyline.runtime.spark.job.shard_report import write_standing
 
 
@@ -18,9 +19,13 @@ def note(rows: int, waiting: int, frontier: int) -> dict[str, object]:
 
 def spark_checkpoint(folder: Path, committed: int, written: int) -> None:
     """Two shards; `pairs` is cut in two, `odd` lies on the second alone, `old` has gone."""
-    queries = {"pairs": {"shares": [0, 2]}, "odd": {"shares": [1, 1]}, "old": {"shares": [0, 2], "state": "dropped"}}
     (folder / "eddyline").mkdir(parents=True)
-    (folder / "eddyline" / "ledger.json").write_text(json.dumps({"format": 1, "shards": 2, "streams": {}, "queries": queries}))
+    queries = {
+        "pairs": Entry("SELECT 1", shares=[0, 2]),
+        "odd": Entry("SELECT 1", shares=[1, 1]),
+        "old": Entry("SELECT 1", shares=[0, 2], state="dropped"),
+    }
+    Ledger(str(folder), 2, {}, queries).write()
     (folder / "commits").mkdir()
     for batch in range(committed + 1):
         (folder / "commits" / str(batch)).touch()
@@ -39,7 +44,7 @@ def test_a_spark_checkpoint_after_a_crash(tmp_path: Path, capsys: pytest.Capture
     spark_checkpoint(tmp_path, committed=7, written=8)
     assert shown(tmp_path, capsys) == {
         "engine": "spark",
-        "format": 1,
+        "format": FORMAT,
         "epoch": 7,
         "shards": [
             {"shard": 0, "rows": 700, "waiting": 7, "bytes": 7000, "frontier": 7_000_000, "queries": ["pairs"]},
@@ -54,7 +59,7 @@ def test_a_table_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str], 
     spark_checkpoint(tmp_path, committed=2, written=2)
     assert main(["state", "--checkpoint", str(tmp_path)]) == 0
     said = capsys.readouterr().out
-    assert "spark checkpoint, format 1, after batch 2" in said
+    assert f"spark checkpoint, format {FORMAT}, after batch 2" in said
     assert "1970-01-01 00:00:02.000" in said and "pairs, odd" in said
     assert "401" in said  # the rows of both shards
 
@@ -75,7 +80,7 @@ def test_an_embedded_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[st
         session.step()
     found = shown(tmp_path, capsys)
     (shard,) = found["shards"]
-    assert found["engine"] == "embedded" and found["format"] == 2
+    assert found["engine"] == "embedded" and found["format"] == 3
     assert shard["frontier"] == 8_000_000 and shard["queries"] == ["pairs"]
     # The row at 8 s waits; of those below the frontier, the one at 4 s is in its window still.
     assert shard["waiting"] == 1 and shard["rows"] >= 1 and shard["bytes"] > 0
