@@ -16,7 +16,7 @@ from eddyline.plan.patterns import plan_pattern, rules_for
 from tests.property.patterns import STREAM, Case, Drawn, random_case
 from tests.seeds import first_seed
 
-CASES = 1_000
+CASES = 1_760
 
 
 def job_of(case: Case, options: str = "") -> Job | None:

@@ -6,7 +6,7 @@ Answer   `conflict_of` closes the types of a disjunct under what they require an
 
              SEQ(A, B), REQUIRE(A, X), PRIOR(X, A), PRIOR(B, X):      X ─► A ─► B ─► X
 
-         The node of a type is an end of the trace's events where END names it: every other node comes before it.
+         Among leaves, one whose type END names is the last: every other leaf comes before it.
 Limits   PRIOR is not closed through types that the disjunct neither has nor requires: PRIOR(B, X) and PRIOR(X, A) allow A B.
          Leaves of a type under ONCE are one node, since only one event can be all of them. Conditions of leaves are taken as
          satisfiable, NOT leaves take no part.
@@ -59,7 +59,8 @@ def conflict_of(shape: Shape, rules: Rules, seen: Iterable[EventType] = ()) -> C
     for never in rules.nevers:
         if never.types <= closed:
             return Conflict((str(never.rule), *_required_by(closed, known, rules)))
-    ends = sorted({t for t in closed if t in rules.end}, key=str)
+    # What END says holds for events that come; nothing is concluded from it for types that are only required.
+    ends = sorted({t for t in known if t in rules.end}, key=str)
     if len(ends) > 1:
         return Conflict((f"END({ends[0]}, {ends[1]})",))
     required = [t for t in sorted(closed, key=str) if t not in known]
@@ -71,7 +72,7 @@ def conflict_of(shape: Shape, rules: Rules, seen: Iterable[EventType] = ()) -> C
     if cycle is not None:
         return Conflict(cycle)
     if required:
-        cycle = _cycle(bare, [*shape.before, *([0] * (len(bare) - len(shape.before)))], rules)
+        cycle = _cycle(bare, [*shape.before, *([0] * (len(bare) - len(shape.before)))], rules, with_ends=False)
         if cycle is not None:
             return Conflict((*cycle, *_required_by(closed, known, rules)), through_required=True)
     return None
