@@ -21,7 +21,7 @@ moment, number = os.environ["STRIKE_AT"], int(os.environ["STRIKE_WITH"])
 struck = []
 
 def hook(event, details):
-    if struck or event not in ("import", "open", "os.scandir") or not details:
+    if struck or event not in ("import", "open", "os.listdir", "os.scandir") or not details:
         return
     name = str(details[0])
     if name == moment or (event != "import" and name.endswith("/" + moment)):
@@ -58,6 +58,10 @@ def job(tmp_path: Path) -> Path:
     return tmp_path
 
 
+#: Seconds for one run: where kernels have not been compiled yet, the first run does it.
+_PATIENCE = 240
+
+
 def command(job: Path, *more: str) -> list[str]:
     return [
         *(sys.executable, "-m", "eddyline", "run", str(job / "job.sql")),
@@ -67,7 +71,7 @@ def command(job: Path, *more: str) -> list[str]:
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
     try:
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=_PATIENCE)
     finally:
         process.kill()
     assert "Traceback" not in errors and "Error" not in errors, errors
@@ -83,7 +87,7 @@ def struck(job: Path, moment: str, number: signal.Signals, *more: str) -> int:
 
 
 def results(job: Path) -> list[int]:
-    assert subprocess.run(command(job, "--once"), timeout=60).returncode == 0
+    assert subprocess.run(command(job, "--once"), timeout=_PATIENCE).returncode == 0
     return parquet.read_table(job / "out" / "q").column("k").to_pylist()
 
 

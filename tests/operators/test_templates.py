@@ -17,6 +17,7 @@ from eddyline.operators.template import blocks
 from eddyline.operators.template.blocks import Fields
 from eddyline.operators.template.probes import of_requests
 from eddyline.operators.template.standing import StandingTemplate
+from eddyline.operators.waiting import WaitingRows
 from eddyline.plan.budget import SHIPPED_INDEX
 from eddyline.plan.index_choice.templates import TemplatePrice
 from eddyline.plan.prepare import prepare
@@ -40,6 +41,7 @@ class Engine:
         self.template, self.case = template, case
         self.stream = StreamState("s0", {c.name: c.type for c in stream.schema.columns})
         self.intake = Intake(stream)
+        self.waiting = WaitingRows(stream)
         price = TemplatePrice(len(keys), template.bits, SHIPPED_INDEX)
         alias = lowered.seats[0].alias
         self.standing = StandingTemplate(template, keys, aggregates, lowered.filters[0], alias, self.stream, LONG_AGO, price, Issues())
@@ -48,9 +50,10 @@ class Engine:
         self.seen = 0
 
     def step(self, rows: tuple[tuple[object, ...], ...]) -> None:
-        self.intake.take(arrow_table(self.case.stream.columns, rows), self.frontier)
+        taken = self.intake.take(arrow_table(self.case.stream.columns, rows))
+        self.waiting.receive(taken.chunk, taken.census, self.frontier)
         self.frontier = self.intake.horizon
-        if self.frontier is None or (released := self.intake.release(self.frontier)) is None:
+        if self.frontier is None or (released := self.waiting.release(self.frontier)) is None:
             return
         numbers = np.arange(self.seen, self.seen + len(released.ts))
         self.seen += len(numbers)

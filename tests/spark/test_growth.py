@@ -15,7 +15,7 @@ import pytest
 from eddyline.language import bind_script
 from eddyline.runtime.memory import resident_bytes
 from eddyline.runtime.spark.job.driver import SparkDriver
-from eddyline.runtime.spark.job.figures import make_layout, statistics
+from eddyline.runtime.spark.job.figures import job_report, make_layout
 from eddyline.runtime.spark.job.progress import Progress
 from eddyline.runtime.spark.output.sinks import Delivered
 from tests.spark.material import write_files
@@ -113,7 +113,7 @@ def check_memory(found: Measured, driver: SparkDriver) -> None:
     assert median(found.heap[-2:]) <= 1.25 * median(found.heap[2:4]), found.heap
     # Spark keeps a hundred batches of offsets and commits, and as many changes of state.
     assert found.folders[-1][0] <= 2200 and len(os.listdir(Path(driver.layout.checkpoint) / "eddyline" / "standing")) <= 5
-    figures = statistics(driver)
+    figures = job_report(driver).as_json()
     newest = min(1000, figures["epochs"])
     assert len(figures["epoch_seconds"]) == len(figures["worker_bytes"]) == len(figures["stages"]["addBatch"]) == newest
     assert figures["epoch_times"]["count"] == figures["epochs"]
