@@ -15,6 +15,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from eddyline.cli.__main__ import main
+from eddyline.runtime.snapshot import FORMAT
 
 STREAMS = """
 CREATE STREAM a (k BIGINT, s STRING, ts TIMESTAMP) WITH (format='parquet', path='a', time='ts', lateness='2 seconds');
@@ -142,7 +143,9 @@ def test_queries_may_come_and_go_between_runs(work: Path) -> None:
 def test_a_changed_header_is_refused(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "job.sql", "--once", "--checkpoint", "ck", "--quiet"]) == 0
     header = work / "ck/checkpoint.json"
-    header.write_text(header.read_text().replace('"format": 2', '"format": 99'))
+    changed = header.read_text().replace(f'"format": {FORMAT}', '"format": 99')
+    assert changed != header.read_text()
+    header.write_text(changed)
     assert main(["run", "job.sql", "--once", "--checkpoint", "ck", "--quiet"]) == 2
     said = capsys.readouterr().err
     assert "checkpoint.json is damaged" in said and "it held positions" in said and "hint:" in said
