@@ -26,7 +26,7 @@ def test_every_sink_gets_every_result(spark, tmp_path: Path) -> None:
     seen: list[int] = []
     with Session(spark=spark, checkpoint=str(tmp_path / "checkpoint"), keep_results=False) as session:
         session.execute(f"""
-            SET shards = 2;
+            SET shards = 2; SET output_files = 'each';
             CREATE STREAM a (k BIGINT, v BIGINT, ts TIMESTAMP)
               WITH (format='parquet', path='{tmp_path}/a', time='ts', files_per_batch='1');
             CREATE QUERY odd AS SELECT v FROM a WHERE v % 2 = 1;
