@@ -192,19 +192,9 @@ class Session:
     ) -> None:
         """Declare a stream: one whose rows are pushed, by an Arrow schema or a mapping from names to types; one read from a
         source; or, on Spark, any streaming DataFrame."""
-        known = self._runner.schema_of(name, schema)
-        found = Stream(
-            name=name,
-            schema=known or Schema(_columns(name, schema)),
-            time=time,
-            lateness=parse_span(lateness),
-            idle=None if idle is None else parse_span(idle),
-            sequence=sequence,
-            position=self.job.catalog.next_position,
-            options={"format": "memory" if known is None else "given"},
-        )
+        found, given = self._declared(name, schema, time, lateness, idle, sequence)
         self.job.catalog.add(found)
-        self._runner.declare(found, None if known is None else schema)
+        self._runner.declare(found, given)
 
     def query(self, name: str, sql: str, **options: Value) -> Query:
         """Register `SELECT …` or `EVENT …` under a name; options as in CREATE QUERY … WITH."""
@@ -228,21 +218,12 @@ class Session:
         aggregates: str | None = None,
     ) -> Query:
         """Declare a stream of requests to a template: its rows are pushed, or come from a source. Its results have its name."""
-        known = self._runner.schema_of(name, columns)
-        stream = Stream(
-            name=name,
-            schema=known or Schema(_columns(name, columns)),
-            time=time,
-            lateness=parse_span(lateness),
-            idle=None if idle is None else parse_span(idle),
-            position=self.job.catalog.next_position,
-            options={"format": "memory" if known is None else "given"},
-        )
+        stream, given = self._declared(name, columns, time, lateness, idle)
         roles = {"window": window, "group_by": group_by, "aggregates": aggregates}
         named: dict[str, tuple[str, Position | None]] = {role: (column, None) for role, column in roles.items() if column is not None}
         asking = request_stream(stream, self.job.catalog.template(template), named, None)
         self.job.catalog.add(asking)
-        self._runner.declare(stream, None if known is None else columns)
+        self._runner.declare(stream, given)
         self._stand(asking.standing)
         return Query(self, name, self._runner.handles[name])
 
@@ -364,6 +345,23 @@ class Session:
         return pa.concat_tables([bad_schema(found.schema).empty_table(), *self._runner.dead_letters(found)])
 
     # -- inside
+
+    def _declared(
+        self, name: str, schema: object, time: str, lateness: str, idle: str | None, sequence: str | None = None
+    ) -> tuple[Stream, object]:
+        """The stream that a call declares, and what it is read from; None: its rows are pushed."""
+        known = self._runner.schema_of(name, schema)
+        found = Stream(
+            name=name,
+            schema=known or Schema(_columns(name, schema)),
+            time=time,
+            lateness=parse_span(lateness),
+            idle=None if idle is None else parse_span(idle),
+            sequence=sequence,
+            position=self.job.catalog.next_position,
+            options={"format": "memory" if known is None else "given"},
+        )
+        return found, None if known is None else schema
 
     def _stream(self, name: str) -> Stream:
         found = self.job.catalog.relation(name)

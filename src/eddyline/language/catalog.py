@@ -76,7 +76,7 @@ class Catalog:
         if name.lower() in self._spelling["query"]:
             hint = "a query's results cannot be read by another query; FROM takes streams and tables"
         else:
-            hint = _suggestion(name, known) or "CREATE STREAM or CREATE TABLE comes first"
+            hint = suggestion(name, known) or "CREATE STREAM or CREATE TABLE comes first"
         detail = f"streams and tables are {', '.join(known)}" if known else "there are no streams and no tables yet"
         raise BindingProblem(f"there is no stream or table {name}", detail=detail, hint=hint, position=position)
 
@@ -175,7 +175,7 @@ class Catalog:
         spelled = self._spelling[kind].get(name.lower())
         if spelled is None:
             known, verb = list(self._shelf(kind)), "are" if kind == "constraints" else "is"
-            hint = _suggestion(name, known) or (f"there are {', '.join(known)}" if known else f"there {verb} no {kind} yet")
+            hint = suggestion(name, known) or (f"there are {', '.join(known)}" if known else f"there {verb} no {kind} yet")
             raise BindingProblem(f"there {verb} no {kind} {name}", hint=hint, position=position)
         return spelled
 
@@ -215,6 +215,6 @@ _KINDS: dict[type, str] = {
 }
 
 
-def _suggestion(name: str, known: list[str]) -> str:
+def suggestion(name: str, known: list[str]) -> str:
     close = difflib.get_close_matches(name.lower(), [k.lower() for k in known], 1)
     return f"did you mean {next(k for k in known if k.lower() == close[0])}?" if close else ""

@@ -7,13 +7,12 @@ Limits   A template reads one stream with RANGE or ROWS. A condition of a reques
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from typing import Any
 
 from eddyline.errors import BindingProblem, EddylineError, Position
 from eddyline.language.bind import bind_query
-from eddyline.language.catalog import Catalog
+from eddyline.language.catalog import Catalog, suggestion
 from eddyline.language.declare import bind_stream
 from eddyline.language.expressions import Clause, bind_condition, bind_constant
 from eddyline.language.scope import Entry, Scope
@@ -23,7 +22,7 @@ from eddyline.model.datatypes import BIGINT, INT, STRING
 from eddyline.model.expression import Call, ColumnRef, Expression, Literal, columns_of, conjuncts, has_aggregate, walk
 from eddyline.model.query import Reference
 from eddyline.model.schema import Column, Schema, Stream, Table
-from eddyline.model.template import MOST_BITS, Condition, Request, RequestStream, Template
+from eddyline.model.template import MOST_BITS, Condition, Request, RequestStream, Template, window_size
 from eddyline.model.window import Range, Rows
 from eddyline.settings import Settings
 
@@ -188,7 +187,7 @@ def _key(name: Name, template: Template) -> int:
         raise BindingProblem(
             f"template {template.name} does not group by {name.name}",
             detail=f"grouping columns are {', '.join(o.name for o in template.keys)}",
-            hint=_suggestion(name.name, [o.name for o in template.keys]),
+            hint=suggestion(name.name, [o.name for o in template.keys]),
             position=name.position,
         )
     return key
@@ -203,7 +202,7 @@ def _column(name: Name, template: Template, group_by: tuple[int, ...]) -> tuple[
         raise BindingProblem(
             f"template {template.name} lists no {name.name}",
             detail=f"it lists {', '.join(known)}",
-            hint=_suggestion(name.name, known) or "a request takes the aggregates that its template lists",
+            hint=suggestion(name.name, known) or "a request takes the aggregates that its template lists",
             position=name.position,
         )
     if key not in group_by:
@@ -234,10 +233,6 @@ def _window(ask: Ask, template: Template) -> Range | Rows:
             position=ask.position,
         )
     return wanted
-
-
-def window_size(window: Range | Rows) -> int:
-    return window.micros if isinstance(window, Range) else window.count
 
 
 def _conditions(ask: Ask, template: Template) -> Iterator[Condition]:
@@ -302,8 +297,3 @@ def _number(column: ColumnRef, template: Template) -> int:
     key = template.key(column.column)
     assert key is not None
     return key
-
-
-def _suggestion(name: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(name.lower(), [k.lower() for k in known], 1)
-    return f"did you mean {next(k for k in known if k.lower() == close[0])}?" if close else ""

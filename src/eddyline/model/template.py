@@ -21,6 +21,11 @@ from eddyline.model.window import UNBOUNDED, Range, Rows
 MOST_BITS = 24
 
 
+def window_size(window: Range | Rows) -> int:
+    """Microseconds, or rows."""
+    return window.micros if isinstance(window, Range) else window.count
+
+
 @dataclass(frozen=True)
 class Template:
     """A standing group-by. `query` is its SELECT, bound."""

@@ -74,14 +74,14 @@ class Answering:
         wanted = [self.keys[k].expression for k in chosen] + list(aggregation.layout.arguments)
         for alias, column in frozenset().union(*(columns_of(e) for e in wanted)) if wanted else ():
             values[alias, column] = self.rows.values(column, ids)
-        keys = [pa.array(request), *(self._value(self.keys[k].expression, values, len(ids), issues) for k in chosen)]
+        keys = [pa.array(request), *(self.value(self.keys[k].expression, values, len(ids), issues) for k in chosen)]
         kinds = [BIGINT, *(self.keys[k].type for k in chosen)]
         words = aggregation.words
         groups = words.encode_rows(keys, kinds)
-        pairs = [words.encode(self._value(e, values, len(ids), issues), e.type) for e in aggregation.layout.arguments]
+        pairs = [words.encode(self.value(e, values, len(ids), issues), e.type) for e in aggregation.layout.arguments]
         return Batch(np.zeros(len(ids), np.int64), groups, [w for w, _ in pairs], [v for _, v in pairs], [])
 
-    def _value(self, e: Expression, values: Mapping[tuple[str, str], pa.Array], rows: int, issues: Issues) -> pa.Array:
+    def value(self, e: Expression, values: Mapping[tuple[str, str], pa.Array], rows: int, issues: Issues) -> pa.Array:
         if isinstance(e, ColumnRef):
             return values[e.ref, e.column]
         if e not in self._compiled:

@@ -20,8 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.model.datatypes import DataType
-from eddyline.model.template import Condition, Request, RequestStream, Template
-from eddyline.model.window import Range
+from eddyline.model.template import Condition, Request, RequestStream, Template, window_size
 from eddyline.operators.keys import key_words
 from eddyline.state.columns import Ints
 
@@ -74,10 +73,6 @@ class Requests:
         )
 
 
-def size_of(request: Request) -> int:
-    return request.window.micros if isinstance(request.window, Range) else request.window.count
-
-
 def of_requests(template: Template, requests: Sequence[Request], instants: Sequence[int]) -> Requests:
     """Single requests with their instants."""
     probes: list[tuple[int, dict[int, object]]] = []
@@ -94,7 +89,7 @@ def of_requests(template: Template, requests: Sequence[Request], instants: Seque
     return Requests(
         len(requests),
         np.array(instants, np.int64),
-        np.array([size_of(r) for r in requests], np.int64),
+        np.array([window_size(r.window) for r in requests], np.int64),
         np.array([sum(1 << k for k in r.group_by) for r in requests], np.int64),
         np.array(wanted, np.int64),
         np.array([number for number, _ in probes], np.int64),
@@ -137,13 +132,14 @@ def of_rows(asking: RequestStream, rows: pa.Table, instants: Ints) -> tuple[Requ
     template, count = asking.template, len(rows)
     good = np.ones(count, np.bool_)
     reasons = [""] * count
-    size = np.full(count, size_of_window(template), np.int64)
+    longest = window_size(template.window)
+    size = np.full(count, longest, np.int64)
     if asking.window is not None:
         given = rows.column(asking.window).combine_chunks()
-        asked = np.asarray(given.fill_null(size_of_window(template)).cast(pa.int64()))
-        refuse = (asked > size_of_window(template)) | (asked < 0)
+        asked = np.asarray(given.fill_null(longest).cast(pa.int64()))
+        refuse = (asked > longest) | (asked < 0)
         for at in np.flatnonzero(refuse).tolist():
-            reasons[at] = f"bad: a window of {asked[at]}, and the template has {size_of_window(template)}"
+            reasons[at] = f"bad: a window of {asked[at]}, and the template has {longest}"
         good &= ~refuse
         size = np.where(refuse, size, asked)
     everything = (1 << len(template.keys)) - 1, (1 << len(template.aggregates)) - 1
@@ -186,8 +182,3 @@ def _read_lists(given: pa.Array, find: object, what: str, mask: Ints, good: npt.
             good &= ~here
             for at in np.flatnonzero(here).tolist():
                 reasons[at] = f"bad: the template has no {what} {unknown}"
-
-
-def size_of_window(template: Template) -> int:
-    window = template.window
-    return window.micros if isinstance(window, Range) else window.count

@@ -168,7 +168,7 @@ class StandingTemplate:
 
     def _values(self, e: Expression, ids: Ints) -> pa.Array:
         columns = {(alias, column): self.rows.values(column, ids) for alias, column in columns_of(e)}
-        return self.answering._value(e, columns, len(ids), self.issues)
+        return self.answering.value(e, columns, len(ids), self.issues)
 
     def _tested(self, requests: Requests, request: Ints, ids: Ints) -> tuple[Ints, Ints]:
         """Conditions beyond equality, each on the rows of its request."""
