@@ -20,22 +20,17 @@ from eddyline.connectors.base import Sink, Source
 from eddyline.connectors.conform import bad_schema
 from eddyline.connectors.memory import Rows
 from eddyline.connectors.sinks import CallbackSink, NumberedSink
-from eddyline.errors import BindingProblem, Position, Unsupported, UserError
-from eddyline.language import Dropped, ExplainRequest, Job, parse_body, parse_script, parse_span
-from eddyline.language.catalog import Sink as DeclaredSink
-from eddyline.language.job import ExplainTemplate
+from eddyline.errors import BindingProblem, Position, Unsupported
+from eddyline.language import Job, parse_body, parse_span
 from eddyline.language.parse import parse_ask
 from eddyline.language.templates import bind_ask, request_stream
 from eddyline.model.coercion import read_text
-from eddyline.model.constraint import ConstraintSet
-from eddyline.model.datatypes import TIMESTAMP, DataType, from_arrow
-from eddyline.model.query import BoundQuery
-from eddyline.model.schema import Column, Schema, Stream, Table
-from eddyline.model.template import BoundTemplate, RequestStream, Template
-from eddyline.plan.prepare import check, notices
-from eddyline.plan.template_text import request_text
+from eddyline.model.datatypes import TIMESTAMP, DataType
+from eddyline.model.schema import Schema, Stream
 from eddyline.runtime.clock import Clock
+from eddyline.runtime.given_schema import columns_of
 from eddyline.runtime.runner import Handle, Observer, Runner
+from eddyline.runtime.statements import Statements
 from eddyline.runtime.workflows import workflow_rules
 from eddyline.settings import Settings, Value
 
@@ -138,43 +133,13 @@ class Session:
             self._runner = SparkRunner(
                 self.job, spark, out=out, checkpoint=checkpoint, overwrite=overwrite, keep_results=keep_results, clock=clock
             )
-        #: Queries under EXPLAIN ANALYZE: their `analysis` is worth reading after the run.
-        self.analyzed: list[str] = []
-        #: What is worth knowing about the queries: references whose store grows for ever.
-        self.warnings: list[str] = []
+        self._statements = Statements(self.job, self._runner)
 
     # -- saying what there is
 
     def execute(self, sql: str) -> list[str]:
         """Carry out statements; returns the texts of EXPLAINs."""
-        texts: list[str] = []
-        for statement in parse_script(sql):
-            applied = self.job.apply(statement)
-            if isinstance(applied, BoundQuery):
-                self._register(applied)
-            elif isinstance(applied, Template):
-                self._stand(applied.standing)
-            elif isinstance(applied, RequestStream):
-                self._runner.declare(applied.stream)
-                self._stand(applied.standing)
-            elif isinstance(applied, ExplainTemplate):
-                texts.append(self._explained(applied))
-            elif isinstance(applied, Stream):
-                self._runner.declare(applied)
-            elif isinstance(applied, Table):
-                self._runner.load(applied)
-            elif isinstance(applied, ConstraintSet):
-                self._constrain(applied)
-            elif isinstance(applied, DeclaredSink):
-                self._check_sink(applied)
-            elif isinstance(applied, Dropped):
-                self._dropped(applied)
-            elif isinstance(applied, ExplainRequest):
-                if applied.analyze:
-                    self.analyzed.append(self._analyzed(applied.query))
-                else:
-                    texts.append(self._runner.explain(applied.query))
-        return texts
+        return self._statements.execute(sql)
 
     def set(self, name: str, value: Value) -> None:
         """Like SET: for what is created after it."""
@@ -201,7 +166,7 @@ class Session:
         settings = self.job.settings
         for option, value in options.items():
             settings = settings.with_option(option, value)
-        self._register(self.job.query(name, parse_body(sql), settings))
+        self._statements.register(self.job.query(name, parse_body(sql), settings))
         return Query(self, name, self._runner.handles[name])
 
     def requests(
@@ -224,7 +189,7 @@ class Session:
         asking = request_stream(stream, self.job.catalog.template(template), named, None)
         self.job.catalog.add(asking)
         self._runner.declare(stream, given)
-        self._stand(asking.standing)
+        self._statements.stand(asking.standing)
         return Query(self, name, self._runner.handles[name])
 
     def request(
@@ -306,6 +271,16 @@ class Session:
     # -- looking in
 
     @property
+    def analyzed(self) -> list[str]:
+        """Queries under EXPLAIN ANALYZE: their `analysis` is worth reading after the run."""
+        return self._statements.analyzed
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is worth knowing about the queries: references whose store grows for ever."""
+        return self._statements.warnings
+
+    @property
     def pipeline(self) -> Pipeline:
         return self.driver.pipeline
 
@@ -353,7 +328,7 @@ class Session:
         known = self._runner.schema_of(name, schema)
         found = Stream(
             name=name,
-            schema=known or Schema(_columns(name, schema)),
+            schema=known or Schema(columns_of(name, schema)),
             time=time,
             lateness=parse_span(lateness),
             idle=None if idle is None else parse_span(idle),
@@ -368,97 +343,6 @@ class Session:
         if not isinstance(found, Stream):
             raise BindingProblem(f"{found.name} is a table", hint="rows come and go in streams; a table is read once")
         return found
-
-    def _analyzed(self, query: BoundQuery) -> str:
-        """The name of a query to be analysed; a bare SELECT is registered to have one."""
-        if query.name not in self.job.catalog.queries:
-            self.job.catalog.add(query)
-            self._register(query)
-        return query.name
-
-    def _register(self, query: BoundQuery) -> None:
-        try:
-            check(query, self._sources)
-            self._runner.register(query)
-        except UserError:
-            self.job.catalog.drop("query", query.name)
-            raise
-        self.warnings += notices(query, self._sources)
-
-    @property
-    def _sources(self) -> dict[str, Stream | Table]:
-        return {**self.job.catalog.streams, **self.job.catalog.tables}
-
-    def _constrain(self, found: ConstraintSet) -> None:
-        """Constraints have been said: the queries of their book must still be able to match."""
-        try:
-            if self._runner.begun:
-                raise UserError("constraints cannot be added to a running job", hint="CREATE CONSTRAINTS before push, start or run")
-            for query in self.job.queries:
-                if query.pattern is not None and query.pattern.book == found.book:
-                    check(query, self._sources)
-                    # What was worth knowing without the constraints may be so no longer.
-                    self.warnings = [w for w in self.warnings if not w.startswith(f"query {query.name}: ")]
-                    self.warnings += notices(query, self._sources)
-        except UserError:
-            self.job.catalog.drop("constraints", found.name)
-            raise
-
-    def _stand(self, query: BoundQuery) -> None:
-        """Let a template or the answers of a stream of requests stand."""
-        try:
-            self._runner.register(query)
-        except UserError:
-            self.job.catalog.drop("template" if isinstance(query, BoundTemplate) else "requests", query.name)
-            raise
-
-    def _explained(self, explained: ExplainTemplate) -> str:
-        found = self._runner.explain(explained.template.standing)
-        return found if explained.request is None else request_text(explained.template, explained.request)
-
-    def _dropped(self, dropped: Dropped) -> None:
-        if dropped.kind in ("query", "template", "requests"):
-            self._runner.drop(dropped.entry.name)
-            return
-        if dropped.kind == "constraints":
-            if self._runner.begun:
-                self.job.catalog.add(dropped.entry)
-                raise UserError("constraints cannot be dropped from a running job", hint="stop it first")
-            return
-        try:
-            self._runner.forget(dropped.kind, dropped.entry.name)
-        except UserError:
-            self.job.catalog.add(dropped.entry)
-            raise
-
-    def _check_sink(self, sink: DeclaredSink) -> None:
-        try:
-            warning = self._runner.check_sink(sink)
-        except UserError:
-            self.job.catalog.drop("sink", sink.name)
-            raise
-        if warning is not None:
-            self.warnings.append(warning)
-
-
-def _columns(stream: str, schema: object) -> tuple[Column, ...]:
-    if isinstance(schema, Mapping):
-        return tuple(Column(name, kind) for name, kind in schema.items())
-    if isinstance(schema, pa.Schema):
-        columns = []
-        for field in schema:
-            kind = from_arrow(field.type)
-            if kind is None:
-                raise BindingProblem(
-                    f"column {field.name} of stream {stream} has the type {field.type}", hint="cast it before it is pushed"
-                )
-            columns.append(Column(field.name, kind))
-        return tuple(columns)
-    raise BindingProblem(
-        f"stream {stream} needs a schema",
-        detail=f"{type(schema).__name__} is none",
-        hint="an Arrow schema, or a mapping from names to types",
-    )
 
 
 __all__ = ["Query", "Session"]

@@ -1,0 +1,225 @@
+"""sqlglot's tree of one expression to the syntax tree of this language.
+
+Answer   `Translation.node` gives the syntax node of a sqlglot node.
+Limits   Every node, and every argument of a node, that is not translated below is an error, so nothing that was written is
+         passed over.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+from sqlglot import exp
+
+from eddyline.errors import SyntaxProblem, Unsupported
+from eddyline.language.datatypes import data_type
+from eddyline.language.reader import Places
+from eddyline.language.syntax import Apply, Cast, Constant, Name, Node
+
+SUBQUERY = "write one SELECT over streams and tables"
+
+_INFIX: dict[type[exp.Expr], str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.IntDiv: "//",
+    exp.Mod: "%",
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.And: "and",
+    exp.Or: "or",
+    exp.DPipe: "||",
+    exp.Like: "like",
+    exp.ILike: "ilike",
+    exp.NullSafeEQ: "is_not_distinct",
+    exp.NullSafeNEQ: "is_not_distinct",
+}
+
+
+#: What to write instead of some of the nodes that are not translated.
+_INSTEAD: dict[type[exp.Expr], str] = {
+    exp.Bracket: "a window stands after a stream's name in FROM",
+    exp.Star: "* stands alone in SELECT, or in COUNT(*)",
+    exp.Subquery: SUBQUERY,
+    exp.CurrentTimestamp: "time is the time of rows: compare with an event-time column",
+    exp.CurrentDate: "time is the time of rows: compare with an event-time column",
+    exp.Placeholder: "write the value itself",
+    exp.Parameter: "write the value itself",
+    exp.Concat: "texts are put together with ||",
+}
+
+
+class Translation:
+    """sqlglot's tree of one expression to ours."""
+
+    def __init__(self, places: Places, start: int) -> None:
+        self.places = places
+        #: Where the nearest node with a place of its own begins; nodes without one are put there.
+        self.start = start
+
+    def node(self, e: exp.Expr) -> Node:
+        if isinstance(e, exp.Paren):
+            self._only(e, "this")
+            return self.node(e.this)
+        if type(e) in _INFIX:
+            return self._infix(e)
+        self.start = _start(e, self.start)
+        position = self.places(self.start)
+        translate = _TRANSLATIONS.get(type(e))
+        if translate is None:
+            raise self._unsupported(e)
+        return translate(self, e, position)
+
+    def _only(self, e: exp.Expr, *names: str) -> None:
+        """Refuses a node that says more than the arguments of these names."""
+        for name, value in e.args.items():
+            if value not in (None, False, []) and name not in names:
+                raise self._unsupported(e, name)
+
+    def _unsupported(self, e: exp.Expr, extra: str = "") -> Unsupported:
+        words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(e).__name__).lower()
+        what = f"{words} with {extra.strip('_')}" if extra else words
+        hint = _INSTEAD.get(type(e), "the language reference lists what expressions may hold")
+        return Unsupported(f"{what} is not supported in an expression", hint=hint, position=self.places(self.start))
+
+    def _infix(self, e: exp.Expr) -> Node:
+        self._only(e, "this", "expression", "typed", "safe", "negate")
+        left, right = self.node(e.this), self.node(e.expression)
+        position = left.position
+        node: Node = Apply(_INFIX[type(e)], (left, right), position=position)
+        negated = isinstance(e, exp.NullSafeNEQ) or bool(e.args.get("negate"))
+        return Apply("not", (node,), position=position) if negated else node
+
+    def column(self, e: exp.Expr, position: Any) -> Node:
+        if isinstance(e.this, exp.Star):
+            raise self._unsupported(e.this)
+        if e.args.get("db"):
+            raise SyntaxProblem("a column has at most an alias before it", hint="write alias.column", position=position)
+        self._only(e, "this", "table")
+        return Name(e.name, e.text("table") or None, position)
+
+    def literal(self, e: exp.Expr, position: Any) -> Node:
+        text = str(e.this)
+        if e.is_string:
+            return Constant("string", text, position)
+        if re.fullmatch(r"[0-9]+", text):
+            return Constant("integer", int(text), position)
+        try:
+            number = float(text)
+        except ValueError:
+            raise SyntaxProblem(f"{text} is not a number", position=position) from None
+        if not math.isfinite(number):
+            raise SyntaxProblem(f"{text} is too large a number", hint="DOUBLE ends near 1.8e308", position=position)
+        return Constant("double", number, position)
+
+    def negative(self, e: exp.Expr, position: Any) -> Node:
+        inner = self.node(e.this)
+        if isinstance(inner, Constant) and inner.kind in ("integer", "double"):
+            return Constant(inner.kind, -inner.value, position)  # type: ignore[operator]
+        return Apply("neg", (inner,), position=position)
+
+    def negation(self, e: exp.Expr, position: Any) -> Node:
+        inner = self.node(e.this)
+        if isinstance(inner, Apply) and inner.function == "is_null" and isinstance(e.this, exp.Is):
+            return Apply("is_not_null", inner.args, position=position)
+        return Apply("not", (inner,), position=position)
+
+    def test(self, e: exp.Expr, position: Any) -> Node:
+        self._only(e, "this", "expression", "negate")
+        operand, negated = self.node(e.this), bool(e.args.get("negate"))
+        if isinstance(e.expression, exp.Null):
+            return Apply("is_not_null" if negated else "is_null", (operand,), position=position)
+        if not isinstance(e.expression, exp.Boolean):
+            raise SyntaxProblem("IS takes NULL, TRUE, FALSE or DISTINCT FROM", position=position)
+        node = Apply("is_not_distinct", (operand, self.node(e.expression)), position=position)
+        return Apply("not", (node,), position=position) if negated else node
+
+    def between(self, e: exp.Expr, position: Any) -> Node:
+        self._only(e, "this", "low", "high")
+        operand, low, high = self.node(e.this), self.node(e.args["low"]), self.node(e.args["high"])
+        return Apply(
+            "and", (Apply(">=", (operand, low), position=position), Apply("<=", (operand, high), position=position)), position=position
+        )
+
+    def membership(self, e: exp.Expr, position: Any) -> Node:
+        if e.args.get("query") or e.args.get("unnest"):
+            raise Unsupported("subqueries are not supported", hint=SUBQUERY, position=position)
+        self._only(e, "this", "expressions")
+        if not e.expressions:
+            raise SyntaxProblem("IN needs at least one value", hint="x IN (1, 2, 3)", position=position)
+        return Apply("in", (self.node(e.this), *(self.node(x) for x in e.expressions)), position=position)
+
+    def case(self, e: exp.Expr, position: Any) -> Node:
+        self._only(e, "this", "ifs", "default")
+        args: list[Node] = []
+        for branch in e.args["ifs"]:
+            self._only(branch, "this", "true")
+            condition = self.node(branch.this)
+            if e.this is not None:
+                condition = Apply("=", (self.node(e.this), condition), position=condition.position)
+            args += [condition, self.node(branch.args["true"])]
+        otherwise = e.args.get("default")
+        args.append(Constant("null", None, position) if otherwise is None else self.node(otherwise))
+        return Apply("case", tuple(args), position=position)
+
+    def cast(self, e: exp.Expr, position: Any) -> Node:
+        self._only(e, "this", "to", "action", "safe")
+        kind = e.args["to"]
+        self._only(kind, "this", "expressions")
+        sizes = tuple(int(s.name) if s.name.isdigit() else -1 for s in kind.expressions)
+        word = kind.this.value if isinstance(kind.this, exp.DType) else str(kind.this)
+        target = data_type(word, sizes, position)
+        if e.args.get("action") == "literal":
+            return Constant(target.name.lower(), str(e.this.this), position)
+        return Cast(self.node(e.this), target, position)
+
+    def extract(self, e: exp.Expr, position: Any) -> Node:
+        self._only(e, "this", "expression")
+        return Apply("date_part", (Constant("string", e.name.lower(), position), self.node(e.expression)), position=position)
+
+    def call(self, e: exp.Expr, position: Any) -> Node:
+        self._only(e, "this", "expressions")
+        args = e.expressions
+        if len(args) == 1 and isinstance(args[0], exp.Star):
+            self._only(args[0])
+            return Apply(e.name.lower(), (), star=True, position=position)
+        if len(args) == 1 and isinstance(args[0], exp.Distinct):
+            self._only(args[0], "expressions")
+            return Apply(e.name.lower(), tuple(self.node(a) for a in args[0].expressions), distinct=True, position=position)
+        return Apply(e.name.lower(), tuple(self.node(a) for a in args), position=position)
+
+
+def _start(e: exp.Expr, otherwise: int) -> int:
+    """Where the text of a node begins, as far as sqlglot kept it."""
+    first = next((n for n in e.walk(bfs=False) if "start" in n.meta), None)
+    if first is None:
+        return otherwise
+    alias = first.parent.args.get("table") if isinstance(first.parent, exp.Column) else None
+    return int((alias or first).meta.get("start", otherwise))
+
+
+_TRANSLATIONS: dict[type[exp.Expr], Callable[[Translation, Any, Any], Node]] = {
+    exp.Column: Translation.column,
+    exp.Literal: Translation.literal,
+    exp.Null: lambda _, e, position: Constant("null", None, position),
+    exp.Boolean: lambda _, e, position: Constant("boolean", bool(e.this), position),
+    exp.Neg: Translation.negative,
+    exp.Not: Translation.negation,
+    exp.Is: Translation.test,
+    exp.Between: Translation.between,
+    exp.In: Translation.membership,
+    exp.Case: Translation.case,
+    exp.Cast: Translation.cast,
+    exp.TryCast: Translation.cast,
+    exp.Extract: Translation.extract,
+    exp.Interval: lambda _, e, position: Constant("interval", str(e.this.this), position),
+    exp.Anonymous: Translation.call,
+}

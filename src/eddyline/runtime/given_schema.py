@@ -1,0 +1,36 @@
+"""The columns of a stream that is declared from Python.
+
+Answer   `columns_of` reads an Arrow schema, or a mapping from names to types.
+Limits   An Arrow type without a type of the language is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from eddyline.errors import BindingProblem
+from eddyline.model.datatypes import from_arrow
+from eddyline.model.schema import Column
+
+
+def columns_of(stream: str, schema: object) -> tuple[Column, ...]:
+    """The columns that `schema` lists for the stream of this name."""
+    if isinstance(schema, Mapping):
+        return tuple(Column(name, kind) for name, kind in schema.items())
+    if isinstance(schema, pa.Schema):
+        columns = []
+        for field in schema:
+            kind = from_arrow(field.type)
+            if kind is None:
+                raise BindingProblem(
+                    f"column {field.name} of stream {stream} has the type {field.type}", hint="cast it before it is pushed"
+                )
+            columns.append(Column(field.name, kind))
+        return tuple(columns)
+    raise BindingProblem(
+        f"stream {stream} needs a schema",
+        detail=f"{type(schema).__name__} is none",
+        hint="an Arrow schema, or a mapping from names to types",
+    )
