@@ -9,7 +9,6 @@ Limits   A session is used from one thread at a time, apart from `push`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -22,10 +21,9 @@ from eddyline.connectors.memory import Rows
 from eddyline.connectors.sinks import CallbackSink, NumberedSink
 from eddyline.errors import BindingProblem, Position, Unsupported
 from eddyline.language import Job, parse_body, parse_span
-from eddyline.language.parse import parse_ask
-from eddyline.language.templates import bind_ask, request_stream
-from eddyline.model.coercion import read_text
-from eddyline.model.datatypes import TIMESTAMP, DataType
+from eddyline.language.asked import bind_asks
+from eddyline.language.templates import request_stream
+from eddyline.model.datatypes import DataType
 from eddyline.model.schema import Schema, Stream
 from eddyline.runtime.clock import Clock
 from eddyline.runtime.given_schema import columns_of
@@ -203,11 +201,7 @@ class Session:
             timeout: Seconds to wait where the session runs in the background and the instant lies ahead.
         """
         texts = [text] if isinstance(text, str) else list(text)
-        found = [bind_ask(parse_ask(one), self.job.catalog) for one in texts]
-        if as_of is not None:
-            instant = read_text(as_of.isoformat(" ") if isinstance(as_of, datetime) else as_of, TIMESTAMP)
-            assert isinstance(instant, int)
-            found = [replace(one, as_of=instant) if one.as_of is None else one for one in found]
+        found = bind_asks(texts, as_of, self.job.catalog)
         tables = self._runner.request(found, timeout)
         return tables[0] if isinstance(text, str) else tables
 

@@ -166,3 +166,21 @@ def test_a_restart_keeps_rows_and_the_index(tmp_path: Path) -> None:
     second = opened(checkpoint=str(tmp_path / "state"))
     assert second.request("n FROM traffic GROUP BY ()").to_pylist()[0]["n"] == 3
     assert second.pipeline.kinds.templates.unit("traffic").standing.address_bits == (3,)
+
+
+def test_rows_at_the_far_edge_of_the_window_are_kept() -> None:
+    session = opened()
+    # The frontier is at second 80; the window of the instant before it, a minute earlier, begins with the first row.
+    session.push("packets", [("a", 1, at(9.999999)), ("b", 2, at(9.999998)), ("a", 4, at(19.999999)), ("b", 8, at(50)), ("b", 16, at(80))])
+    session.step()
+    found = session.request("bytes FROM traffic GROUP BY ()", as_of=at(19.999999))
+    assert found.to_pylist()[0]["bytes"] == 5
+
+
+def test_rows_are_kept_for_a_request_that_waits() -> None:
+    with opened() as session:
+        session.start()
+        session.push("packets", packets(1, 2))
+        later = threading.Timer(0.2, lambda: session.push("packets", packets(4, 900, 901)))
+        later.start()
+        assert session.request("n FROM traffic GROUP BY ()", as_of=at(5), timeout=20).to_pylist()[0]["n"] == 3

@@ -21,6 +21,7 @@ COMMANDS = (
     "run",
     "shell",
     "query",
+    "request",
     "state",
     "explain",
     "check",

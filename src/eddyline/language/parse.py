@@ -18,7 +18,7 @@ from eddyline.errors import SyntaxProblem
 from eddyline.language.dialect import Eddyline, ExpressionParser
 from eddyline.language.grammar import read_statement
 from eddyline.language.reader import Places, Reader, Token
-from eddyline.language.syntax import Ask, Event, Node, Select, Statement
+from eddyline.language.syntax import Event, Node, Select, Statement
 
 
 def parse_script(text: str) -> list[Statement]:
@@ -35,19 +35,6 @@ def parse_select(text: str) -> Select:
     statements = parse_script(text)
     if len(statements) != 1 or not isinstance(statements[0], Select):
         raise SyntaxProblem("expected one SELECT", hint="other statements go through execute")
-    return statements[0]
-
-
-def parse_ask(text: str) -> Ask:
-    """The one request that a text holds; the word REQUEST may be left out.
-
-    >>> parse_ask("bytes FROM traffic").template
-    'traffic'
-    """
-    written = text if text.lstrip()[:7].upper() == "REQUEST" else f"REQUEST {text}"
-    statements = parse_script(written)
-    if len(statements) != 1 or not isinstance(statements[0], Ask):
-        raise SyntaxProblem("expected one request", hint="REQUEST column, … FROM template [WHERE …] [GROUP BY …]")
     return statements[0]
 
 

@@ -1,9 +1,10 @@
 """Control of a running job through files below its checkpoint: queries are added and dropped without a restart.
 
 Answer   `ControlFolder` keeps these things. `catalog.sql` is what the job was started with; the job writes it, so that a new query can be
-         bound before it is sent. `control/<number>.json` are records (add these statements, drop these names), each written whole by the
-         process that asks. `control/folded.json` is what the records below a number have done together: the job writes it and removes
-         them; those that it does not take go to `control/refused`. `control/state.json` is what became of the queries; the job writes it.
+         bound before it is sent. `control/<number>.json` are records (add these statements, drop these names, answer these
+         requests), each written whole by the process that asks. `control/folded.json` is what the records below a number have done
+         together: the job writes it and removes them; those that it does not take go to `control/refused`. `control/state.json` is what became of
+         the queries; the job writes it. `control/answers` has the answers to requests (`answers.py`).
          `apply_record` carries one record out on a `Job`, wholly or not at all; `planned_job` is the job as all records
          written so far will leave it.
 State    Files only. Which records have been carried out, and what they did, is the driver's to remember, in its checkpoint.
@@ -184,7 +185,9 @@ class Change:
 
 
 def apply_record(job: Job, record: Record) -> Change:
-    """Carry a record out; an error leaves the job as it was."""
+    """Carry a record out; an error leaves the job as it was. A request changes nothing."""
+    if record["op"] == "request":
+        return Change()
     if record["op"] == "drop":
         names = [job.catalog.query(name).name for name in record["queries"]]
         dropped = []

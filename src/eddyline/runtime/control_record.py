@@ -46,6 +46,11 @@ def drop_record(names: Iterable[str], by: str | None = None) -> Record:
     return record if by is None else {**record, "by": by}
 
 
+def request_record(token: str, requests: Iterable[str], as_of: str | None = None, until: float | None = None) -> Record:
+    """Requests to templates. The answer is a file named like the token; after `until`, a wall-clock time, no process waits for it."""
+    return {"op": "request", "token": token, "requests": list(requests), "as_of": as_of, "until": until}
+
+
 def record_name(number: int) -> str:
     return f"{number:012d}.json"
 
@@ -98,8 +103,10 @@ def _checked(found: object) -> Record:
     elif operation == "drop":
         names = found.get("queries")
         texts = names if isinstance(names, list) else [None]
+    elif operation == "request":
+        return _checked_request(found)
     else:
-        raise Malformed('its "op" is neither "add" nor "drop"')
+        raise Malformed('its "op" is none of "add", "drop" and "request"')
     if "by" in found:
         texts = [*texts, found["by"]]
     if not all(isinstance(text, str) for text in texts):
@@ -108,6 +115,18 @@ def _checked(found: object) -> Record:
         "".join(map(str, texts)).encode()
     except UnicodeEncodeError as problem:
         raise Malformed("it holds characters that are no text") from problem
+    return found
+
+
+def _checked_request(found: Record) -> Record:
+    token, texts, as_of, until = (found.get(name) for name in ("token", "requests", "as_of", "until"))
+    # The token names a file.
+    if not isinstance(token, str) or not re.fullmatch(r"[0-9a-f]{32}", token):
+        raise Malformed('"token" of a request has 32 hexadecimal digits')
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise Malformed('"requests" of a request is a list of texts')
+    if not isinstance(as_of, str | None) or isinstance(until, bool) or not isinstance(until, float | int | None):
+        raise Malformed('"as_of" of a request is a text, "until" a number')
     return found
 
 

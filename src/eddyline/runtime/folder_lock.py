@@ -12,11 +12,14 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+import time
 import weakref
 
 from eddyline.errors import CheckpointProblem, StateProblem
 
 NAME = "lock"
+#: Seconds after which a folder that is in use is in use for longer than a look at it takes.
+_GLANCE = 0.02
 
 
 class FolderLock:
@@ -27,6 +30,21 @@ class FolderLock:
     @property
     def held(self) -> bool:
         return self._close is not None and self._close.alive
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether a process has the folder; asked by others."""
+        try:
+            file = os.open(os.path.join(self.folder, NAME), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return False
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(file)
 
     def take(self) -> None:
         """Lock the folder, which is there; nothing happens where this object has the lock already."""
@@ -50,7 +68,12 @@ class FolderLock:
 
     def _lock(self, file: int) -> None:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                # A process that asks `is_taken` has it for some microseconds.
+                time.sleep(_GLANCE)
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             owner = os.pread(file, 400, 0).decode(errors="replace").strip() or "another process"
             raise CheckpointProblem(

@@ -1,6 +1,7 @@
 """Single requests, answered from a pipeline between two epochs.
 
-Answer   `answers(pipeline, requests)` gives one table per request: its columns and `_ts`. `is_ahead` says that an instant has to wait.
+Answer   `answers(pipeline, requests)` gives one table per request: its columns and `_ts`. `is_ahead` says that an instant has to wait;
+         between `hold` and `release` the rows that it will need are kept.
 State    None.
 Limits   The caller keeps epochs from running meanwhile. An instant at or after the frontier is not answered here.
 """
@@ -27,6 +28,18 @@ def is_ahead(pipeline: Pipeline, request: Request) -> bool:
     """Whether the frontier has not passed the instant of a request."""
     frontier = pipeline.kinds.templates.unit(request.template).frontier
     return request.as_of is not None and (frontier is None or request.as_of >= frontier)
+
+
+def hold(pipeline: Pipeline, token: str, requests: Sequence[Request]) -> None:
+    """Keep the rows that requests for instants ahead will need, until `release`."""
+    for request in requests:
+        if is_ahead(pipeline, request):
+            pipeline.kinds.templates.unit(request.template).wait(token, request.as_of)
+
+
+def release(pipeline: Pipeline, token: str) -> None:
+    for unit in pipeline.kinds.templates.units.values():
+        unit.wait(token, None)
 
 
 def answers(pipeline: Pipeline, requests: Sequence[Request]) -> list[pa.Table]:
@@ -65,7 +78,7 @@ def _instant(unit: TemplateUnit, request: Request, now: int) -> int:
             detail=f"template {unit.template.name} has been read up to {_text(now)}" if now != LONG_AGO else "no row has been read yet",
             hint="ask again later, or in a session that runs in the background: there the request waits",
         )
-    oldest = unit.standing.oldest(unit.frontier)
+    oldest = unit.oldest
     if oldest is not None and request.as_of < oldest:
         raise UserError(
             f"AS OF {_text(request.as_of)} is too old",

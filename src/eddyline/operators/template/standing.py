@@ -49,12 +49,13 @@ class TemplatePort(Port):
     history = 0
 
     def first_needed(self, store: Store, frontier: int, seen: int) -> int:
-        now = frontier if self.behind is None else min(frontier, self.behind)
+        # A request without AS OF asks for the last instant before the frontier.
+        now = frontier - 1 if self.behind is None else min(frontier - 1, self.behind)
         now -= self.history
         if self.most_rows:
             # How many rows there are up to that instant: the store holds every row of the stream.
             upto = int(np.searchsorted(store.mark("ts"), now, side="left"))
-            seen = seen if now >= frontier else int(store.mark("num")[upto - 1]) + 1 if upto else 0
+            seen = int(store.mark("num")[upto - 1]) + 1 if upto else 0
         return super().first_needed(store, now, seen)
 
 
@@ -183,10 +184,6 @@ class StandingTemplate:
             kept[mine[~np.asarray(holds)]] = False
             request, ids = request[kept], ids[kept]
         return request, ids
-
-    def oldest(self, frontier: int | None) -> int | None:
-        """The oldest instant that can still be asked for; None: every instant."""
-        return None if frontier is None else frontier - 1 - self.template.history
 
     # -- epochs
 

@@ -191,6 +191,8 @@ class EmbeddedDriver:
                 self.save()
                 self.roster.tell()
                 self.roster.fold()
+            if self.roster.asked is not None:
+                self.roster.asked.look()
 
     def _idle_streams(self, now: float) -> frozenset[str]:
         return frozenset(name for name in self.readers if self._is_idle(name, now))
@@ -245,6 +247,8 @@ class EmbeddedDriver:
     def _finish(self) -> None:
         if self.before_finish is not None:
             self.before_finish()
+        if self.roster.asked is not None:
+            self.roster.asked.end()
         self.save(last=True)
         self.roster.tell()
         self.delivery.close()

@@ -21,10 +21,12 @@ from eddyline.language import Sink as DeclaredSink
 from eddyline.model.query import BoundQuery
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.plan.prepare import check
+from eddyline.runtime.answers import Answers
 from eddyline.runtime.catalog_text import catalog_text
 from eddyline.runtime.control import FOLD_RECORDS, ControlFolder, apply_record, refusal, undo
 from eddyline.runtime.control_fold import Fold
 from eddyline.runtime.control_record import Record
+from eddyline.runtime.embedded.asked import Asked
 from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.snapshot import saved_queries
@@ -55,6 +57,8 @@ class Roster:
         #: Queries that have been dropped: start and stop.
         self._dropped: dict[str, tuple[int | None, int | None]] = {}
         self._refused: dict[str, str] = {}
+        #: Requests of other processes.
+        self.asked = None if control is None else Asked(job, pipeline, Answers(control.folder))
 
     # -- queries
 
@@ -127,20 +131,24 @@ class Roster:
     # -- control
 
     def poll(self) -> bool:
-        """Carry out the records that are new; whether there were any."""
+        """Carry out the records that are new; whether the checkpoint has to know of them."""
         if self.control is None or not self._is_due():
             return False
-        numbers = self.control.waiting(self.applied)
-        for number in numbers:
+        changed = False
+        for number in self.control.waiting(self.applied):
             try:
-                self._carry_out(self.control.read(number))
+                record = self.control.read(number)
+                changed = changed or record["op"] != "request"
+                self._carry_out(record)
             except Exception as problem:  # whatever is wrong with it: a record never ends the job
+                changed = True
                 self._refused[str(number)] = refusal(problem)
                 _keep_newest(self._refused)
                 self._unfolded = FOLD_RECORDS
             self._unfolded += 1
             self.applied = number + 1
-        return bool(numbers)
+        # Requests change nothing: after a crash they are answered again, and no process looks.
+        return changed or self._unfolded >= FOLD_RECORDS
 
     def _is_due(self) -> bool:
         """Whether to look for new records: the next one is there, or may lie behind a gap."""
@@ -159,6 +167,10 @@ class Roster:
             self._unfolded = 0
 
     def _carry_out(self, record: Record) -> None:
+        if record["op"] == "request":
+            assert self.asked is not None
+            self.asked.take(record)
+            return
         change = apply_record(self.job, record)
         stood: list[str] = []
         try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+import uuid
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -32,6 +33,7 @@ from eddyline.model.schema import Schema, Stream, Table
 from eddyline.model.template import BoundRequests, BoundTemplate, Request
 from eddyline.plan.prepare import explanation
 from eddyline.plan.template_text import requests_text, template_text
+from eddyline.runtime.answers import unanswered
 from eddyline.runtime.clock import Clock
 from eddyline.runtime.control import ControlFolder
 from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
@@ -40,7 +42,7 @@ from eddyline.runtime.embedded.driver import EmbeddedDriver
 from eddyline.runtime.embedded.roster import Roster, instant
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.report import Report
-from eddyline.runtime.requests import answers, is_ahead
+from eddyline.runtime.requests import answers, hold, is_ahead, release
 from eddyline.runtime.runner import Handle, Observer
 from eddyline.runtime.unit import Standing
 
@@ -269,16 +271,22 @@ class EmbeddedRunner:
         driver = self.driver
         limit = None if timeout is None else time.monotonic() + timeout
         self.step_pending()
-        while self._thread is not None and not self._can_answer(driver, requests):
-            self._raise_failure()
-            if limit is not None and time.monotonic() > limit:
-                raise UserError(
-                    f"the request was not answered within {timeout} seconds",
-                    hint="a longer timeout, or an earlier AS OF; a stream of the template may be silent",
-                )
-            time.sleep(_LOOK)
-        with driver.changing():
-            return answers(driver.pipeline, requests)
+        token = uuid.uuid4().hex
+        if self._thread is not None:
+            with driver.changing():
+                hold(driver.pipeline, token, requests)
+        try:
+            while self._thread is not None and not self._can_answer(driver, requests):
+                self._raise_failure()
+                if limit is not None and time.monotonic() > limit:
+                    raise unanswered(timeout)
+                time.sleep(_LOOK)
+            with driver.changing():
+                return answers(driver.pipeline, requests)
+        finally:
+            if self._thread is not None:
+                with driver.changing():
+                    release(driver.pipeline, token)
 
     def _can_answer(self, driver: EmbeddedDriver, requests: Sequence[Request]) -> bool:
         """Whether what was pushed before has been processed, and the frontier has passed every instant."""

@@ -90,6 +90,8 @@ class TemplateUnit:
         self.frontier: int | None = None
         #: Streams of requests that are answered from this template, with the instants below which they have been answered.
         self.readers: dict[str, int] = {}
+        #: Instants ahead that requests wait for, by token.
+        self.waiting: dict[str, int] = {}
         self.dropped = False
 
     @property
@@ -121,7 +123,25 @@ class TemplateUnit:
             self._close_if_unread()
         else:
             self.readers[reader] = upto
-        self.standing.port.behind = min(self.readers.values(), default=None)
+        self._keep()
+
+    def wait(self, token: str, instant: int | None) -> None:
+        """A request waits for an instant ahead, whose rows are kept for it; None: it waits no longer."""
+        if instant is None:
+            self.waiting.pop(token, None)
+        else:
+            self.waiting[token] = min(instant, self.waiting.get(token, instant))
+        self._keep()
+
+    def _keep(self) -> None:
+        self.standing.port.behind = min((*self.readers.values(), *self.waiting.values()), default=None)
+
+    @property
+    def oldest(self) -> int | None:
+        """The oldest instant that can still be asked for; None: every instant."""
+        if self.frontier is None:
+            return None
+        return min((self.frontier - 1 - self.template.history, *self.waiting.values()))
 
     # -- an epoch
 

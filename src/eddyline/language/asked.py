@@ -1,0 +1,60 @@
+"""Requests as texts: from a program, from a command line, from a file.
+
+Answer   `parse_ask` reads one request, `parse_asks` all requests of a text; the word REQUEST may be left out before the first one.
+         `bind_asks` binds texts, with one instant for those that have no AS OF.
+Limits   Nothing is answered here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from eddyline.errors import SyntaxProblem
+from eddyline.language.catalog import Catalog
+from eddyline.language.parse import parse_script
+from eddyline.language.syntax import Ask
+from eddyline.language.templates import bind_ask
+from eddyline.model.coercion import read_text
+from eddyline.model.datatypes import TIMESTAMP
+from eddyline.model.template import Request
+
+_FORM = "REQUEST column, … FROM template [WHERE …] [GROUP BY …]"
+
+
+def parse_asks(text: str) -> list[Ask]:
+    """The requests that a text holds.
+
+    >>> [ask.template for ask in parse_asks("bytes FROM traffic; REQUEST n FROM calls")]
+    ['traffic', 'calls']
+    """
+    written = text if text.lstrip()[:7].upper() == "REQUEST" else f"REQUEST {text}"
+    found = []
+    for statement in parse_script(written):
+        if not isinstance(statement, Ask):
+            raise SyntaxProblem("expected requests only", hint=_FORM, position=getattr(statement, "position", None))
+        found.append(statement)
+    return found
+
+
+def parse_ask(text: str) -> Ask:
+    """The one request that a text holds.
+
+    >>> parse_ask("bytes FROM traffic").template
+    'traffic'
+    """
+    found = parse_asks(text)
+    if len(found) != 1:
+        raise SyntaxProblem("expected one request", hint=_FORM)
+    return found[0]
+
+
+def bind_asks(texts: Sequence[str], as_of: str | datetime | None, catalog: Catalog) -> list[Request]:
+    """What texts ask, each one request; `as_of` is the instant of those that say none."""
+    found = [bind_ask(parse_ask(text), catalog) for text in texts]
+    if as_of is None:
+        return found
+    instant = read_text(as_of.isoformat(" ") if isinstance(as_of, datetime) else as_of, TIMESTAMP)
+    assert isinstance(instant, int)
+    return [replace(one, as_of=instant) if one.as_of is None else one for one in found]
