@@ -3,8 +3,8 @@
 Answer   `ControlFolder` keeps these things. `catalog.sql` is what the job was started with; the job writes it, so that a new query can be
          bound before it is sent. `control/<number>.json` are records (add these statements, drop these names, answer these
          requests), each written whole by the process that asks. `control/folded.json` is what the records below a number have done
-         together: the job writes it and removes them; those that it does not take go to `control/refused`. `control/state.json` is what became of
-         the queries; the job writes it. `control/answers` has the answers to requests (`answers.py`).
+         together: the job writes it and removes them; those that it does not take go to `control/refused`. `control/state.json` is what
+         became of the queries; the job writes it. `control/answers` has the answers to requests (`answers.py`).
          `apply_record` carries one record out on a `Job`, wholly or not at all; `planned_job` is the job as all records
          written so far will leave it.
 State    Files only. Which records have been carried out, and what they did, is the driver's to remember, in its checkpoint.
