@@ -21,7 +21,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 export PYTHONUNBUFFERED = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint check test property spark fault soak demo docs bench-micro bench-paper bench-peers golden-rewrite format clean
+.PHONY: help setup kernels lint check test property spark fault soak demo docs bench-micro bench-paper bench-peers golden-rewrite format clean
 
 help: ## print this list
 	@echo "make <task>"
@@ -44,8 +44,15 @@ $(STAMP):
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps -r $(VENV)/requirements.txt
 	@echo "setup: installing eddyline from this folder"
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@echo "setup: compiling the kernels that the demo needs (about a minute)"
+	@$(MAKE) --no-print-directory kernels || echo "setup: not all kernels could be compiled; the first batch of the demo compiles the others"
 	@rm -f $(VENV)/.setup-*; touch $@
 	@echo "setup: done; the command is $(VENV)/bin/eddyline"
+
+kernels: ## compile the kernels that the demo needs, by a whole demo in this process and a short one on Spark
+	@folder=$$(mktemp -d) && trap 'rm -rf $$folder' EXIT && cd $$folder && \
+	$(abspath $(RUN)) -m eddyline demo --engine embedded > demo.log 2>&1 && \
+	$(abspath $(RUN)) -m eddyline demo --engine spark --seconds 130 --rate 100 > demo.log 2>&1 || { tail -5 $$folder/demo.log; exit 1; }
 
 lint: $(STAMP) ## format, lint, types and layers
 	$(VENV)/bin/ruff format --check .

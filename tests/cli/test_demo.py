@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from eddyline.cli.__main__ import main
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_a_first_look(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,3 +27,16 @@ def test_a_first_look(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
         assert all(f"{name}: {count:,} results" in said for name, count in figures["results"].items())
         assert "embedded checkpoint, format 3" in said and "more rows" in said
         assert set(figures["results"]) <= {path.name for path in (tmp_path / "demo" / "results").iterdir()}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("engine", ["embedded", "spark"])
+def test_make_setup_compiles_what_the_demo_needs(engine: str, tmp_path: Path) -> None:
+    cache = tmp_path / "kernels"
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(cache), "SPARK_LOCAL_IP": "127.0.0.1"}
+    venv = Path(sys.executable).parent.parent
+    subprocess.run(["make", "kernels", f"VENV={venv}"], cwd=ROOT, env=environment, check=True)
+    compiled = {path.name for path in cache.rglob("*.nbc")}
+    assert compiled
+    subprocess.run([sys.executable, "-m", "eddyline", "demo", "--engine", engine], cwd=tmp_path, env=environment, check=True)
+    assert {path.name for path in cache.rglob("*.nbc")} == compiled
