@@ -201,3 +201,17 @@ def add_counts(counts, codes, valid, sign):
     for i in range(len(codes)):
         if len(valid) == 0 or valid[i]:
             counts[codes[i]] += sign
+
+
+@njit(cache=True, nogil=True)
+def sessions(codes, times, gap, known, starts, lasts):
+    """Per row, in the order of time, the beginning of its session; starts and lasts hold the newest session of each code."""
+    found = np.empty(len(codes), np.int64)
+    for i in range(len(codes)):
+        code = codes[i]
+        if not known[code] or times[i] - lasts[code] > gap:
+            known[code] = True
+            starts[code] = times[i]
+        lasts[code] = times[i]
+        found[i] = starts[code]
+    return found

@@ -16,10 +16,11 @@ from eddyline.errors import BindingProblem, EddylineError, Position
 from eddyline.language.catalog import Catalog
 from eddyline.language.declare import bind_sink, bind_stream, bind_table
 from eddyline.language.expressions import Clause, bind_condition, bind_expression, holds_aggregate
+from eddyline.language.group_windows import add_keys, bind_window, take_window
 from eddyline.language.grouping import check_close, check_groups
 from eddyline.language.reader import NESTED
 from eddyline.language.scope import Entry, Scope
-from eddyline.language.syntax import Apply, Constant, Item, Option, Select, Source, Star
+from eddyline.language.syntax import Apply, Constant, Item, Name, Option, Select, Source, Star
 from eddyline.model.datatypes import INTERVAL, NULL
 from eddyline.model.expression import ColumnRef, Expression, conjuncts
 from eddyline.model.query import BoundQuery, Emit, Output, Reference
@@ -39,25 +40,33 @@ def bind_query(name: str, select: Select, settings: Settings, catalog: Catalog) 
 
 
 def _query(name: str, select: Select, settings: Settings, catalog: Catalog) -> BoundQuery:
+    select, written = take_window(select)
     scope = Scope(_entries(select, catalog))
+    keys = None if written is None else bind_window(written, scope)
     where = _where(select, scope)
-    outputs, items = _outputs(select, scope)
-    names = {o.name.lower(): o.expression for o in outputs}
+    outputs, items = _outputs(select, scope, {} if keys is None else keys.names)
+    names = {o.name.lower(): o.expression for o in outputs} | ({} if keys is None else keys.names)
     group_places = _group_by(select, scope, outputs, names)
     having = None
     if select.having is not None:
         having = bind_condition(select.having, Clause("HAVING", scope, aggregates=True, outputs=names))
+    group_by, window = tuple(group_places), None
+    if keys is not None:
+        used = [o.expression for o in outputs] + ([] if having is None else [having])
+        window, group_by = add_keys(keys, group_by, used)
+        group_places |= {key: keys.position for key in group_by if key not in group_places}
     query = BoundQuery(
         name=name,
         references=tuple(e.reference for e in scope.entries),
         where=where,
         outputs=outputs,
-        group_by=tuple(group_places),
+        group_by=group_by,
         having=having,
         distinct=select.distinct,
-        emit=select.emit or Emit(),
+        emit=select.emit or Emit("change" if window is None else "close"),
         settings=settings,
         text=select.text,
+        group_window=window,
     )
     if select.emit is not None and not query.is_aggregate:
         raise BindingProblem(
@@ -69,7 +78,7 @@ def _query(name: str, select: Select, settings: Settings, catalog: Catalog) -> B
         check_groups(query, select, items, group_places)
         # Groups differ in their grouping columns, all of which are selected: DISTINCT changes nothing.
         query = replace(query, distinct=False)
-    if query.emit.kind == "close":
+    if query.emit.kind == "close" or query.group_window is not None:
         check_close(query, scope, select)
     return query
 
@@ -133,7 +142,7 @@ def _where(select: Select, scope: Scope) -> tuple[Expression, ...]:
     return tuple(parts)
 
 
-def _outputs(select: Select, scope: Scope) -> tuple[tuple[Output, ...], tuple[Item, ...]]:
+def _outputs(select: Select, scope: Scope, names: dict[str, Expression]) -> tuple[tuple[Output, ...], tuple[Item, ...]]:
     """The outputs, and for each the item of SELECT that it comes from."""
     outputs: list[Output] = []
     items: list[Item] = []
@@ -141,7 +150,7 @@ def _outputs(select: Select, scope: Scope) -> tuple[tuple[Output, ...], tuple[It
         if isinstance(item.value, Star):
             found = _star(item.value, scope)
         else:
-            expression = bind_expression(item.value, Clause("SELECT", scope, aggregates=True))
+            expression = bind_expression(item.value, Clause("SELECT", scope, aggregates=True, outputs=names))
             found = [Output(item.alias or default_name(item, expression, len(outputs) + 1), expression)]
         outputs += found
         items += [item] * len(found)
@@ -166,6 +175,8 @@ def _star(star: Star, scope: Scope) -> list[Output]:
 def default_name(item: Item, expression: Expression, number: int) -> str:
     if isinstance(expression, ColumnRef):
         return expression.column
+    if isinstance(item.value, Name):
+        return item.value.name.lower()
     if isinstance(item.value, Apply) and item.value.function.isidentifier() and item.value.function not in _NOT_NAMES:
         return item.value.function
     return f"column_{number}"

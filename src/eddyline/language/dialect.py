@@ -1,7 +1,7 @@
 """The dialect of sqlglot that reads tokens and expressions.
 
 Answer   `Eddyline` has the tokens. `ExpressionParser.read` reads the expression that begins at a token.
-Limits   sqlglot's functions stay names with arguments; subqueries, OVER and FILTER are refused.
+Limits   sqlglot's functions stay names with arguments; subqueries and OVER are refused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class Eddyline(Dialect):
 
     class Tokenizer(BaseTokenizer):
         # Clauses are read word by word, so GROUP and BY are two words. Nothing is a command whose rest is one string, nothing a hint.
-        KEYWORDS = {k: v for k, v in BaseTokenizer.KEYWORDS.items() if " " not in k and k != "/*+"} | {"//": TokenType.DIV}
+        # SESSION is a function.
+        KEYWORDS = {k: v for k, v in BaseTokenizer.KEYWORDS.items() if " " not in k and k not in ("/*+", "SESSION")} | {"//": TokenType.DIV}
         COMMANDS: ClassVar[set[TokenType]] = set()
 
 
@@ -95,9 +96,22 @@ class ExpressionParser(Parser):
         word = self._curr.text.upper() if self._curr else ""
         if word == "OVER":
             self._refuse("window functions (OVER) are", "windows stand in FROM: bids [RANGE 10 MINUTES]")
-        if word == "FILTER" or (word == "WITHIN" and self._next and self._next.text.upper() == "GROUP"):
-            self._refuse(f"{word} after a function is", "aggregate a CASE WHEN … THEN … END instead")
+        if word == "FILTER" and self._next and self._next.token_type == TokenType.L_PAREN:
+            return self._parse_filter(this)
+        if word == "WITHIN" and self._next and self._next.text.upper() == "GROUP":
+            self._refuse("WITHIN GROUP is", "the order of rows is that of their time")
         return this
+
+    def _parse_filter(self, this: Any) -> exp.Filter:
+        self._advance(2)
+        if not self._match(TokenType.WHERE):
+            self.raise_error("Expecting WHERE")
+        condition = self._parse_disjunction()
+        if condition is None:
+            self.raise_error("Expecting an expression")
+        if not self._match(TokenType.R_PAREN):
+            self.raise_error("Expecting )")
+        return exp.Filter(this=this, expression=condition)
 
     def _parse_csv(self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA) -> list[Any]:
         first = parse_method()

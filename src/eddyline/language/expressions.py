@@ -83,6 +83,8 @@ def _aggregate(node: Apply, clause: Clause) -> Expression:
     if not clause.aggregates:
         hint = "conditions on groups stand in HAVING" if clause.name in ("WHERE", "ON") else "aggregates stand in SELECT and HAVING"
         raise BindingProblem(f"aggregate {node.function} is not allowed in {clause.name}", hint=hint, position=node.position)
+    if node.function == "count_if":
+        node = _counted(node)
     if node.star:
         return resolve_aggregate(node.function, None, False, node.position)
     if len(node.args) != 1:
@@ -93,6 +95,16 @@ def _aggregate(node: Apply, clause: Clause) -> Expression:
     # The smallest of the distinct values is the smallest value.
     distinct = node.distinct and node.function not in ("min", "max")
     return resolve_aggregate(node.function, arg, distinct, node.position)
+
+
+def _counted(node: Apply) -> Apply:
+    """COUNT_IF(c) counts the rows for which c holds."""
+    if len(node.args) != 1 or node.distinct or node.star:
+        raise BindingProblem("count_if takes one condition", hint="write count_if(x > 1)", position=node.position)
+    holds = Apply(
+        "case", (node.args[0], Constant("integer", 1, node.position), Constant("null", None, node.position)), position=node.position
+    )
+    return Apply("count", (holds,), position=node.position)
 
 
 def bind_constant(node: Constant) -> Literal:

@@ -15,6 +15,7 @@ from eddyline.errors import Position, SyntaxProblem, Unsupported
 from eddyline.language.asking import read_ask, read_requests, read_template
 from eddyline.language.datatypes import data_type
 from eddyline.language.events import read_constraints, read_event
+from eddyline.language.group_windows import read_table_function
 from eddyline.language.reader import Reader
 from eddyline.language.syntax import (
     ColumnDefinition,
@@ -293,7 +294,12 @@ def _source(reader: Reader, join: str) -> Source:
         raise Unsupported("subqueries are not supported", hint="write one SELECT over streams and tables", position=start)
     if word := reader.at_any("LATERAL", "UNNEST", "VALUES"):
         raise Unsupported(f"{word} in FROM is not supported", hint="FROM takes streams and tables", position=start)
-    name = reader.name("a stream or a table")
+    group_window = None
+    if reader.at("TABLE", "("):
+        reader.take("TABLE")
+        name, group_window = read_table_function(reader)
+    else:
+        name = reader.name("a stream or a table")
     if reader.at("."):
         raise Unsupported("names with a point are not supported in FROM", hint="streams and tables have simple names", position=start)
     if reader.at("("):
@@ -311,7 +317,7 @@ def _source(reader: Reader, join: str) -> Source:
         _refuse_foreign_clause(reader)
         reader.expect("ON", hint="JOIN … ON condition; without a condition it is CROSS JOIN or a comma")
         on = reader.expression()
-    return Source(name, alias, window if second is None else second, join, on, start)
+    return Source(name, alias, window if second is None else second, join, on, group_window, start)
 
 
 def _emit(reader: Reader) -> Emit | None:

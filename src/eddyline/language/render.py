@@ -224,7 +224,11 @@ def _item(item: Item) -> str:
 
 
 def _source(source: Source) -> str:
-    text = _name(source.name) + ("" if source.window is None else f" [{source.window}]")
+    text = _name(source.name)
+    if (made := source.group_window) is not None:
+        args = "".join(f", {render_expression(a)}" for a in made.args[1:])
+        text = f"TABLE({made.function.upper()}(TABLE {text}, DESCRIPTOR({render_expression(made.args[0])}){args}))"
+    text += "" if source.window is None else f" [{source.window}]"
     text += "" if source.alias is None else f" AS {_name(source.alias)}"
     return text + ("" if source.on is None else f" ON {render_expression(source.on)}")
 

@@ -83,6 +83,8 @@ class Source:
     window: Window | None = None
     join: str = ","
     on: Node | None = None
+    #: Of `TABLE(TUMBLE(…))`: the group window as it would stand in GROUP BY.
+    group_window: Apply | None = None
     position: Position | None = field(default=None, compare=False, repr=False)
 
 

@@ -185,6 +185,18 @@ class Translation:
         self._only(e, "this", "expression")
         return Apply("date_part", (Constant("string", e.name.lower(), position), self.node(e.expression)), position=position)
 
+    def filtered(self, e: exp.Expr, position: Any) -> Node:
+        """`f(x) FILTER (WHERE c)`: a row for which c does not hold brings NULL, which aggregates pass over."""
+        self._only(e, "this", "expression")
+        inner = self.node(e.this)
+        if not isinstance(inner, Apply) or (len(inner.args) != 1 and not inner.star):
+            raise Unsupported("FILTER stands after an aggregate", hint="count(*) FILTER (WHERE x > 1)", position=position)
+        value = Constant("integer", 1, position) if inner.star else inner.args[0]
+        chosen = Apply("case", (self.node(e.expression), value, Constant("null", None, position)), position=position)
+        if inner.function == "count_if":
+            chosen = Apply("and", (value, self.node(e.expression)), position=position)
+        return Apply(inner.function, (chosen,), distinct=inner.distinct, position=inner.position)
+
     def call(self, e: exp.Expr, position: Any) -> Node:
         self._only(e, "this", "expressions")
         args = e.expressions
@@ -222,4 +234,5 @@ _TRANSLATIONS: dict[type[exp.Expr], Callable[[Translation, Any, Any], Node]] = {
     exp.Extract: Translation.extract,
     exp.Interval: lambda _, e, position: Constant("interval", str(e.this.this), position),
     exp.Anonymous: Translation.call,
+    exp.Filter: Translation.filtered,
 }

@@ -45,6 +45,7 @@ from eddyline.model.signatures import (
     text_match,
     to_double,
     to_whole,
+    tumble_start,
 )
 
 __all__ = ["FUNCTIONS", "AGGREGATES", "Function", "resolve", "resolve_aggregate", "resolve_cast"]
@@ -215,6 +216,12 @@ FUNCTIONS: dict[str, Function] = {
         "microseconds since 1970",
         microseconds_since,
     ),
+    "tumble_start": _entry(
+        "tumble_start(t, span, offset)",
+        "the start of the window of that length that t lies in, from 1970 plus the offset on",
+        tumble_start,
+        3,
+    ),
     "make_timestamp": _entry("make_timestamp(n)", "the TIMESTAMP n microseconds after 1970", takes(TIMESTAMP, BIGINT)),
 }
 
@@ -244,6 +251,7 @@ ALIASES = {
 
 AGGREGATES: dict[str, tuple[str, str]] = {
     "count": ("count(*) | count([DISTINCT] x)", "rows, or values that are not NULL"),
+    "count_if": ("count_if(c)", "rows for which a condition holds"),
     "sum": ("sum([DISTINCT] x)", "the sum; BIGINT of integers"),
     "avg": ("avg([DISTINCT] x)", "the mean, as DOUBLE"),
     "min": ("min(x)", "the smallest value"),

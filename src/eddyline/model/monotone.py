@@ -68,6 +68,8 @@ def _trend(e: Expression) -> Trend | None:
             return inner
         year = isinstance(e.args[0], Literal) and e.args[0].value == "year"
         return inner.through(inner.early / (365 * _DAY), inner.late / (365 * _DAY), BIGINT) if year else None
+    if e.function == "tumble_start":
+        return _trend(e.args[0])
     inner = _trend(e.args[0]) if len(e.args) == 1 else None
     if inner is None:
         return None

@@ -51,6 +51,23 @@ class Emit:
         return {"change": "ON CHANGE", "every": f"EVERY {span_text(self.period)}", "close": "ON CLOSE"}[self.kind]
 
 
+@dataclass(frozen=True, slots=True)
+class GroupWindow:
+    """TUMBLE, HOP or CUMULATE in GROUP BY: which windows of the event time a row belongs to.
+
+    HOP and CUMULATE put a row into several windows. The grouping expressions give the first of them; the others follow at `step`.
+    """
+
+    kind: str
+    #: The length of a window; of CUMULATE the length of the longest.
+    span: int
+    #: From one window of a row to the next; TUMBLE has one window per row.
+    step: int
+    #: Where the beginning and the end of the window stand among the grouping expressions; None: it is not selected.
+    start: int | None
+    end: int | None
+
+
 @dataclass(frozen=True)
 class BoundQuery:
     name: str
@@ -67,6 +84,7 @@ class BoundQuery:
     text: str = ""
     #: Of an EVENT query; its conditions stand here, its one reference is the stream.
     pattern: Pattern | None = None
+    group_window: GroupWindow | None = None
 
     @property
     def is_aggregate(self) -> bool:

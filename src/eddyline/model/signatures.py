@@ -260,6 +260,15 @@ def date_trunc(name: str, args: Args, position: Position | None) -> Expression:
     return Call(name, (_unit(name, args[0], TRUNC_PARTS, position), _moment(name, args, 1, position)), TIMESTAMP)
 
 
+def tumble_start(name: str, args: Args, position: Position | None) -> Expression:
+    for span in args[1:]:
+        if not (isinstance(span, Literal) and span.type == INTERVAL):
+            raise _refuse(name, args, position)
+    if not isinstance(args[1], Literal) or not isinstance(args[1].value, int) or args[1].value < 1:
+        raise BindingProblem(f"{name} takes a span longer than zero", position=position)
+    return Call(name, (_moment(name, args, 0, position), *args[1:]), TIMESTAMP)
+
+
 def date_part(name: str, args: Args, position: Position | None) -> Expression:
     unit = _unit(name, args[0], DATE_PARTS, position)
     if unit.value == "epoch":

@@ -59,6 +59,13 @@ def make_date_trunc(call: Call) -> Kernel:
     return lambda frame, _, t: Vector(cut(t.values), t.valid)
 
 
+def make_tumble_start(call: Call) -> Kernel:
+    _, span, offset = call.args
+    assert isinstance(span, Literal) and isinstance(span.value, int) and isinstance(offset, Literal) and isinstance(offset.value, int)
+    size, shift = span.value, offset.value % span.value
+    return lambda frame, t, *_: Vector(t.values - (t.values - shift) % size, t.valid)
+
+
 def _truncated(values: Array, size: int) -> Array:
     """Division cut towards zero."""
     return (values - np.fmod(values, size)) // size
@@ -158,6 +165,7 @@ def from_milliseconds(frame: Frame, n: Vector) -> Vector:
 
 MAKERS: dict[str, Callable[[Call], Kernel]] = {
     "date_trunc": make_date_trunc,
+    "tumble_start": make_tumble_start,
     "date_part": make_date_part,
     "date_diff": make_date_diff,
     "epoch": lambda call: seconds,

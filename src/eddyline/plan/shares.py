@@ -224,6 +224,8 @@ def whole_because(query: BoundQuery) -> str:
     if query.emit.kind != "close":
         # A change is a difference from the result before it, and merged parts keep no earlier result.
         return "as only EMIT ON CLOSE merges them"
+    if query.group_window is not None and query.group_window.kind == "session":
+        return "as all rows of a group make its sessions"
     return ""
 
 
@@ -382,7 +384,11 @@ def _join_axes(classes: list[list[Expression]], aliases: tuple[str, ...]) -> lis
 def _group_axes(query: BoundQuery, classes: list[list[Expression]], aliases: tuple[str, ...]) -> list[Axis]:
     """Axes whose slice is a function of the group: a grouping key, with whatever the query holds equal to it."""
     axes = []
-    for key in (o.expression for o in query.outputs) if query.distinct else query.group_by:
+    keys = tuple(o.expression for o in query.outputs) if query.distinct else query.group_by
+    if (window := query.group_window) is not None and window.kind != "tumble":
+        # A row is in several windows, or the rows around it decide: no shard is where its window is.
+        keys = tuple(key for at, key in enumerate(keys) if at not in (window.start, window.end))
+    for key in keys:
         if len(refs_of(key)) == 1:
             axis = _axis(next((c for c in classes if key in c), [key]), aliases)
             if axis.keys and axis not in axes:

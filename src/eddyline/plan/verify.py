@@ -43,8 +43,9 @@ def _verify_groups(query: BoundQuery) -> None:
         stray = _ungrouped(expression, query.group_by)
         if stray is not None:
             raise Fault(f"query {query.name} reads {stray} above its grouping", detail=str(expression))
-    for group in query.group_by:
-        if group not in selected:
+    window = query.group_window
+    for at, group in enumerate(query.group_by):
+        if group not in selected and not (window is not None and window.kind == "session" and at == window.start):
             raise Fault(f"query {query.name} groups by {group} and does not select it")
 
 
@@ -92,7 +93,7 @@ def warnings_of(query: BoundQuery) -> list[str]:
             continue
         if len(query.streams) > 1:
             what = f"the store of {reference.source} ({reference.alias})"
-        elif query.is_aggregate and query.emit.kind != "close" and _keeps_values(query):
+        elif query.is_aggregate and query.emit.kind != "close" and query.group_window is None and _keeps_values(query):
             what = f"what is kept of {reference.source} ({reference.alias}) per group"
         else:
             continue

@@ -28,6 +28,8 @@ from eddyline.operators.aggregate.buckets import Bucket
 from eddyline.operators.aggregate.config import AggregateConfig
 from eddyline.operators.aggregate.contributions import Batch, Block
 from eddyline.operators.aggregate.saved import block_table, load_block, load_state, save
+from eddyline.operators.aggregate.tables import arrays_of, as_table
+from eddyline.operators.aggregate.windows import Sessions, several
 from eddyline.operators.evaluate import Compiled, Issues, compile_expression
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.group import JoinGroup
@@ -52,13 +54,16 @@ class AggregateQuery(StandingQuery):
     ) -> None:
         super().__init__(query, lowered, unit, group, slot, start)
         keys = tuple(o.expression for o in lowered.outputs) if query.distinct and not lowered.group_by else lowered.group_by
-        closing = query.emit.kind == "close"
+        window = query.group_window
+        closing = query.emit.kind == "close" or window is not None
         #: Positions whose windows end a combination: all RANGE together by time, each ROWS by row number.
         self.ranges = [] if closing else [p for p, w in enumerate(lowered.windows) if isinstance(w, Range)]
         self.counted = [] if closing else [p for p, w in enumerate(lowered.windows) if isinstance(w, Rows)]
         buckets = tuple(b for at, e in enumerate(keys) if (b := _bucket(at, e, lowered, times)) is not None) if closing else ()
         queues = bool(self.ranges) + len(self.counted)
-        self.aggregation = Aggregation(AggregateConfig(lowered.outputs, keys, lowered.having, query.emit, queues, buckets))
+        gap = window.span if window is not None and window.kind == "session" else None
+        self.aggregation = Aggregation(AggregateConfig(lowered.outputs, keys, lowered.having, query.emit, queues, buckets, gap))
+        self.sessions = None if window is None or gap is None else Sessions(gap, window.start or 0, len(keys) + 1)
         self.keys = [(e, _compiled(e)) for e in keys]
         self.arguments = [(e, _compiled(e)) for e in self.aggregation.layout.arguments]
         self.columns = frozenset().union(*(columns_of(e) for e, _ in (*self.keys, *self.arguments)))
@@ -103,7 +108,13 @@ class AggregateQuery(StandingQuery):
         keys = [_computed(e, c, values, len(rows), issues) for e, c in self.keys]
         groups = words.encode_rows(keys, [e.type for e, _ in self.keys]) if keys else np.zeros((len(rows), 1), np.int64)
         pairs = [words.encode(_computed(e, c, values, len(rows), issues), e.type) for e, c in self.arguments]
-        return Batch(rows.clock, groups, [found for found, _ in pairs], [valid for _, valid in pairs], self._leaving(rows))
+        batch = Batch(rows.clock, groups, [found for found, _ in pairs], [valid for _, valid in pairs], self._leaving(rows))
+        window = self.query.group_window
+        if window is not None and window.kind in ("hop", "cumulate"):
+            return several(batch, window)
+        if self.sessions is not None:
+            self.sessions.assign(batch)
+        return batch
 
     def _leaving(self, rows: Combinations) -> list[Ints]:
         """Per queue: the last instant, or the number of the first row after, at which the combination is live."""
@@ -134,9 +145,11 @@ class AggregateQuery(StandingQuery):
             found = [self._emitted(last, issues, released)]
         else:
             found = self._every(last, issues, released)
+        if self.sessions is not None:
+            self.sessions.forget(frontier)
         made = [table for table in found if table is not None]
         self.results += sum(len(table) for table in made)
-        self.aggregation.sweep(self.waiting)
+        self.aggregation.sweep(self.waiting, self.sessions)
         self._version += 1
         self.seconds += perf_counter() - began
         return made
@@ -147,7 +160,9 @@ class AggregateQuery(StandingQuery):
             before, times = released(self.lowered.seats[position].source)
             limits.append(before + int(np.searchsorted(times, now, side="right")))
         self.aggregation.leave(limits)
-        return self.aggregation.changes(now, issues)
+        made = self.aggregation.changes(now, issues)
+        self.aggregation.forget(now)
+        return made
 
     def _every(self, last: int, issues: Issues, released: Released) -> list[pa.Table | None]:
         period = self.query.emit.period
@@ -212,6 +227,8 @@ class AggregateQuery(StandingQuery):
         name = f"aggregate-{blake2b(self.name.encode(), digest_size=5).hexdigest()}"
         prefix = f"{name}-{self._run}-v{self._version}"
         tables = save(self.aggregation, self.waiting)
+        if self.sessions is not None:
+            tables["sessions"] = as_table(self.sessions.saved())
         blocks: dict[str, Callable[[], pa.Table]] = {f"{prefix}-{part}": partial(_same, table) for part, table in tables.items()}
         sealed: list[Block] = []
         if (held := self.aggregation.contributions) is not None:
@@ -230,6 +247,9 @@ class AggregateQuery(StandingQuery):
         saved: dict[str, Any] = dict(state)  # type: ignore[call-overload]
         self.told, self.opening, self.aggregation.limits = saved["told"], saved["opening"], saved["limits"]
         self.waiting = load_state(self.aggregation, lambda part: load(f"{saved['prefix']}-{part}"))
+        if self.sessions is not None:
+            held = arrays_of(load(f"{saved['prefix']}-sessions"))
+            self.sessions.restore(held["code"], held["key"], held["start"], held["last"])
         for number, name, rows in saved["blocks"]:
             load_block(self.aggregation, Block(number, name, rows), load(name), saved["limits"])
 
@@ -262,6 +282,11 @@ def _bucket(at: int, e: Expression, lowered: Lowered, times: Mapping[str, str]) 
     seat, window = lowered.seats[position], lowered.windows[position]
     if seat.is_table or times[seat.source] != trend.column.column:
         return None
+    length = None
+    if (grouped := lowered.query.group_window) is not None and at in (grouped.start, grouped.end):
+        if grouped.kind == "cumulate" and at == grouped.start:
+            return None
+        length = 0 if at == grouped.end else grouped.span
     if len(lowered.moving) == 1:
-        return Bucket(at, e)
-    return Bucket(at, e, window.micros) if isinstance(window, Range) else None
+        return Bucket(at, e, 0, length)
+    return Bucket(at, e, window.micros, length) if isinstance(window, Range) else None

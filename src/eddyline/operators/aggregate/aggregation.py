@@ -27,6 +27,7 @@ from eddyline.operators.aggregate.changelog import Emitted, change_table
 from eddyline.operators.aggregate.config import AGGREGATE, KEY, AggregateConfig
 from eddyline.operators.aggregate.contributions import Batch, Contributions
 from eddyline.operators.aggregate.groups import Dictionary, Touched
+from eddyline.operators.aggregate.windows import Sessions
 from eddyline.operators.aggregate.words import ALL, Words, grown, is_text
 from eddyline.operators.evaluate import Issues, compile_expression, compile_predicate
 from eddyline.operators.join.port import LONG_AGO
@@ -53,7 +54,7 @@ class Aggregation:
         ]
         #: Contributions whose keys lie below have left; per queue.
         self.limits = [LONG_AGO] * config.queues
-        self.buckets = Buckets(config.buckets) if config.buckets else None
+        self.buckets = Buckets(config.buckets, config.gap) if config.buckets else None
         #: Outputs that are not grouping columns, with their types.
         self.computed: list[Expression] = [o for o in layout.outputs if not isinstance(o, int)]
         self._compiled = [None if isinstance(e, ColumnRef) else compile_expression(e) for e in self.computed]
@@ -63,6 +64,11 @@ class Aggregation:
         self.reserve()
         if self.groups is None:
             self.touched.note(np.zeros(1, np.int64), 1)
+
+    @property
+    def closes(self) -> bool:
+        """Whether a group is emitted once, when its bucket is over."""
+        return self.config.emit.kind == "close"
 
     @property
     def capacity(self) -> int:
@@ -90,8 +96,8 @@ class Aggregation:
             held = _NONE if self.contributions is None else self.contributions.words[family.argument]
             kept.add(codes, slots, batch.words[family.argument], batch.valid[family.argument], held)
         if self.buckets is not None and self.groups is not None:
-            self.buckets.enter(codes, self.groups.keys)
-        else:
+            self.buckets.enter(codes, self.groups.keys, batch.clock)
+        if not self.closes:
             self.touched.note(codes, self.capacity)
 
     def leave(self, limits: Sequence[int]) -> None:
@@ -148,6 +154,14 @@ class Aggregation:
         self._release(codes)
         return table
 
+    def forget(self, now: int) -> None:
+        """Groups whose bucket is over after `now`: their last value has been emitted, and stands."""
+        if self.buckets is None or self.closes:
+            return
+        codes, _ = self.buckets.closed(now + 1)
+        self.emitted.remove(codes)
+        self._release(codes)
+
     # -- groups in parts
 
     def _parts(self, codes: Ints, stamps: Ints) -> pa.Table:
@@ -170,7 +184,8 @@ class Aggregation:
             prefix = f"state-{at}-"
             names = [name for name in parts.column_names if name.startswith(prefix)]
             kept.merge(codes, parts.select(names).rename_columns([name.removeprefix(prefix) for name in names]))
-        self.buckets.enter(codes, self.groups.keys)
+        stamps = parts.column("_ts").combine_chunks().cast(BIGINT.arrow).to_numpy(zero_copy_only=False)
+        self.buckets.enter(codes, self.groups.keys, stamps)
 
     def _outputs(self, codes: Ints, alive: Mask, issues: Issues) -> tuple[Mask, Ints, list[pa.Array]]:
         """Which groups stand in the answer (as a mask, as codes), and the computed outputs of those."""
@@ -224,14 +239,16 @@ class Aggregation:
 
     # -- strings that are still named
 
-    def sweep(self, waiting: Iterable[Batch]) -> None:
+    def sweep(self, waiting: Iterable[Batch], sessions: Sessions | None = None) -> None:
         """Forget strings that no group names, when there are many; `waiting` have not entered yet."""
         if self.words.is_full:
-            self.words.sweep(self._named(waiting))
+            self.words.sweep(self._named(waiting, sessions))
 
-    def _named(self, waiting: Iterable[Batch]) -> Iterable[Ints]:
+    def _named(self, waiting: Iterable[Batch], sessions: Sessions | None) -> Iterable[Ints]:
         key_texts = [at for at, e in enumerate(self.config.group_by) if is_text(e.type)]
         argument_texts = [at for at, e in enumerate(self.layout.arguments) if is_text(e.type)]
+        if sessions is not None:
+            yield from sessions.named(key_texts)
         if self.groups is not None:
             yield from (self.groups.keys[self.groups.live(), at] for at in key_texts)
         if self.contributions is not None:

@@ -50,6 +50,8 @@ class Bucket:
     expression: Expression
     #: The RANGE of its reference where several streams are joined: so long a row can still meet others.
     delay: int = 0
+    #: Of a group window: how long after its value the bucket ends; None: the end is computed.
+    length: int | None = None
 
 
 def end_of(begin: Ints, unit: str) -> Ints:
@@ -86,7 +88,9 @@ class Ends:
 
     def due(self, words: Ints) -> Ints:
         """The first instant after each bucket, its delay included."""
-        if self.unit is not None:
+        if self.bucket.length is not None:
+            ends = words + self.bucket.length
+        elif self.unit is not None:
             ends = end_of(words, self.unit)
         else:
             values, where = np.unique(words, return_inverse=True)
@@ -126,8 +130,10 @@ class Ends:
 
 
 class Buckets:
-    def __init__(self, buckets: tuple[Bucket, ...]) -> None:
+    def __init__(self, buckets: tuple[Bucket, ...], gap: int | None = None) -> None:
         self.ends = [Ends(bucket) for bucket in buckets]
+        #: Of sessions, which end so long after their last row.
+        self.gap = gap
         self.queue = ExpiryQueue()
         self.open = np.zeros(0, np.bool_)
         #: When each open group is due.
@@ -143,20 +149,28 @@ class Buckets:
         earliest: Ints = found[0] if len(found) == 1 else np.minimum.reduce(found)
         return earliest
 
-    def enter(self, codes: Ints, groups: Ints) -> None:
-        """Groups that something was added to; `groups` are the words of all groups by code."""
+    def enter(self, codes: Ints, groups: Ints, clock: Ints) -> None:
+        """Groups that something was added to, and when; `groups` are the words of all groups by code."""
         self.open, self.due = grown(self.open, len(groups)), grown(self.due, len(groups))
+        if self.gap is not None:
+            # Rows come in the order of time: the last one of a group decides.
+            self.due[codes] = clock + self.gap + 1
         fresh = np.empty(len(codes), np.int64)
         fresh = fresh[: kernels.collect(self.open, codes, fresh, 0)]
         if len(fresh):
-            due = self.due_of(groups[fresh])
-            self.due[fresh] = due
-            self.queue.push(due, fresh)
+            if self.gap is None:
+                self.due[fresh] = self.due_of(groups[fresh])
+            self.queue.push(self.due[fresh], fresh)
 
     def closed(self, frontier: int) -> tuple[Ints, Ints]:
         """Codes of the groups that are complete and when each was due, in that order; they are no longer open."""
         codes = self.queue.pop(frontier + 1)
         due = self.due[codes]
+        later = due > frontier
+        if later.any():
+            # Sessions that went on after they were put into the queue.
+            self.queue.push(due[later], codes[later])
+            codes, due = codes[~later], due[~later]
         order = np.argsort(due, kind="stable")
         self.open[codes] = False
         for ends in self.ends:

@@ -30,8 +30,10 @@ class AggregateConfig:
     emit: Emit
     #: Expiry queues: how many windows a combination can leave by.
     queues: int
-    #: EMIT ON CLOSE: which grouping expressions are time buckets.
+    #: EMIT ON CLOSE and group windows: which grouping expressions are time buckets.
     buckets: tuple[Bucket, ...] = ()
+    #: SESSION: sessions end so long after their last row.
+    gap: int | None = None
 
     @property
     def schema(self) -> pa.Schema:

@@ -53,7 +53,9 @@ def _groups(aggregation: Aggregation) -> pa.Table:
     arrays: Arrays = {"code": codes, "total": aggregation.totals[codes]}
     if aggregation.groups is not None:
         arrays["key"] = aggregation.groups.keys[codes]
-    if aggregation.buckets is None:
+    if aggregation.buckets is not None:
+        arrays["due"] = aggregation.buckets.due[codes] if len(codes) else codes
+    if not aggregation.closes:
         arrays["touched"] = aggregation.touched.flags[codes] if len(aggregation.touched.flags) > codes.max(initial=-1) else codes < 0
     arrays |= {
         "present": aggregation.emitted.present[codes],
@@ -74,8 +76,9 @@ def _load_groups(aggregation: Aggregation, arrays: Arrays) -> None:
     aggregation.totals[codes] = arrays["total"]
     aggregation.touched.take()
     if aggregation.buckets is not None and aggregation.groups is not None:
-        aggregation.buckets.enter(codes, aggregation.groups.keys)
-    else:
+        gap = aggregation.buckets.gap
+        aggregation.buckets.enter(codes, aggregation.groups.keys, codes if gap is None else arrays["due"] - gap - 1)
+    if not aggregation.closes:
         aggregation.touched.note(codes[arrays["touched"]], aggregation.capacity)
     emitted = aggregation.emitted
     emitted.present[codes] = arrays["present"]

@@ -1,0 +1,98 @@
+"""Group windows at work: rows that belong to several windows, and sessions.
+
+Answer   `several` repeats the combinations of a batch, once per window that HOP or CUMULATE puts them into. `Sessions.assign` gives every
+         combination the beginning of the session that it belongs to: combinations of one group at most a gap apart.
+
+             HOP, slide 5, span 15     ts 12 ─► [10, 25), [5, 20), [0, 15)
+             CUMULATE, step 5, span 15 ts 7  ─► [0, 10), [0, 15)
+             SESSION, gap 5            ts 1, 4, 9, 20 ─► 1, 1, 1, 20
+
+State    Sessions: per values of the other grouping expressions the beginning of the newest session and its last row.
+Limits   Combinations come in the order of time. A session is forgotten when the frontier has passed its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from eddyline.kernels import group as kernels
+from eddyline.model.query import GroupWindow
+from eddyline.operators.aggregate.contributions import Batch
+from eddyline.operators.aggregate.groups import Dictionary
+from eddyline.operators.aggregate.words import grown
+from eddyline.state.columns import Ints
+
+
+def several(batch: Batch, window: GroupWindow) -> Batch:
+    """The batch with one row per combination and window; it is in the same order."""
+    if window.kind == "hop":
+        counts = np.full(len(batch), window.span // window.step)
+    else:
+        assert window.end is not None, "the binder insists on the end of a CUMULATE"
+        # The windows of one beginning end at every step up to the span.
+        ends = batch.groups[:, window.end]
+        counts = (window.span - (ends - 1) % window.span - 1) // window.step + 1
+    row = np.repeat(np.arange(len(batch)), counts)
+    number = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    groups = batch.groups[row]
+    if window.kind == "hop":
+        for at in (window.start, window.end):
+            if at is not None:
+                groups[:, at] -= number * window.step
+    else:
+        groups[:, window.end] += number * window.step
+    return Batch(
+        batch.clock[row],
+        groups,
+        [w[row] for w in batch.words],
+        [v[row] if len(v) else v for v in batch.valid],
+        [k[row] for k in batch.leaving],
+    )
+
+
+class Sessions:
+    def __init__(self, gap: int, start: int, width: int) -> None:
+        """`start` is the place of the beginning among `width` grouping words."""
+        self.gap = gap
+        self.at = start
+        self.others = [at for at in range(width) if at != start]
+        self.keys = Dictionary(len(self.others))
+        self.starts: Ints = np.zeros(self.keys.capacity, np.int64)
+        self.lasts: Ints = np.zeros(self.keys.capacity, np.int64)
+        self.known = np.zeros(self.keys.capacity, np.bool_)
+
+    def assign(self, batch: Batch) -> None:
+        """Put the beginnings of sessions where the times of the rows stand."""
+        codes = self.keys.codes(np.ascontiguousarray(batch.groups[:, self.others]))
+        self._reserve()
+        times = np.ascontiguousarray(batch.groups[:, self.at])
+        batch.groups[:, self.at] = kernels.sessions(codes, times, self.gap, self.known, self.starts, self.lasts)
+
+    def _reserve(self) -> None:
+        size = self.keys.capacity
+        self.starts, self.lasts, self.known = grown(self.starts, size), grown(self.lasts, size), grown(self.known, size)
+
+    def forget(self, frontier: int) -> None:
+        """Sessions that no row at or after the frontier can continue."""
+        live = self.keys.live()
+        over = live[self.lasts[live] + self.gap < frontier]
+        self.known[over] = False
+        self.keys.release(over)
+
+    # -- snapshots
+
+    def saved(self) -> dict[str, Ints]:
+        codes = self.keys.live()
+        return {"code": codes, "key": self.keys.keys[codes], "start": self.starts[codes], "last": self.lasts[codes]}
+
+    def restore(self, codes: Ints, keys: Ints, starts: Ints, lasts: Ints) -> None:
+        self.keys.restore(codes, keys)
+        self._reserve()
+        self.known[codes], self.starts[codes], self.lasts[codes] = True, starts, lasts
+
+    def named(self, texts: Sequence[int]) -> list[Ints]:
+        """Words of the grouping expressions in `texts` that sessions name."""
+        live = self.keys.live()
+        return [self.keys.keys[live, self.others.index(at)] for at in texts]

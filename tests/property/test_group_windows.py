@@ -1,0 +1,112 @@
+"""Group windows: any stream, any epochs, with restarts, and on shards: the windows of the oracle, each once."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tests.oracle.group_windows import closed
+from tests.property.embedded import run_embedded
+from tests.property.specs import Case, StreamSpec
+from tests.property.test_aggregates import Blocks, restarted
+from tests.property.texts import TextQuery
+from tests.seeds import first_seed
+from tests.spark.sharded import run_sharded
+
+BLOCK = 20
+BLOCKS = 5
+FIRST = first_seed(1_900_000)
+UNITS = (1, 1_000_000)
+NAMES = {"tumble": "TUMBLE", "hop": "HOP", "cumulate": "CUMULATE", "session": "SESSION"}
+
+
+def spans_of(rng: Random, kind: str, unit: int) -> list[int]:
+    step = rng.randint(1, 6) * unit
+    if kind == "tumble":
+        return [step] + ([rng.randint(0, 10) * unit] if rng.random() < 0.3 else [])
+    return [step] if kind == "session" else [step, step * rng.randint(1, 4)]
+
+
+def case_of(rng: Random) -> tuple[Case, list[tuple[str, list[int]]]]:
+    unit = rng.choice(UNITS)
+    ts = rng.choice((0, -40 * unit, 1_700_000_000_000_000))
+    rows = []
+    for _ in range(rng.randint(0, 40)):
+        ts += rng.choice((0, 0, 1, 1, 2, 3, 9)) * unit
+        rows.append((rng.choice(("a", "b", None)), rng.choice((1, 2, 5, None)), ts))
+    cuts = sorted(rng.randint(0, len(rows)) for _ in range(rng.randint(0, 6)))
+    epochs = tuple((("s", tuple(rows[a:b])),) for a, b in zip([0, *cuts], [*cuts, len(rows)], strict=True))
+    queries, wanted = [], []
+    for number in range(2):
+        kind = rng.choice(list(NAMES))
+        spans = spans_of(rng, kind, unit)
+        written = ", ".join(rng.choice(("INTERVAL '{} microseconds'", "'{} us'")).format(span) for span in spans)
+        keyed = rng.random() < 0.7
+        head = "window_start, window_end" + (", k" if keyed else "")
+        text = f"SELECT {head}, count(*) AS n, sum(v) AS total FROM s GROUP BY {NAMES[kind]}(ts, {written}){', k' if keyed else ''}"
+        queries.append(TextQuery(f"q{number}", text))
+        wanted.append((kind, spans, keyed))
+    stream = StreamSpec("s", (("k", "STRING"), ("v", "INT"), ("ts", "TIMESTAMP")), "ts")
+    return Case((stream,), tuple(queries), epochs), wanted  # type: ignore[arg-type]
+
+
+def check(case: Case, wanted: list[tuple[str, list[int], bool]], outcome) -> None:
+    rows = [row for epoch in case.arrivals for _, part in epoch for row in part]
+    frontier = max((ts for _, _, ts in rows), default=-(10**18)) + 1
+    for number, (kind, spans, keyed) in enumerate(wanted):
+        given = rows if keyed else [(None, v, ts) for _, v, ts in rows]
+        expected = closed(kind, spans, given, frontier)
+        found = outcome.results[f"q{number}"]
+        key = lambda r: (r[0], r[1], str(r[2]))
+        plain = [(r["window_start"], r["window_end"], r.get("k"), r["n"], r["total"]) for r in found]
+        assert sorted(plain, key=key) == sorted(expected, key=key), case.queries[number].text
+        assert all(r["_ts"] == r["window_end"] - 1 for r in found)
+        assert [r["_ts"] for r in found] == sorted(r["_ts"] for r in found)
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_embedded_and_sharded(block: int) -> None:
+    for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
+        rng = Random(seed)
+        case, wanted = case_of(rng)
+        blocks = Blocks()
+        between = (lambda session: restarted(session, blocks)) if rng.random() < 0.5 else None  # noqa: B023
+        check(case, wanted, run_embedded(case, between))
+        check(case, wanted, run_sharded(case, rng.choice((1, 2, 3)), seed))
+
+
+def test_tumble_of_a_join_is_the_bucket_of_its_reference() -> None:
+    """A window of a join closes like the bucket that has the same value."""
+    for seed in range(FIRST, FIRST + 15):
+        rng = Random(seed)
+        times = sorted(rng.randint(0, 60) for _ in range(30))
+        rows = [(rng.choice(("x", "y")), rng.randint(0, 3), ts * 1_000_000) for ts in times]
+        cuts = sorted(rng.sample(range(31), 3))
+        epochs = []
+        for a, b in zip([0, *cuts], [*cuts, 30], strict=True):
+            epochs.append(tuple((name, tuple((v, ts) for k, v, ts in rows[a:b] if k == name)) for name in ("x", "y")))
+        columns = (("v", "INT"), ("ts", "TIMESTAMP"))
+        tail = "FROM x [RANGE 7 SECONDS], y [RANGE 4 SECONDS] WHERE x.v = y.v GROUP BY"
+        queries = (
+            TextQuery("w", f"SELECT window_start AS b, count(*) AS n {tail} TUMBLE(x.ts, '5 seconds')"),
+            TextQuery("b", f"SELECT epoch_us(x.ts) // 5000000 AS b, count(*) AS n {tail} 1 EMIT ON CLOSE"),
+        )
+        case = Case((StreamSpec("x", columns), StreamSpec("y", columns)), queries, tuple(epochs))  # type: ignore[arg-type]
+        outcome = run_embedded(case)
+        assert [(r["b"] // 5_000_000, r["n"], r["_ts"]) for r in outcome.results["w"]] == [
+            (r["b"], r["n"], r["_ts"]) for r in outcome.results["b"]
+        ]
+
+
+def test_changes_of_a_window_stand_when_it_has_passed() -> None:
+    rows = tuple(("a", 1, ts * 1_000_000) for ts in (1, 2, 11, 12, 25))
+    for emit in ("EMIT ON CHANGE", "EMIT EVERY 1 SECOND"):
+        query = TextQuery("q", f"SELECT window_end, count(*) AS n FROM s GROUP BY TUMBLE(ts, '10 seconds') {emit}")
+        stream = StreamSpec("s", (("k", "STRING"), ("v", "INT"), ("ts", "TIMESTAMP")), "ts")
+        case = Case((stream,), (query,), tuple((("s", (row,)),) for row in rows))  # type: ignore[arg-type]
+        held: list[int] = []
+        outcome = run_embedded(case, lambda session: held.append(len(session.pipeline.queries["q"].aggregation.groups.live())))  # noqa: B023
+        table = {r["window_end"] // 1_000_000: r["n"] for r in outcome.results["q"]}
+        assert table == {10: 2, 20: 2, 30: 1} and all(r["_op"] == "+" for r in outcome.results["q"])
+        assert max(held) <= 2
