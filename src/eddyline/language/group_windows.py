@@ -1,8 +1,8 @@
 """Group windows: TUMBLE, HOP, CUMULATE and SESSION in GROUP BY, and their spelling as table functions in FROM.
 
-Answer   `read_table_function` reads the table function after `FROM TABLE`. `take_window` finds the one group window of a SELECT and leaves the
-         SELECT without it. `bind_window` gives the expressions that `window_start` and `window_end` stand for; `add_keys` makes those
-         that are used grouping expressions.
+Answer   `read_table_function` reads the table function after `FROM TABLE`. `take_window` finds the one group window of a SELECT
+         and leaves the SELECT without it. `bind_window` gives the expressions that `window_start` and `window_end` stand
+         for; `add_keys` makes those that are used grouping expressions.
 
              TUMBLE(ts, span [, offset])    HOP(ts, slide, span)    CUMULATE(ts, step, span)    SESSION(ts, gap)
 
