@@ -1,7 +1,7 @@
 """Every number that decides how work is done, in one record; no answer depends on any of them.
 
-Answer   `Tuning` holds the thresholds of joins, shared results, schedules, demand and the lottery, each with the measurement that shows
-         its effect, or the bound that it keeps.
+Answer   `Tuning` holds the thresholds of joins, shared results, schedules, demand, the lottery, planning and state, each
+         with the measurement that shows its effect, or the bound that it keeps.
 Limits   Not an option of SET: a number here suits all jobs. `Settings.tuning` carries the record, so that a test gives another one.
 """
 
@@ -18,6 +18,11 @@ class SharingTuning:
     #: Up to so many filters of a port are tested one by one: a few comparisons cost less than sorting the batch for the grouped filter.
     #: Measured by `bench/papers/cacq/filters.py`.
     few_filters: int = 8
+    #: A batch whose rows times this number exceed the ranges of all filters is sorted and swept; a smaller batch looks each row up in a
+    #: tree of ranges. Measured by `bench/papers/cacq/filters.py`.
+    ranges_per_row: int = 32
+    #: Candidates of the grouped filter that are held before they are confirmed. A bound of memory: 8 MB.
+    candidates: int = 1 << 20
     #: More pairs than this are not held for other groups. A bound of memory: 64 MB of ids.
     most_shared_pairs: int = 1 << 22
     #: Rows that are probed for other groups between two looks at the number of pairs. A bound of memory: the pairs of
@@ -91,6 +96,39 @@ class LotteryTuning:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanningTuning:
+    #: A look at a group needs so many new rows of its streams. Looks and moves are measured by `bench/papers/qualified-plans/flip.py`.
+    rows_per_look: int = 1024
+    #: Sampled new rows and live rows of a reference, and sampled pairs for a condition that is no equality. With these
+    #: numbers a look takes about a millisecond, whatever the stores hold.
+    new_rows: int = 2048
+    live_rows: int = 8192
+    pairs: int = 1024
+    #: What remains of older counts from look to look: after four looks fifteen sixteenths of what is known are new.
+    keep: float = 0.5
+    #: Looks between two searches when nothing has changed much, and between a migration and the next one.
+    calm: int = 8
+    cool: int = 4
+    #: A rate or selectivity that moved by this factor since the last search starts another one; smaller changes rarely change the
+    #: best tree (`random_settings.py` of the same folder).
+    change: float = 1.3
+    #: A move is worth it when the running plan costs at least this factor more CPU than the other: `model_reality.py` compares predicted
+    #: costs with measured ones.
+    clearly_worse: float = 1.5
+    #: Where no tree fits the budget, a tree is worth moving to when its excess is smaller by this factor.
+    clearly_nearer: float = 1.2
+
+
+@dataclass(frozen=True, slots=True)
+class StateTuning:
+    #: Fewer rows of a column are not written to a file of their own. A file of 4,096 numbers has 32 kB: fewer rows would cost more in
+    #: system calls than they free.
+    least_spilled: int = 4096
+    #: Fewer dropped rows do not make a store close its gaps: the copying would cost more than the gaps.
+    least_dropped: int = 256
+
+
+@dataclass(frozen=True, slots=True)
 class Tuning:
     #: About so many pairs are made before they are carried further. A bound of memory: 8 MB per column of ids.
     pairs_at_once: int = 1 << 20
@@ -103,3 +141,5 @@ class Tuning:
     scheduling: SchedulingTuning = field(default_factory=SchedulingTuning)
     demand: DemandTuning = field(default_factory=DemandTuning)
     lottery: LotteryTuning = field(default_factory=LotteryTuning)
+    planning: PlanningTuning = field(default_factory=PlanningTuning)
+    state: StateTuning = field(default_factory=StateTuning)

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from eddyline.errors import Fault
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, DataType, decimal
 from eddyline.model.expression import Call, ColumnRef, Expression, Literal
-from eddyline.operators.sharing import grouped_filter
 from eddyline.operators.sharing.grouped_filter import GroupedFilter
 from eddyline.operators.sharing.predicates import MOST_BOXES, boxes_of
+from eddyline.tuning import SharingTuning
 from tests.oracle.kernels_sharing import as_sets, matches
 
 DAY = 86_400_000_000
@@ -135,31 +135,29 @@ def test_every_slot_gets_the_rows_for_which_its_predicate_is_true(
     later: list[Expression],
     ranges_per_row: int,
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        # 0: always looked up in trees; many: always in the sorted batch.
-        patch.setattr(grouped_filter, "_RANGES_PER_ROW", ranges_per_row)
-        filters = GroupedFilter()
-        wanted: dict[int, Expression | None] = {}
-        for slot, predicate in enumerate(predicates):
-            filters.add(slot, predicate, "x")
-            wanted[slot] = predicate
-        assert pairs(filters, rows) == matches(wanted, rows)
-        for slot in dropped & wanted.keys():
-            filters.remove(slot)
-            del wanted[slot]
-        free = sorted(set(range(20)) - wanted.keys())
-        for slot, predicate in zip(free, later, strict=False):
-            filters.add(slot, predicate, "x")
-            wanted[slot] = predicate
-        expected = matches(wanted, rows)
-        assert pairs(filters, rows) == expected
-        asked = np.array(sorted(wanted, reverse=True)[:5], np.int64)
-        words = filters.match_words(batch(rows), len(rows), asked)
-        bits = as_sets(words.tolist())
-        assert bits == [{i for i, slot in enumerate(asked.tolist()) if (slot, row) in expected} for row in range(len(rows))]
-        assert as_sets(filters.match_words(batch(rows), len(rows)).tolist()) == [
-            {s for s, r in expected if r == row} for row in range(len(rows))
-        ]
+    # 0: always looked up in trees; many: always in the sorted batch.
+    filters = GroupedFilter(tuning=SharingTuning(ranges_per_row=ranges_per_row))
+    wanted: dict[int, Expression | None] = {}
+    for slot, predicate in enumerate(predicates):
+        filters.add(slot, predicate, "x")
+        wanted[slot] = predicate
+    assert pairs(filters, rows) == matches(wanted, rows)
+    for slot in dropped & wanted.keys():
+        filters.remove(slot)
+        del wanted[slot]
+    free = sorted(set(range(20)) - wanted.keys())
+    for slot, predicate in zip(free, later, strict=False):
+        filters.add(slot, predicate, "x")
+        wanted[slot] = predicate
+    expected = matches(wanted, rows)
+    assert pairs(filters, rows) == expected
+    asked = np.array(sorted(wanted, reverse=True)[:5], np.int64)
+    words = filters.match_words(batch(rows), len(rows), asked)
+    bits = as_sets(words.tolist())
+    assert bits == [{i for i, slot in enumerate(asked.tolist()) if (slot, row) in expected} for row in range(len(rows))]
+    assert as_sets(filters.match_words(batch(rows), len(rows)).tolist()) == [
+        {s for s, r in expected if r == row} for row in range(len(rows))
+    ]
 
 
 @pytest.mark.parametrize("rows", [1, 7, 300, 5000])

@@ -24,7 +24,9 @@ from eddyline.operators.stream import StreamState
 from eddyline.runtime import forgetting
 from eddyline.runtime.standing import SelectQuery, StandingQuery
 from eddyline.runtime.standing_aggregate import AggregateQuery
+from eddyline.settings import Settings
 from eddyline.state.columns import Ints
+from eddyline.tuning import StateTuning, Tuning
 from tests.property.cliques import CONTROLS, clique_case, under
 from tests.property.compare import Outcome, check_case
 from tests.property.embedded import run_embedded
@@ -38,6 +40,8 @@ BLOCK = 25
 BLOCKS = int(os.environ.get("EDDYLINE_FORGETTING_BLOCKS", "6"))
 FIRST = first_seed(900_000)
 
+#: Stores close their gaps as soon as half of their rows are gone, however few they are.
+HASTY = Settings(tuning=Tuning(state=StateTuning(least_dropped=1)))
 #: (join group, reference) to the epoch in which each row of its stream, by its number, last took part in a result.
 Needs = dict[tuple[str, int], dict[int, int]]
 
@@ -53,7 +57,6 @@ class Forgetful:
     needs: Needs = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.monkeypatch.setattr(forgetting, "LEAST_DROPPED", 1)
         begin = StreamState.__init__
 
         def counted(stream: StreamState, *args: object, **more: object) -> None:
@@ -78,7 +81,7 @@ class Forgetful:
 
     def run(self, case: Case, rng: Random, between: Callable[[Session], object] = lambda _: None) -> Outcome:
         self.epoch, self.needs = 0, {}
-        check_case(case, lambda case: run_embedded(case, self._next))
+        check_case(case, lambda case: run_embedded(case, self._next, HASTY))
         needs, self.epoch, self.needs = self.needs, 0, {}
 
         def after(session: Session) -> None:
@@ -86,7 +89,7 @@ class Forgetful:
             self._release(session, needs, rng)
             between(session)
 
-        return run_embedded(case, after)
+        return run_embedded(case, after, HASTY)
 
     def _next(self, _: Session) -> None:
         self.epoch += 1
@@ -145,10 +148,7 @@ def test_rows_leave_between_restarts(block: int, forgetful: Forgetful) -> None:
 
 @pytest.mark.property
 @pytest.mark.parametrize("block", range(max(BLOCKS // 3, 1)))
-def test_rows_leave_stores_on_disk_and_under_changing_trees(
-    block: int, forgetful: Forgetful, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("eddyline.state.store.LEAST_ROWS", 1)
+def test_rows_leave_stores_on_disk_and_under_changing_trees(block: int, forgetful: Forgetful, tmp_path: Path) -> None:
     for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
         rng = Random(seed)
 

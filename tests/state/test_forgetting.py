@@ -141,8 +141,7 @@ def new_store() -> Store:
 
 @pytest.mark.parametrize("spills", [False, True])
 @pytest.mark.parametrize("seed", range(25))
-def test_a_store_is_a_list_that_rows_leave_from_anywhere(seed: int, spills: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eddyline.state.store.LEAST_ROWS", 1)
+def test_a_store_is_a_list_that_rows_leave_from_anywhere(seed: int, spills: bool, tmp_path: Path) -> None:
     model = Model(Random(seed))
     for _ in range(80):
         choice = model.rng.random()
@@ -157,7 +156,7 @@ def test_a_store_is_a_list_that_rows_leave_from_anywhere(seed: int, spills: bool
         elif choice < 0.9:
             model.restart()
         if spills and model.rng.random() < 0.3:
-            model.store.spill(tmp_path)
+            model.store.spill(tmp_path, least_rows=1)
         model.check()
     assert model.compactions or model.count < 900
     model.store.forget_before(model.store.end)
@@ -178,13 +177,12 @@ def test_a_row_that_nothing_wants_leaves_its_chain_at_once() -> None:
     assert visited == store.live == len(right) == 501
 
 
-def test_closing_gaps_reads_no_file_and_the_next_spill_makes_files_dense(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eddyline.state.store.LEAST_ROWS", 1)
+def test_closing_gaps_reads_no_file_and_the_next_spill_makes_files_dense(tmp_path: Path) -> None:
     store = Store("s", {"t": TYPES["t"]})
     texts = [f"row {n}" for n in range(4000)]
     for start in range(0, 4000, 1000):
         store.append(1000, {"t": pa.array(texts[start : start + 1000])}, {})
-        store.spill(tmp_path)
+        store.spill(tmp_path, least_rows=1)
     column = store.columns["t"]
     assert isinstance(column, SpilledColumn) and len(column.pieces) == 4
     before = [piece.values for piece in column.pieces]
@@ -194,7 +192,7 @@ def test_closing_gaps_reads_no_file_and_the_next_spill_makes_files_dense(tmp_pat
     assert [piece.values for piece in column.pieces] == before, "the files are those of before"
     assert column.head.nbytes < 10_000, "nothing was read back"
     assert store.gather("t", store.ids()).to_pylist() == [texts[n] for n in kept]
-    store.spill(tmp_path)
+    store.spill(tmp_path, least_rows=1)
     assert len(list(tmp_path.iterdir())) == len(column.pieces) == 1
     assert sum(len(piece.values) for piece in column.pieces) == len(kept)
     assert store.gather("t", store.ids()).to_pylist() == [texts[n] for n in kept]

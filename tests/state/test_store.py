@@ -32,8 +32,7 @@ def some_row(rng: Random) -> dict[str, object]:
 
 @pytest.mark.parametrize("spills", [False, True])
 @pytest.mark.parametrize("seed", range(25))
-def test_a_store_is_a_list_that_forgets(seed: int, spills: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eddyline.state.store.LEAST_ROWS", 1)
+def test_a_store_is_a_list_that_forgets(seed: int, spills: bool, tmp_path: Path) -> None:
     rng = Random(seed)
     store = Store("s", TYPES)
     store.add_mark("key", np.int64)
@@ -59,7 +58,7 @@ def test_a_store_is_a_list_that_forgets(seed: int, spills: bool, tmp_path: Path,
             store.keep(alive)
             rows = [row for row, kept in zip(rows, alive, strict=True) if kept]
         if spills and rng.random() < 0.3:
-            store.spill(tmp_path)
+            store.spill(tmp_path, least_rows=1)
         check(store, rows)
     store.forget_before(store.end)
     # What is forgotten leaves the disk when its room is used again.

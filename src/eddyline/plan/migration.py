@@ -25,11 +25,6 @@ from eddyline.plan.lower import Lowered
 from eddyline.plan.statistics import Seen, Sources, graph_of
 from eddyline.plan.tree_choice import Orders, TreeChoice, aliases_of, choose, positions_of
 
-#: A move is worth it when the running plan costs at least this factor more CPU than the other.
-CLEARLY_WORSE = 1.5
-#: Where no tree fits the budget, a tree is worth moving to when its excess is smaller by this factor.
-CLEARLY_NEARER = 1.2
-
 
 @dataclass(frozen=True)
 class Running:
@@ -93,6 +88,7 @@ def judge(now: Price, best: TreeChoice, running: Running, shards: int = 1) -> Mi
     tree = positions_of(best.tree, running.lowered)
     if tree == running.tree and best.orders == running.orders:
         return None
+    tuning = running.lowered.query.settings.tuning.planning
     broken = best.left.broken(now)
     name = str(best.tree)
 
@@ -107,10 +103,10 @@ def judge(now: Price, best: TreeChoice, running: Running, shards: int = 1) -> Mi
         reason = f"the plan would use {used} where {allowed} are left"
         if best.bound is None:
             return move(f"{reason}; {name} fits", urgent=True)
-        if best.left.excess(now) > CLEARLY_NEARER * best.left.excess(best.price):
+        if best.left.excess(now) > tuning.clearly_nearer * best.left.excess(best.price):
             return move(f"{reason}; no tree fits, {name} comes nearest")
         return None
-    if best.bound is None and now.cpu > CLEARLY_WORSE * best.price.cpu:
+    if best.bound is None and now.cpu > tuning.clearly_worse * best.price.cpu:
         return move(f"{name} costs {best.price.cpu:.3g} CPU seconds per second where the plan costs {now.cpu:.3g}")
     return None
 

@@ -15,9 +15,6 @@ from eddyline.state.renumbering import Renumbering
 if TYPE_CHECKING:
     from eddyline.runtime.pipeline import Pipeline
 
-#: Fewer dropped rows are not worth the copying of the others.
-LEAST_DROPPED = 256
-
 
 class HoldsIds(Protocol):
     """What keeps row ids of stores from epoch to epoch."""
@@ -34,7 +31,7 @@ def drop_unwanted(streams: list[StreamState]) -> None:
 
 def close_gaps(pipeline: Pipeline) -> None:
     for segments in [segments for timeline in pipeline.timelines.values() for segments in timeline.segments.values()]:
-        moved = segments.store.compact(LEAST_DROPPED)
+        moved = segments.store.compact(pipeline.settings.tuning.state.least_dropped)
         if moved is not None:
             holders: list[HoldsIds] = [segments, pipeline.handout, pipeline.planner, *pipeline.groups.values()]
             for holder in holders:

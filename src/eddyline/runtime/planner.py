@@ -5,7 +5,7 @@ Answer   `choose` gives a new join group its first tree, within what the other g
          says so: at once when a budget is broken, on a second opinion otherwise, never twice within a few looks.
 State    Per group what was seen, fading by half from look to look, and the assessment that EXPLAIN shows. Tree and counts are in every
          checkpoint (`saved`, `restored`), so that a restart neither forgets what was learned nor moves back.
-Limits   A look needs 1,024 new rows; it samples stores, so its cost does not grow with them. Selectivities are measured between
+Limits   A look needs `rows_per_look` new rows; it samples stores, so its cost does not grow with them. Selectivities are measured between
          new rows and the windows they meet, whatever the running tree probes. Where `autonomous` is off (shards), somebody adds
          up what `seen` gives, asks one planner (`hear`) once, and sends the migration to every shard's `carry_out`.
 Reading  docs/design/0003-replanning.md
@@ -19,43 +19,26 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from eddyline.model.joining import Tree
 from eddyline.model.schema import Stream, Table
 from eddyline.model.window import Range, Rows, Unbounded, Window
-from eddyline.operators.evaluate import compile_predicate
-from eddyline.operators.join.combination import any_bit
 from eddyline.operators.join.group import JoinGroup
-from eddyline.operators.join.inputs import StreamInput
-from eddyline.operators.keys import combined
 from eddyline.plan.budget import unit_costs
 from eddyline.plan.cost import Price
 from eddyline.plan.explain import cost_lines
 from eddyline.plan.jtree.candidates import Budgets
 from eddyline.plan.lower import Lowered
 from eddyline.plan.migration import Migration, Running, assess, judge, plan_document, plan_from
-from eddyline.plan.statistics import EdgeSeen, Pair, ReferenceSeen, Seen, join_pairs, residuals_between
+from eddyline.plan.statistics import ReferenceSeen, Seen, join_pairs
 from eddyline.plan.tree_choice import Orders, TreeChoice, aliases_of, choose, qualified
 from eddyline.runtime.epoch_times import NEWEST
-from eddyline.state.columns import Ints
+from eddyline.runtime.sampling import Sample, differs, sampled_edge
 from eddyline.state.renumbering import Renumbering
 
 if TYPE_CHECKING:
     from eddyline.runtime.pipeline import Pipeline
 
 log = logging.getLogger("eddyline.planner")
-
-#: New rows of a group's streams that are worth a look.
-_ROWS_PER_LOOK = 1024
-#: Sampled new rows and sampled live rows per reference, and sampled pairs for conditions that are no equalities.
-_NEW, _LIVE, _PAIRS = 2048, 8192, 1024
-#: What remains of older counts from look to look.
-_KEEP = 0.5
-#: Looks between two searches when nothing has changed much, and after a migration before the next one.
-_CALM, _COOL = 8, 4
-#: A rate or selectivity that moved by this factor since the last search asks for another one.
-_CHANGE = 1.3
 
 
 @dataclass
@@ -81,6 +64,7 @@ class Watch:
 class Planner:
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
+        self.tuning = pipeline.settings.tuning.planning
         self.watches: dict[str, Watch] = {}
         #: Whether this process decides for itself; shards are told.
         self.autonomous = True
@@ -251,12 +235,17 @@ class Planner:
 
     def _move(self, watch: Watch, migration: Migration) -> None:
         self.pipeline.replant(watch.group, migration.tree, migration.orders)
-        watch.quiet_until, watch.wanted, watch.now = watch.looks + _COOL, None, None
+        watch.quiet_until, watch.wanted, watch.now = watch.looks + self.tuning.cool, None, None
 
     def _considered(self, watch: Watch) -> Migration | None:
         """What the last look asks for, once it has been said twice; a broken budget is not waited for."""
         assert watch.seen is not None
-        due = watch.searched is None or watch.wanted is not None or watch.looks % _CALM == 0 or _differs(watch.seen, watch.searched)
+        due = (
+            watch.searched is None
+            or watch.wanted is not None
+            or watch.looks % self.tuning.calm == 0
+            or differs(watch.seen, watch.searched, self.tuning.change)
+        )
         if watch.looks < 2 or watch.looks < watch.quiet_until or not due:
             return None
         running = self.running(watch.lowered.signature)
@@ -285,9 +274,9 @@ class Planner:
             watch.ends = {p: bases[p].store.end for p in moving}
             return False
         new = sum(released.values()) - sum(watch.released.values())
-        if new < _ROWS_PER_LOOK or frontier <= watch.frontier:
+        if new < self.tuning.rows_per_look or frontier <= watch.frontier:
             return False
-        samples = {position: _Sample(bases[position], watch.ends.get(position), frontier, released) for position in bases}
+        samples = {position: Sample(bases[position], watch.ends.get(position), frontier, released, self.tuning) for position in bases}
         references = []
         for position, base in bases.items():
             sample = samples[position]
@@ -295,9 +284,9 @@ class Planner:
             came = released.get(source, 0) - watch.released.get(source, 0)
             width = base.store.nbytes / max(base.store.live, 1)
             references.append(ReferenceSeen(came, sample.wanted, sample.rows, sample.rows * width))
-        edges = {pair: _edge(watch.lowered, pair, samples) for pair in join_pairs(watch.lowered)}
+        edges = {pair: sampled_edge(watch.lowered, pair, samples, self.tuning.pairs) for pair in join_pairs(watch.lowered)}
         look = Seen((frontier - watch.frontier) / 1e6, tuple(references), edges)
-        watch.seen = look.after(watch.seen, _KEEP)
+        watch.seen = look.after(watch.seen, self.tuning.keep)
         watch.looks += 1
         watch.frontier, watch.released = frontier, released
         watch.ends = {p: bases[p].store.end for p in moving}
@@ -309,73 +298,6 @@ class Planner:
             for position, end in watch.ends.items():
                 if watch.group.bases[position].store is old_to_new.store:
                     watch.ends[position] = old_to_new.bound(end)
-
-
-class _Sample:
-    """Some of the new rows of a reference and some of those in its window, without those that no query wants."""
-
-    def __init__(self, base: StreamInput, last: int | None, frontier: int, released: Mapping[str, int]) -> None:
-        store, port = base.store, base.port
-        self.base = base
-        first = store.first if base.stream.is_table else port.first_needed(store, frontier, released.get(port.source, 0))
-        live = _spread(first, store.end, _LIVE)
-        kept = self._wanted(live)
-        #: Rows in the window, and rows that came since the last look, as far as somebody wants them.
-        self.rows = (store.end - first) * (len(kept) / len(live) if len(live) else 0.0)
-        self.live = kept
-        new = _spread(max(store.first, last), store.end, _NEW) if last is not None else live[:0]
-        self.new = self._wanted(new)
-        came = store.end - last if last is not None else 0
-        self.wanted = came * (len(self.new) / len(new) if len(new) else float(came > 0))
-
-    def _wanted(self, ids: Ints) -> Ints:
-        ids = ids[self.base.store.holds(ids)] if self.base.store.dropped else ids
-        words = self.base.words(ids)
-        return ids if words is None else ids[any_bit(words)]
-
-    def words(self, ids: Ints, marks: list[str]) -> Ints:
-        return combined([self.base.store.at(mark, ids) for mark in marks])
-
-
-def _edge(lowered: Lowered, pair: Pair, samples: Mapping[int, _Sample]) -> EdgeSeen:
-    """How many pairs of a new row and a row in the other's window satisfy the join."""
-    left, right = samples[pair[0]], samples[pair[1]]
-    pairs = float(len(left.new) * len(right.live) + len(left.live) * len(right.new))
-    matched = pairs
-    marks: tuple[list[str], list[str]] = ([], [])
-    for equality in lowered.equalities:
-        if (equality.left, equality.right) == pair:
-            marks[0].append(equality.left_key)
-            marks[1].append(equality.right_key)
-        elif (equality.right, equality.left) == pair:
-            marks[0].append(equality.right_key)
-            marks[1].append(equality.left_key)
-    if marks[0]:
-        matched = _equal(left.words(left.new, marks[0]), right.words(right.live, marks[1]))
-        matched += _equal(right.words(right.new, marks[1]), left.words(left.live, marks[0]))
-    for condition in residuals_between(lowered, pair):
-        if len(left.live) and len(right.live):
-            some = {f"r{pair[0]}": (left, _stepped(left.live, 1)), f"r{pair[1]}": (right, _stepped(right.live, 7919))}
-            predicate = compile_predicate(condition)
-            columns = {at: some[at[0]][0].base.store.gather(at[1], some[at[0]][1]) for at in predicate.columns}
-            matched *= float(np.mean(predicate(columns, _PAIRS)))
-    return EdgeSeen(matched, pairs)
-
-
-def _equal(new: Ints, live: Ints) -> float:
-    there = np.sort(live)
-    return float(np.sum(np.searchsorted(there, new, side="right") - np.searchsorted(there, new, side="left")))
-
-
-def _spread(first: int, end: int, most: int) -> Ints:
-    """At most so many ids, evenly over a stretch."""
-    count = max(end - first, 0)
-    return np.arange(first, end) if count <= most else first + (np.arange(most) * count) // most
-
-
-def _stepped(ids: Ints, stride: int) -> Ints:
-    """As many ids as a sample of pairs has, going round in steps: two references with other strides meet in many ways."""
-    return ids[(np.arange(_PAIRS) * stride) % len(ids)]
 
 
 def running_orders(group: JoinGroup) -> Orders:
@@ -395,23 +317,6 @@ def _largest(group: JoinGroup, position: int) -> Window | None:
         # Windows by time and by rows do not compare: what the store holds decides.
         return Unbounded()
     return Range(max(ranges)) if ranges else Rows(max(counts))
-
-
-def _differs(now: Seen, then: Seen) -> bool:
-    """Whether a rate or a selectivity has moved enough to search again."""
-    for new, old in zip(now.references, then.references, strict=True):
-        if _apart(new.wanted / max(now.seconds, 1e-9), old.wanted / max(then.seconds, 1e-9)):
-            return True
-    for pair, edge in now.edges.items():
-        earlier = then.edges.get(pair, EdgeSeen())
-        if edge.pairs and earlier.pairs and _apart(max(edge.matched, 0.5) / edge.pairs, max(earlier.matched, 0.5) / earlier.pairs):
-            return True
-    return False
-
-
-def _apart(one: float, other: float) -> bool:
-    low, high = sorted((one, other))
-    return high > _CHANGE * low
 
 
 __all__ = ["Planner", "Watch", "running_orders"]

@@ -77,7 +77,7 @@ class Spilling:
         for store in sorted((store for _, store in self.stores()), key=lambda store: store.payload_bytes, reverse=True):
             if over <= 0:
                 return
-            over -= store.spill(self._path())
+            over -= store.spill(self._path(), self.pipeline.settings.tuning.state.least_spilled)
         if over > 2 * self._told:
             self._told = over
             log.warning("what cannot be spilled takes %s more than the memory budget of %s", bytes_text(over), bytes_text(budget))

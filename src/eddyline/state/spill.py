@@ -28,8 +28,6 @@ from eddyline.errors import StateProblem
 from eddyline.model.datatypes import DataType
 from eddyline.state.columns import Ints, StoredColumn, stored_column
 
-#: A head of fewer rows is not worth a file.
-LEAST_ROWS = 4096
 _LEAST_ROOM = 256
 #: Files with gaps are written anew together up to so many rows: these are in memory for a moment.
 _ROWS_TOGETHER = 1 << 18

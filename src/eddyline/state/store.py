@@ -27,7 +27,7 @@ from eddyline.kernels import probe
 from eddyline.model.datatypes import DataType
 from eddyline.state.columns import Array, Ints, StoredColumn, stored_column
 from eddyline.state.renumbering import Renumbering
-from eddyline.state.spill import LEAST_ROWS, SpilledColumn
+from eddyline.state.spill import SpilledColumn
 
 _SMALLEST = 256
 #: The mark that flags rows dropped from the middle.
@@ -209,13 +209,13 @@ class Store:
         for index in self.indexes.values():
             index.rebuild()
 
-    def spill(self, folder: Path) -> int:
-        """Move the payload that is in memory to disk, if it is worth a file; returns the bytes that this freed."""
+    def spill(self, folder: Path, least_rows: int) -> int:
+        """Move the payload that is in memory to disk, if a column has `least_rows` there; returns the bytes that this freed."""
         before = self.payload_bytes
         for number, (name, column) in enumerate(self.columns.items()):
             if not isinstance(column, SpilledColumn):
                 column = self.columns[name] = SpilledColumn(self.types[name], column, self.capacity)
-            column.spill(folder, f"{self.name}-{number}", self.end - self.base, max(LEAST_ROWS, self.extent // 32))
+            column.spill(folder, f"{self.name}-{number}", self.end - self.base, max(least_rows, self.extent // 32))
         return before - self.payload_bytes
 
     # -- room

@@ -75,7 +75,7 @@ class JoinGroup:
                 seat.source,
                 probed=moving > 1 or seat.is_table,
                 route=seat.route,
-                few_filters=config.settings.tuning.sharing.few_filters,
+                tuning=config.settings.tuning.sharing,
             )
             port.required = tuple(key.mark for key in seat.keys)
             for key in seat.keys:

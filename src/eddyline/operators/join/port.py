@@ -56,10 +56,9 @@ class Port:
         source: str,
         probed: bool,
         route: int | None = None,
-        few_filters: int = SharingTuning().few_filters,
+        tuning: SharingTuning | None = None,
     ) -> None:
-        #: Up to so many filters are tested one by one, more of them together.
-        self.few_filters = few_filters
+        self.tuning = tuning or SharingTuning()
         self.position = position
         self.alias = alias
         self.source = source
@@ -75,7 +74,7 @@ class Port:
         #: How often rows that were stored have lost their words by `release`.
         self.releases = 0
         #: The members' filters: all together once there are many, one by one before.
-        self._grouped = GroupedFilter()
+        self._grouped = GroupedFilter(tuning=self.tuning)
         self._filters: dict[int, Predicate] = {}
         self._filtered = 0
         self._time = Ages((), 1)
@@ -162,7 +161,7 @@ class Port:
     def _wanted(self, columns: Mapping[str, pa.Array], rows: int) -> Words:
         """Which members' filters the rows pass."""
         words = np.zeros((rows, self.width), np.uint64)
-        if self._filtered > self.few_filters:
+        if self._filtered > self.tuning.few_filters:
             found = self._grouped.match_words(columns, rows)
             words[:, : found.shape[1]] = found
             return words

@@ -29,6 +29,7 @@ from eddyline.operators.evaluate import Compiled, Issues, compile_expression
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.sharing.grouped_filter import GroupedFilter
 from eddyline.state.columns import Ints
+from eddyline.tuning import SharingTuning
 
 #: The end of time: the stop of a query that has not been dropped.
 _NEVER = np.iinfo(np.int64).max
@@ -79,12 +80,12 @@ class RowProjection:
 
 
 class FilterGroup:
-    def __init__(self, stream: str, issues: Issues | None = None) -> None:
+    def __init__(self, stream: str, issues: Issues | None = None, tuning: SharingTuning | None = None) -> None:
         self.stream = stream
         #: As the join groups have it: the only reference.
         self.tree = 0
         self.issues = issues
-        self.filter = GroupedFilter(issues)
+        self.filter = GroupedFilter(issues, tuning)
         self.slots: dict[str, int] = {}
         self._names: list[str] = []
         self._free: list[int] = []

@@ -27,11 +27,7 @@ from eddyline.operators.sharing.boxes import BoxTable
 from eddyline.operators.sharing.column_keys import number_keys, validity
 from eddyline.operators.sharing.interval_index import IntervalIndex
 from eddyline.operators.sharing.predicates import SELF, boxes_of
-
-#: Looking up one row in the tree costs about as much as looking up this many ranges in a sorted batch.
-_RANGES_PER_ROW = 32
-#: Candidates that are held at a time before they are confirmed; more come from boxes whose best column is a poor one.
-_CANDIDATES = 1 << 20
+from eddyline.tuning import SharingTuning
 
 Columns = Mapping[str, pa.Array]
 
@@ -49,7 +45,8 @@ class GroupedFilter:
     [(0, 1), (1, 0), (1, 1)]
     """
 
-    def __init__(self, issues: Issues | None = None) -> None:
+    def __init__(self, issues: Issues | None = None, tuning: SharingTuning | None = None) -> None:
+        self.tuning = tuning or SharingTuning()
         #: Counts values that an expression could not compute.
         self._issues = issues
         self._table = BoxTable()
@@ -111,7 +108,7 @@ class GroupedFilter:
         if rows == 0 or not slot.size:
             return np.empty(0, np.int64)
         keys, valid = self._keys(columns, rows)
-        search = self._search_sorted if rows * _RANGES_PER_ROW >= table.low.size else self._search_tree
+        search = self._search_sorted if rows * self.tuning.ranges_per_row >= table.low.size else self._search_tree
         if not table.expressions:
             return search(keys, valid, bits, slot)
         has_rest = table.has_rest.view
@@ -166,7 +163,7 @@ class GroupedFilter:
         choose_leads(label, box_term, term_interval, low, high, start, stop, keys.shape[1], lead, amount)
         found, box = [], 0
         while box < label.size:
-            pairs, box = collect_pairs(lead, amount, term_column, term_interval, start, stop, order, bits, box, _CANDIDATES)
+            pairs, box = collect_pairs(lead, amount, term_column, term_interval, start, stop, order, bits, box, self.tuning.candidates)
             found.append(confirm_pairs(pairs, label, lead, box_term, term_column, term_interval, low, high, keys, valid, bits))
         return found
 

@@ -83,7 +83,7 @@ class FilterUnit:
         self.name = f"filters of {stream}"
         self.stream = stream
         self.streams = frozenset([stream])
-        self.group = FilterGroup(stream, pipeline.issues)
+        self.group = FilterGroup(stream, pipeline.issues, pipeline.settings.tuning.sharing)
         self.members: dict[str, FilterQuery] = {}
 
     @property
