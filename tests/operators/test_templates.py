@@ -15,7 +15,7 @@ from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.stream import StreamState
 from eddyline.operators.template import blocks
 from eddyline.operators.template.blocks import Fields
-from eddyline.operators.template.probes import of_requests
+from eddyline.operators.template.probes import Requests, of_requests
 from eddyline.operators.template.standing import StandingTemplate
 from eddyline.operators.waiting import WaitingRows
 from eddyline.plan.budget import SHIPPED_INDEX
@@ -64,6 +64,18 @@ class Engine:
         self.standing.after_epoch()
 
 
+def answered(standing: StandingTemplate, requests: Requests, rng: Random) -> pa.Table:
+    """The answers; sometimes merged from those of two holders, each with some of the rows."""
+    whole = standing.answer(requests)
+    if rng.random() < 0.6:
+        return whole
+    request, ids = standing._found(requests)
+    mine = np.array([rng.random() < 0.5 for _ in range(int(ids.max(initial=0)) + 1)], np.bool_)[ids]
+    answering = standing.answering
+    parts = [answering.parts(requests, request[m], ids[m], Issues()) for m in (mine, ~mine)]
+    return answering.merged(parts, Issues())
+
+
 def check(case: TemplateCase, rng: Random, asks: int) -> int:
     requests = [random_ask(rng, case) for _ in range(asks)]
     job = bind_script(";\n".join([*case.statements(), *(f"REQUEST {text}" for _, text in requests)]) + ";")
@@ -75,10 +87,9 @@ def check(case: TemplateCase, rng: Random, asks: int) -> int:
             continue
         if rng.random() < 0.2 and engine.standing.index is not None and isinstance(engine.standing.index.addressing, Fields):
             engine.standing.index.reconfigure(Fields(tuple(rng.randint(0, 3) for _ in engine.template.keys)))
-        oldest = engine.standing.oldest(engine.frontier)
-        assert oldest is not None
+        oldest = engine.frontier - 1 - case.history
         instants = [rng.randint(oldest, engine.frontier - 1) for _ in requests]
-        found = engine.standing.answer(of_requests(engine.template, job.asked, instants))
+        found = answered(engine.standing, of_requests(engine.template, job.asked, instants), rng)
         for number, ((ask, text), instant) in enumerate(zip(requests, instants, strict=True)):
             mine = plain_rows([found.filter(pa.compute.equal(found.column("_request"), number))])
             given = sorted(canonical([row[c] for c in ask.columns]) for row in mine)

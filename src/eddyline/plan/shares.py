@@ -17,6 +17,8 @@ Answer   The shards are seen as a grid. Every axis of the grid belongs to a clas
          An aggregate is cut along axes that its groups determine, so that each group lives in one cell; or, where that
          leaves a shard fewer rows and `whole_because` knows no reason against it, like the join below it: every cell
          then keeps a part of each group, and the parts are merged when its bucket closes.
+         A template is cut by its whole grouping key, and its streams of requests go to every cell: each answers from its rows,
+         and the parts are merged.
 Limits   Expected loads, not skew: a key with one very frequent value still lands in one slice. Static tables are on
          every shard and have no axis.
 Reading  Afrati and Ullman, Optimizing joins in a map-reduce environment, EDBT 2010.
@@ -37,6 +39,8 @@ from eddyline.model.expression import Call, ColumnRef, Expression, refs_of, rena
 from eddyline.model.monotone import trend_of
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
+from eddyline.model.template import BoundRequests, BoundTemplate
+from eddyline.model.window import Rows
 
 Keys = tuple[ColumnRef, ...]
 Hashes = npt.NDArray[np.int64]
@@ -132,6 +136,8 @@ class Routing:
     merged: bool = False
     #: Why they do not, where they could have fewer rows.
     whole: str = ""
+    #: The query is a stream of requests.
+    requests: bool = False
 
     @property
     def cells(self) -> int:
@@ -168,7 +174,9 @@ class Routing:
         for alias, (stream, rate) in self.references.items():
             name = alias if alias == stream else f"{stream} {alias}"
             lines.append(f"  {name}: replication {self.routes[alias].replication}, {rate:g} rows/s")
-        if self.merged or self.whole:
+        if self.requests:
+            lines += ["  answers: each shard answers every request from its rows; the parts are merged"] if self.merged else []
+        elif self.merged or self.whole:
             merged = "each shard keeps a part of every group; the parts are merged when its bucket closes"
             lines.append(f"  groups: {merged if self.merged else f'each lives in one shard, {self.whole}'}")
         lines.append(f"  expected rows per shard: {self.rows_per_shard:g}/s")
@@ -186,9 +194,10 @@ def route(query: BoundQuery, rates: Mapping[str, float], shards: int, *, first: 
         record: `RoutingTable.record` of a checkpoint; the shares are then taken, not chosen.
     """
     references = {r.alias: (r.source, float(rates.get(r.source, 1.0))) for r in query.streams}
+    asks = isinstance(query, BoundRequests)
     if record is None:
         axes, merged, whole = _chosen_axes(query, {alias: rate for alias, (_, rate) in references.items()}, shards)
-        return Routing(query.name, references, axes, shards, first % shards, merged, whole)
+        return Routing(query.name, references, axes, shards, first % shards, merged, whole, asks)
     axes = _axes_of(query, tuple(references), record.merged)
     first, shares = record.shares[0], tuple(record.shares[1:])
     if len(shares) != len(axes) or math.prod(shares) > shards:
@@ -197,7 +206,7 @@ def route(query: BoundQuery, rates: Mapping[str, float], shards: int, *, first: 
             detail=f"{len(axes)} attributes over {shards} shards, recorded shares {list(shares)}",
             hint="start with the number of shards and the query text of the checkpoint",
         )
-    return Routing(query.name, references, _with_shares(axes, shares), shards, first % shards, record.merged)
+    return Routing(query.name, references, _with_shares(axes, shares), shards, first % shards, record.merged, requests=asks)
 
 
 def _chosen_axes(query: BoundQuery, rates: Mapping[str, float], shards: int) -> tuple[tuple[Axis, ...], bool, str]:
@@ -208,7 +217,9 @@ def _chosen_axes(query: BoundQuery, rates: Mapping[str, float], shards: int) -> 
         return _with_shares(axes, choose_shares(axes, rates, shards))
 
     axes = chosen(merged=False)
-    if not query.is_aggregate:
+    if isinstance(query, BoundRequests):
+        return axes, math.prod(axis.share for axis in axes) > 1, ""
+    if not query.is_aggregate or isinstance(query, BoundTemplate):
         return axes, False, ""
     cut = chosen(merged=True)
     # Rows of one moment are in one bucket of time: cutting by it spreads nothing.
@@ -284,7 +295,13 @@ def route_all(
     for query in queries:
         if query.name not in records:
             routing = route(query, rates, shards)
+            if isinstance(query, BoundRequests) and query.asking is not None:
+                routing = _as_template(routing, routings[query.asking.template.name])
             if any(_is_full(taken[one.stream], one) for one in routing.routes.values()):
+                if routing.requests:
+                    raise PlanProblem(
+                        f"too many queries read {query.name}", hint="requests are answered where they find a route of their own"
+                    )
                 routing = replace(routing, axes=tuple(replace(axis, share=1) for axis in routing.axes))
             for one in routing.routes.values():
                 if one not in taken[one.stream].values():
@@ -295,6 +312,12 @@ def route_all(
         {q.name: routings[q.name] for q in queries},
         {name: tuple(found.get(bit) for bit in range(max(found, default=-1) + 1)) for name, found in taken.items()},
     )
+
+
+def _as_template(routing: Routing, template: Routing) -> Routing:
+    """The routing of a stream of requests with the shares of its template, which may have been placed whole."""
+    axes = _with_shares(routing.axes, [axis.share for axis in template.axes])
+    return replace(routing, axes=axes, first=template.first, merged=template.cells > 1)
 
 
 def book_route(stream: str, keys: Keys, shards: int) -> Route:
@@ -354,6 +377,11 @@ def _with_shares(axes: Sequence[Axis], shares: Sequence[int]) -> tuple[Axis, ...
 def _axes_of(query: BoundQuery, aliases: tuple[str, ...], merged: bool) -> tuple[Axis, ...]:
     if query.pattern is not None:
         return (Axis({aliases[0]: query.pattern.keys}),) if query.pattern.keys else ()
+    if isinstance(query, BoundTemplate) and any(isinstance(r.window, Rows) for r in query.references):
+        # How many rows there are up to an instant is known where all of them are stored.
+        return ()
+    if isinstance(query, BoundRequests):
+        return _request_axes(query)
     # In an order that neither aliases nor the order of conditions change: queries that join alike are routed alike.
     streams = {r.alias: r.source for r in query.references}
     classes = sorted(
@@ -369,6 +397,15 @@ def _axes_of(query: BoundQuery, aliases: tuple[str, ...], merged: bool) -> tuple
         old = composite.get(over)
         composite[over] = axis if old is None else Axis({alias: old.keys[alias] + axis.keys[alias] for alias in old.keys})
     return tuple(axis for over, axis in composite.items() if not any(over < other for other in composite))
+
+
+def _request_axes(query: BoundRequests) -> tuple[Axis, ...]:
+    """The axes of the template: its rows are placed as for the template itself, and requests go to every slice."""
+    assert query.asking is not None
+    standing = query.asking.template.standing
+    alias, rows = standing.references[0].alias, query.references[1].alias
+    axes = _axes_of(standing, (alias,), merged=False)
+    return tuple(Axis({rows: tuple(rename_refs(key, {alias: rows}) for key in axis.keys[alias])}, axis.share) for axis in axes)
 
 
 def _canonical(key: Expression, streams: Mapping[str, str]) -> str:

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.model.query import BoundQuery
-from eddyline.operators.aggregate.config import AggregateConfig
 from eddyline.operators.evaluate import Issues
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.group import JoinGroup
@@ -24,7 +23,7 @@ from eddyline.plan.lower import Lowered
 from eddyline.runtime.analysis import join_lines
 from eddyline.runtime.newest import NewestPlaces
 from eddyline.runtime.plan_text import plan_text
-from eddyline.runtime.unit import Unit
+from eddyline.runtime.unit import Merging, Unit
 from eddyline.state.columns import Ints
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ class StandingQuery:
         raise NotImplementedError
 
     @property
-    def merging(self) -> AggregateConfig | None:
+    def merging(self) -> Merging | None:
         return None
 
     def plan(self, pipeline: Pipeline | None = None) -> str:

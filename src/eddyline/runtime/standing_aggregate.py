@@ -23,7 +23,7 @@ from eddyline.model.expression import ColumnRef, Expression, columns_of
 from eddyline.model.monotone import trend_of
 from eddyline.model.query import BoundQuery
 from eddyline.model.window import Range, Rows
-from eddyline.operators.aggregate.aggregation import Aggregation
+from eddyline.operators.aggregate.aggregation import Aggregation, merged_parts
 from eddyline.operators.aggregate.buckets import Bucket
 from eddyline.operators.aggregate.config import AggregateConfig
 from eddyline.operators.aggregate.contributions import Batch, Block
@@ -36,7 +36,7 @@ from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.project import gather
 from eddyline.plan.lower import Lowered
 from eddyline.runtime.standing import Released, StandingQuery
-from eddyline.runtime.unit import Unit
+from eddyline.runtime.unit import Merging, Unit
 from eddyline.state.columns import Ints
 
 
@@ -84,8 +84,8 @@ class AggregateQuery(StandingQuery):
         return self.aggregation.schema
 
     @property
-    def merging(self) -> AggregateConfig | None:
-        return self.aggregation.config if self.parts else None
+    def merging(self) -> Merging | None:
+        return partial(merged_parts, self.aggregation.config) if self.parts else None
 
     # -- combinations
 

@@ -14,7 +14,7 @@ Reading  ARCHITECTURE.md, "A kind of query"
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.model.query import BoundQuery
-from eddyline.operators.aggregate.config import AggregateConfig
+from eddyline.operators.evaluate import Issues
 from eddyline.runtime.epoch import Outcome
 from eddyline.state.columns import Ints
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 #: Named blocks of rows for a snapshot; each function makes its table.
 Blocks = dict[str, Callable[[], pa.Table]]
 Load = Callable[[str], pa.Table]
+#: Makes the results of an epoch of the parts that the shards sent.
+Merging = Callable[[Sequence[pa.Table], Issues], pa.Table]
 
 
 @dataclass(slots=True)
@@ -165,7 +167,7 @@ class Standing(Protocol):
         """Whether response times of its results are measured."""
 
     @property
-    def merging(self) -> AggregateConfig | None:
+    def merging(self) -> Merging | None:
         """What merges the parts that shards have of its groups; None: each shard gives whole results."""
 
     def plan(self, pipeline: Pipeline | None = None) -> str:

@@ -165,16 +165,20 @@ class Aggregation:
     # -- groups in parts
 
     def _parts(self, codes: Ints, stamps: Ints) -> pa.Table:
+        return self.held_by(codes).append_column("_ts", pa.array(stamps, TIMESTAMP.arrow))
+
+    def held_by(self, codes: Ints) -> pa.Table:
+        """What groups hold here, where nothing leaves, as columns that mean the same elsewhere."""
         columns = {f"key-{at}": self.key_column(at, codes) for at in range(len(self.config.group_by))}
         columns["total"] = pa.array(self.totals[codes])
         for at, kept in enumerate(self.accumulators):
             part = kept.part(codes)
             columns |= {f"state-{at}-{name}": part.column(name) for name in part.column_names}
-        return pa.table(columns | {"_ts": pa.array(stamps, TIMESTAMP.arrow)})
+        return pa.table(columns)
 
     def enter_parts(self, parts: pa.Table) -> None:
         """Add groups as another aggregation of the same query held them."""
-        assert self.buckets is not None and self.groups is not None
+        assert self.groups is not None
         parts = parts.combine_chunks()
         keys = [parts.column(f"key-{at}").combine_chunks() for at in range(len(self.config.group_by))]
         codes = self.groups.codes(self.words.encode_rows(keys, [e.type for e in self.config.group_by]))
@@ -184,8 +188,11 @@ class Aggregation:
             prefix = f"state-{at}-"
             names = [name for name in parts.column_names if name.startswith(prefix)]
             kept.merge(codes, parts.select(names).rename_columns([name.removeprefix(prefix) for name in names]))
-        stamps = parts.column("_ts").combine_chunks().cast(BIGINT.arrow).to_numpy(zero_copy_only=False)
-        self.buckets.enter(codes, self.groups.keys, stamps)
+        if self.buckets is not None:
+            stamps = parts.column("_ts").combine_chunks().cast(BIGINT.arrow).to_numpy(zero_copy_only=False)
+            self.buckets.enter(codes, self.groups.keys, stamps)
+        else:
+            self.touched.note(codes, self.capacity)
 
     def _outputs(self, codes: Ints, alive: Mask, issues: Issues) -> tuple[Mask, Ints, list[pa.Array]]:
         """Which groups stand in the answer (as a mask, as codes), and the computed outputs of those."""

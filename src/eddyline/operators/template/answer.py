@@ -2,14 +2,15 @@
 
 Answer   `Answering.tables(requests, request, ids)` groups the pairs by (request, chosen columns) and gives one table for all requests:
          their number, all grouping columns (NULL where not grouped by), all aggregates (NULL where not wanted). A request that groups
-         by nothing has one row, also without any pair; a grouped request without pairs has none.
+         by nothing has one row, also without any pair; a grouped request without pairs has none. Where others have further rows of the
+         template, `parts` gives what the groups hold here, and `merged` makes the same tables of all parts.
 State    The expressions of the template, compiled.
 Limits   Transient: every call begins with an empty aggregation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,8 @@ from eddyline.state.columns import Ints
 #: The column of results that says whose they are.
 REQUEST = "_request"
 _REQUEST = ColumnRef("", REQUEST, BIGINT)
+#: Columns of parts: grouping columns and wanted aggregates of the request as bits, and the grouping columns by number.
+_GROUPS, _WANTED, _KEY = "_groups", "_wanted", "_key_"
 
 
 class Answering:
@@ -44,30 +47,88 @@ class Answering:
     def tables(self, requests: Requests, request: Ints, ids: Ints, issues: Issues) -> pa.Table:
         """The answers of all requests; `request[i]` is the number of the request that row `ids[i]` counts for."""
         made = [self.schema.empty_table()]
-        for mask in np.unique(requests.group_by).tolist():
-            here = requests.group_by == mask
-            chosen = np.flatnonzero(here[request]) if not here.all() else slice(None)
-            made.append(self._grouped(int(mask), request[chosen], ids[chosen], np.flatnonzero(here), issues))
+        for mask, chosen, asking in _by_groups(requests, request):
+            made += self._results(self._grouped(mask, request[chosen], ids[chosen], issues), mask, asking, issues)
+        return self._unwanted_as_null(self._in_order(made), requests.aggregates)
+
+    def _in_order(self, made: list[pa.Table]) -> pa.Table:
         whole = pa.concat_tables(made)
         order = np.argsort(np.asarray(whole.column(REQUEST)), kind="stable")
-        whole = whole.take(pa.array(order)).combine_chunks()
-        return self._unwanted_as_null(requests, whole)
+        return whole.take(pa.array(order)).combine_chunks()
 
-    def _grouped(self, mask: int, request: Ints, ids: Ints, asking: Ints, issues: Issues) -> pa.Table:
-        chosen = [k for k in range(len(self.keys)) if mask >> k & 1]
-        outputs = (Output(REQUEST, _REQUEST), *(self.keys[k] for k in chosen), *self.aggregates)
-        groups = (_REQUEST, *(self.keys[k].expression for k in chosen))
-        aggregation = Aggregation(AggregateConfig(outputs, groups, None, Emit(), 0))
+    def _grouped(self, mask: int, request: Ints, ids: Ints, issues: Issues) -> Aggregation:
+        aggregation = self._aggregation(mask)
         if len(request):
-            aggregation.enter(self._batch(aggregation, chosen, request, ids, issues))
+            aggregation.enter(self._batch(aggregation, self._chosen(mask), request, ids, issues))
+        return aggregation
+
+    def _chosen(self, mask: int) -> list[int]:
+        return [k for k in range(len(self.keys)) if mask >> k & 1]
+
+    def _aggregation(self, mask: int) -> Aggregation:
+        """An empty aggregation by request and the columns of a mask."""
+        chosen = [self.keys[k] for k in self._chosen(mask)]
+        groups = (_REQUEST, *(key.expression for key in chosen))
+        return Aggregation(AggregateConfig((Output(REQUEST, _REQUEST), *chosen, *self.aggregates), groups, None, Emit(), 0))
+
+    def _results(self, aggregation: Aggregation, mask: int, asking: Ints, issues: Issues) -> list[pa.Table]:
+        """The answers of the requests `asking`, which group by the columns of a mask."""
         found = aggregation.changes(0, issues)
-        table = pa.table({}) if found is None else found
-        parts = [] if found is None else [self._complete(table, chosen)]
-        if not chosen:
-            rest = np.setdiff1d(asking, request)
-            if len(rest):
-                parts.append(self._nothing(rest, issues))
-        return pa.concat_tables([self.schema.empty_table(), *parts])
+        parts = [] if found is None else [self._complete(found, self._chosen(mask))]
+        if not mask:
+            rest = asking if found is None else np.setdiff1d(asking, np.asarray(found.column(REQUEST)))
+            parts += [self._nothing(rest, issues)] if len(rest) else []
+        return parts
+
+    # -- answers in parts
+
+    def parts(self, requests: Requests, request: Ints, ids: Ints, issues: Issues) -> pa.Table:
+        """What the groups of all requests hold here; a request that groups by nothing has a part also where no row counts."""
+        made = []
+        for mask, chosen, asking in _by_groups(requests, request):
+            aggregation = self._grouped(mask, request[chosen], ids[chosen], issues)
+            assert aggregation.groups is not None
+            if not mask:
+                aggregation.groups.codes(aggregation.words.encode_rows([pa.array(asking)], [BIGINT]))
+                aggregation.reserve()
+            held = aggregation.held_by(aggregation.groups.live())
+            made.append(self._part(held, mask, requests.aggregates))
+        return pa.concat_tables(made) if made else pa.table({})
+
+    def _part(self, held: pa.Table, mask: int, wanted: Ints) -> pa.Table:
+        """What groups hold, with a column for every grouping column of the template."""
+        numbers = np.asarray(held.column("key-0"))
+        columns = {REQUEST: pa.array(numbers), _GROUPS: pa.array(np.full(len(held), mask)), _WANTED: pa.array(wanted[numbers])}
+        for k, output in enumerate(self.keys):
+            at = self._chosen(mask).index(k) + 1 if mask >> k & 1 else None
+            columns[f"{_KEY}{k}"] = pa.nulls(len(held), output.type.arrow) if at is None else held.column(f"key-{at}")
+        rest = [name for name in held.column_names if not name.startswith("key-")]
+        return pa.table(columns | {name: held.column(name) for name in rest})
+
+    def merged(self, parts: Sequence[pa.Table], issues: Issues) -> pa.Table:
+        """The answers of requests from the parts of all who have rows of the template, as `tables` gives them."""
+        given = [part for part in parts if part.num_rows]
+        if not given:
+            return self.schema.empty_table()
+        whole = pa.concat_tables(given).combine_chunks()
+        numbers, masks = np.asarray(whole.column(REQUEST)), np.asarray(whole.column(_GROUPS))
+        made = [self.schema.empty_table()]
+        for mask in np.unique(masks).tolist():
+            here = np.flatnonzero(masks == mask)
+            aggregation = self._aggregation(mask)
+            aggregation.enter_parts(self._held(whole.take(pa.array(here)), mask))
+            made += self._results(aggregation, mask, np.unique(numbers[here]), issues)
+        wanted = np.zeros(int(numbers.max()) + 1, np.int64)
+        wanted[numbers] = np.asarray(whole.column(_WANTED))
+        return self._unwanted_as_null(self._in_order(made), wanted)
+
+    def _held(self, part: pa.Table, mask: int) -> pa.Table:
+        """The reverse of `_part`."""
+        keys = [part.column(REQUEST), *(part.column(f"{_KEY}{k}") for k in self._chosen(mask))]
+        rest = [name for name in part.column_names if name == "total" or name.startswith("state-")]
+        return pa.table({f"key-{at}": key for at, key in enumerate(keys)} | {name: part.column(name) for name in rest})
+
+    # -- pairs to groups
 
     def _batch(self, aggregation: Aggregation, chosen: list[int], request: Ints, ids: Ints, issues: Issues) -> Batch:
         values: dict[tuple[str, str], pa.Array] = {}
@@ -105,11 +166,18 @@ class Answering:
         columns += [empty.column(o.name).take(pa.array(np.zeros(len(requests), np.int64))) for o in self.aggregates]
         return pa.table(columns, schema=self.schema)
 
-    def _unwanted_as_null(self, requests: Requests, table: pa.Table) -> pa.Table:
-        wanted = requests.aggregates[np.asarray(table.column(REQUEST))]
+    def _unwanted_as_null(self, table: pa.Table, aggregates: Ints) -> pa.Table:
+        wanted = aggregates[np.asarray(table.column(REQUEST))]
         for number, output in enumerate(self.aggregates):
             here = wanted >> number & 1 == 1
             if not here.all():
                 kept = pa.compute.if_else(pa.array(here), table.column(output.name), pa.scalar(None, output.type.arrow))
                 table = table.set_column(table.schema.get_field_index(output.name), output.name, kept)
         return table
+
+
+def _by_groups(requests: Requests, request: Ints) -> Iterator[tuple[int, Ints | slice, Ints]]:
+    """Per set of grouping columns, as bits: which pairs belong to it, and the numbers of its requests."""
+    for mask in np.unique(requests.group_by).tolist():
+        here = requests.group_by == mask
+        yield int(mask), slice(None) if here.all() else np.flatnonzero(here[request]), np.flatnonzero(here)

@@ -10,6 +10,7 @@ Reading  docs/operators/templates.md
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import reduce
 
 import numpy as np
@@ -25,7 +26,7 @@ from eddyline.model.window import Range, Rows
 from eddyline.operators.evaluate import Issues, compile_predicate
 from eddyline.operators.join.port import Membership, Port
 from eddyline.operators.stream import StreamState
-from eddyline.operators.template.answer import Answering
+from eddyline.operators.template.answer import REQUEST, Answering
 from eddyline.operators.template.blocks import Addressing, Fields, Together
 from eddyline.operators.template.imp import Imp
 from eddyline.operators.template.probes import Requests
@@ -119,16 +120,25 @@ class StandingTemplate:
 
     def answer(self, requests: Requests) -> pa.Table:
         """The answers, with the number of their request in the column `_request`."""
+        return self._made(requests, self.answering.tables) if requests.count else self.answering.schema.empty_table()
+
+    def parts(self, requests: Requests) -> pa.Table:
+        """What the rows here add to the answers, for `Answering.merged`."""
+        return self._made(requests, self.answering.parts)
+
+    def _made(self, requests: Requests, make: Callable[[Requests, Ints, Ints, Issues], pa.Table]) -> pa.Table:
         self.rows.lineage = (self.port.words_mark, 0) if self.port.stores_words else None
-        if self.batched or requests.count == 1:
-            return self._together(requests)
+        if self.batched or requests.count <= 1:
+            return make(requests, *self._found(requests), self.issues)
         parts = []
         for number in range(requests.count):
-            table = self._together(requests.some(np.array([number])))
-            parts.append(table.set_column(0, "_request", pa.array(np.full(len(table), number, np.int64))))
-        return pa.concat_tables([self.answering.schema.empty_table(), *parts]).combine_chunks()
+            one = requests.some(np.array([number]))
+            table = make(one, *self._found(one), self.issues)
+            parts.append(table.set_column(0, REQUEST, pa.array(np.full(len(table), number, np.int64))))
+        return pa.concat_tables(parts).combine_chunks()
 
-    def _together(self, requests: Requests) -> pa.Table:
+    def _found(self, requests: Requests) -> tuple[Ints, Ints]:
+        """Pairs of a request's number and a row's id: the rows that count for each request."""
         self.answered += requests.count
         low, high = self.rows.ranges(requests)
         made: list[tuple[Ints, Ints]] = [(np.empty(0, np.int64), np.empty(0, np.int64))]
@@ -139,8 +149,7 @@ class StandingTemplate:
             made.append((requests.request[probe], ids))
         request = np.concatenate([r for r, _ in made])
         ids = np.concatenate([i for _, i in made])
-        request, ids = self._tested(requests, request, ids)
-        return self.answering.tables(requests, request, ids, self.issues)
+        return self._tested(requests, request, ids)
 
     def _pairs(self, requests: Requests, pattern: int, probes: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
         window = float(np.maximum(high - low, 0).sum())

@@ -32,12 +32,11 @@ from eddyline.connectors.outbox import Outbox
 from eddyline.connectors.sinks import AllSink, ParquetSink, open_sink
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.schema import Stream
-from eddyline.operators.aggregate.aggregation import merged_parts
-from eddyline.operators.aggregate.config import AggregateConfig
 from eddyline.operators.evaluate import Issues
 from eddyline.runtime.newest import merged
 from eddyline.runtime.spark.job.shard_report import committed_batch
 from eddyline.runtime.spark.output.parcels import opened, staged_folder
+from eddyline.runtime.unit import Merging
 from eddyline.settings import Settings
 
 DEAD_LETTER = "_dead_letter"
@@ -81,8 +80,8 @@ class Delivery:
         self.told = told
         self._opened_sink = opened_sink
         self.sinks: dict[str, list[Sink]] = {}
-        #: Queries whose shards send parts of groups.
-        self.merging: dict[str, AggregateConfig] = {}
+        #: Queries whose shards send parts of groups, and what merges them.
+        self.merging: dict[str, Merging] = {}
         self.shared: dict[str, AllSink] = {}
         #: Sinks of CREATE SINK, by name; of one FOR ALL the sink behind it.
         self.declared: dict[str, Sink] = {}
@@ -109,9 +108,9 @@ class Delivery:
         schema: pa.Schema,
         declared: Iterable[DeclaredSink] = (),
         own: Iterable[Sink] = (),
-        merging: AggregateConfig | None = None,
+        merging: Merging | None = None,
     ) -> None:
-        """A query's results go to `--out`, to its declared sinks, and to further ones; `merging` makes them of parts of groups."""
+        """A query's results go to `--out`, to its declared sinks, and to further ones; `merging` makes them of the parts that shards send."""
         sinks: list[Sink] = [*own]
         if self.out is not None:
             sinks.append(ParquetSink(os.path.join(self.out, name)))
@@ -275,6 +274,6 @@ class Delivery:
             self.dead.flush(batch)
 
 
-def whole_results(pieces: Sequence[pa.Table], merging: AggregateConfig | None, issues: Issues) -> pa.Table:
+def whole_results(pieces: Sequence[pa.Table], merging: Merging | None, issues: Issues) -> pa.Table:
     """The results of a query and batch from what its shards sent."""
-    return merged(pieces) if merging is None else merged_parts(merging, pieces, issues)
+    return merged(pieces) if merging is None else merging(pieces, issues)
