@@ -110,7 +110,7 @@ class Delivery:
         own: Iterable[Sink] = (),
         merging: Merging | None = None,
     ) -> None:
-        """A query's results go to `--out`, to its declared sinks, and to further ones; `merging` makes them of the parts that shards send."""
+        """A query's results go to `--out`, to its declared sinks, and to further ones; `merging` makes them of the shards' parts."""
         sinks: list[Sink] = [*own]
         if self.out is not None:
             sinks.append(ParquetSink(os.path.join(self.out, name)))
