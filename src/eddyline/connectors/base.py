@@ -13,6 +13,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from eddyline.model.records import Records
+
 #: JSON-able: how far a source has been read.
 Position = Mapping[str, Any]
 
@@ -26,6 +28,8 @@ class Chunk:
     rows: pa.Table
     #: Rows that cannot be read: every declared column as text, plus `_reason`; None when there are none.
     bad: pa.Table | None = None
+    #: What was said of the stream between these rows: `number` counts `rows`.
+    records: tuple[Records, ...] = ()
 
     @property
     def num_rows(self) -> int:

@@ -1,9 +1,9 @@
 """Pushed rows as a source.
 
 Answer   What is pushed comes out in the order in which it was pushed; values that do not fit the declared types come out as
-         bad rows.
-State    Rows that were pushed and not yet read.
-Limits   The position counts rows. Rows that were given at the beginning are given again after a restart, and those before the
+         bad rows. A record that is pushed stands right after the newest row pushed before it, unless it is given another place.
+State    Rows and records that were pushed and not yet read; the newest row that was read.
+Limits   The position counts rows, not records. Rows that were given at the beginning are given again after a restart, and those before the
          position are passed over. A program that pushes continues after the position: its rows are all new.
 """
 
@@ -14,12 +14,15 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eddyline.connectors.base import Chunk, Position
-from eddyline.connectors.conform import conform, target_of
+from eddyline.connectors.conform import EARLIEST, conform, target_of
 from eddyline.connectors.json_values import json_text
 from eddyline.errors import CheckpointProblem, DataProblem
+from eddyline.model.records import Records
 from eddyline.model.schema import Schema, Stream
 
 #: A pa.Table, a pa.RecordBatch, dictionaries, or sequences in the declared order.
@@ -33,7 +36,9 @@ class MemorySource:
         self.stream = stream
         self.bounded = False
         self._lock = threading.Lock()
-        self._waiting: deque[pa.Table] = deque()
+        self._waiting: deque[pa.Table | Records] = deque()
+        #: Event time and `sequence` of the newest row that was read; the first instant of all, where there is none.
+        self._newest: tuple[int, Any] = (EARLIEST, None)
         #: Rows read, over all runs.
         self._row = 0
         for rows in tables:
@@ -51,6 +56,13 @@ class MemorySource:
                 self._waiting.append(table)
         return int(table.num_rows)
 
+    def push_record(self, kind: str, body: Mapping[str, Any] | pa.Table) -> None:
+        """Add records that stand right after the newest row pushed so far; one line of the body each."""
+        table = body if isinstance(body, pa.Table) else pa.table({name: [value] for name, value in body.items()})
+        unplaced = np.zeros(len(table), np.int64)
+        with self._lock:
+            self._waiting.append(Records(self.stream.name, kind, unplaced, unplaced, table))
+
     def end(self) -> None:
         """No more rows will come: the source is bounded from here on."""
         self.bounded = True
@@ -62,17 +74,21 @@ class MemorySource:
     @property
     def waiting_rows(self) -> int:
         with self._lock:
-            return sum(t.num_rows for t in self._waiting)
+            return sum(t.num_rows if isinstance(t, pa.Table) else len(t) for t in self._waiting)
 
     def read(self, max_rows: int) -> Chunk | None:
         rows: list[pa.Table] = []
         bad: list[pa.Table] = []
+        records: list[Records] = []
         left = max_rows
         while left > 0:
             with self._lock:
                 if not self._waiting:
                     break
                 table = self._waiting.popleft()
+                if isinstance(table, Records):
+                    records.append(self._placed(table, sum(part.num_rows for part in rows)))
+                    continue
                 if table.num_rows > left:
                     self._waiting.appendleft(table.slice(left))
                     table = table.slice(0, left)
@@ -82,18 +98,45 @@ class MemorySource:
             self._row += table.num_rows
             left -= table.num_rows
             rows.append(chunk.rows)
+            self._note_newest(chunk.rows)
             if chunk.bad is not None:
                 bad.append(chunk.bad)
-        if left == max_rows:
+        if left == max_rows and not records:
             return None
-        whole = rows[0] if len(rows) == 1 else pa.concat_tables(rows)
-        return Chunk(whole, pa.concat_tables(bad) if bad else None)
+        whole = rows[0] if len(rows) == 1 else pa.concat_tables(rows) if rows else target_of(self.stream.schema).empty_table()
+        return Chunk(whole, pa.concat_tables(bad) if bad else None, tuple(records))
+
+    def _note_newest(self, rows: pa.Table) -> None:
+        if not rows.num_rows:
+            return
+        times = rows.column(self.stream.time).cast(pa.int64())
+        newest = pc.max(times).as_py()
+        if newest < self._newest[0]:
+            return
+        sequence = None
+        if self.stream.sequence is not None:
+            last = rows.filter(pc.equal(times, newest)).column(self.stream.sequence)
+            known = last if newest > self._newest[0] else pa.chunked_array([*last.chunks, pa.array([self._newest[1]], last.type)])
+            # A null is the last of its time.
+            sequence = None if known.null_count else pc.max(known).as_py()
+        self._newest = (newest, sequence)
+
+    def _placed(self, records: Records, rows: int) -> Records:
+        """Right after the newest row that was read; so many rows of the chunk at hand stand before."""
+        instant, sequence = self._newest
+        places = np.full(len(records), instant, np.int64), np.full(len(records), rows, np.int64)
+        values = None
+        if self.stream.sequence is not None:
+            kind = next(c.type.arrow for c in self.stream.schema.columns if c.name == self.stream.sequence)
+            values = pa.array([sequence] * len(records), kind)
+        return Records(records.stream, records.kind, *places, records.body, values)
 
     def position(self) -> dict[str, Any]:
-        return {"row": self._row}
+        return {"row": self._row, "newest": self._newest[0]}
 
     def seek(self, position: Position) -> None:
         wanted = int(position["row"])
+        self._newest = (max(self._newest[0], int(position.get("newest", EARLIEST))), None)
         if wanted < self._row:
             raise CheckpointProblem(
                 f"stream {self.stream.name} cannot go back to row {wanted}",

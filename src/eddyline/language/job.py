@@ -9,7 +9,7 @@ Limits   Nothing runs and no file is opened.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from eddyline.errors import EddylineError, Unsupported
@@ -36,6 +36,7 @@ from eddyline.language.syntax import (
 from eddyline.language.templates import bind_ask, bind_requests, bind_template
 from eddyline.model.constraint import ConstraintSet, Rule
 from eddyline.model.query import BoundQuery
+from eddyline.model.records import Records
 from eddyline.model.schema import Stream, Table
 from eddyline.model.template import Request, RequestStream, Template
 from eddyline.settings import Settings
@@ -97,6 +98,8 @@ class Job:
         self.explains: list[ExplainRequest] = []
         #: What REQUEST statements ask, in their order.
         self.asked: list[Request] = []
+        #: What statements say of streams at instants; each has a name (`once`), and is said once per checkpoint.
+        self.records: list[Records] = []
         #: Reads workflow files; None: FROM WORKFLOW is refused.
         self.workflows = workflows
 
@@ -169,6 +172,13 @@ class Job:
     def _bound(self, name: str, body: Select | Event, settings: Settings) -> BoundQuery:
         bind = bind_event if isinstance(body, Event) else bind_query
         return bind(name, body, settings, self.catalog)  # type: ignore[arg-type]
+
+    def say(self, records: Records) -> Records:
+        """Take what a statement says of a stream at an instant."""
+        stream = self.catalog.streams[records.stream]
+        self.catalog.streams[records.stream] = replace(stream, spoken_of=True)
+        self.records.append(records)
+        return records
 
     def _add(self, entry: T) -> T:
         self.catalog.add(entry)

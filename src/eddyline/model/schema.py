@@ -70,6 +70,8 @@ class Stream:
     options: Mapping[str, str] = field(default_factory=dict)
     #: What CREATE CONSTRAINTS has said of its events.
     constraints: tuple[ConstraintSet, ...] = ()
+    #: Whether statements say something of it at instants: records wait among its rows.
+    spoken_of: bool = False
 
     def __post_init__(self) -> None:
         column = self.schema.find(self.time)

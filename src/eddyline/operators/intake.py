@@ -39,11 +39,24 @@ class Intake:
         self.rows_in = 0
         self.late = 0
         self.bad = 0
+        #: Rows that checkers have taken out.
+        self.violations = 0
         self.arrived = 0
+        #: No row at or before this instant comes any more: a record has said so.
+        self.promised: int | None = None
 
     @property
     def horizon(self) -> int | None:
-        return None if self.newest is None else self.newest - self.stream.lateness
+        bounds = (
+            None if self.newest is None else self.newest - self.stream.lateness,
+            None if self.promised is None else self.promised + 1,
+        )
+        return max((bound for bound in bounds if bound is not None), default=None)
+
+    def promise(self, instant: int | None) -> None:
+        """No row at or before an instant comes any more."""
+        if instant is not None:
+            self.promised = instant if self.promised is None else max(self.promised, instant)
 
     def take(
         self,

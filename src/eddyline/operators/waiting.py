@@ -69,6 +69,8 @@ class Released:
     place: Ints | None
     #: Each row's place of arrival, as in `Waiting`.
     number: Ints
+    #: With a census: the places of arrival of all released rows of the stream, in order.
+    numbers: Ints | None = None
 
 
 class WaitingRows:
@@ -123,7 +125,7 @@ class WaitingRows:
         if not ready and self.census is None:
             return None
         rows = self._merged(ready) if ready else None
-        times, place = (rows.ts if rows is not None else np.empty(0, np.int64)), None
+        times, place, numbers = (rows.ts if rows is not None else np.empty(0, np.int64)), None, None
         if self.census is not None:
             cut = int(np.searchsorted(self.census[0], frontier))
             times, numbers = self.census[0][:cut], self.census[1][:cut]
@@ -132,8 +134,24 @@ class WaitingRows:
         self.released += len(times)
         if rows is None:
             empty = self.stream.schema.arrow.empty_table()
-            return Released(empty, np.empty(0, np.int64), None, times, place, np.empty(0, np.int64)) if len(times) else None
-        return Released(rows.table, rows.ts, rows.routes, times, place, rows.number)
+            return Released(empty, np.empty(0, np.int64), None, times, place, np.empty(0, np.int64), numbers) if len(times) else None
+        return Released(rows.table, rows.ts, rows.routes, times, place, rows.number, numbers)
+
+    def take_back(self, bound: int | None) -> tuple[list[Waiting], tuple[Ints, Ints] | None]:
+        """The rows, and the part of the census, at or above a bound: they wait elsewhere from now on."""
+        given: list[Waiting] = []
+        kept: list[Waiting] = []
+        for chunk in self.chunks:
+            cut = 0 if bound is None else int(np.searchsorted(chunk.ts, bound))
+            kept += [chunk.slice(0, cut)] if cut else []
+            given += [chunk.slice(cut, len(chunk))] if cut < len(chunk) else []
+        self.chunks = kept
+        if self.census is None:
+            return given, None
+        cut = 0 if bound is None else int(np.searchsorted(self.census[0], bound))
+        times, numbers = self.census
+        self.census = (times[:cut], numbers[:cut])
+        return given, (times[cut:], numbers[cut:])
 
     def _merged(self, chunks: list[Waiting]) -> Waiting:
         if len(chunks) == 1:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from eddyline.model.records import Records
 from eddyline.operators.sharing.filter_group import Bundle
 
 
@@ -39,6 +40,9 @@ class Arrival:
     places: np.ndarray | None = None
     #: The event times of all readable rows of the stream in this epoch, in source order: for parts of streams read with ROWS.
     census: np.ndarray | None = None
+    #: Records that came with the rows; `number` counts the readable rows of the whole stream in this epoch. Those of other streams stand
+    #: before or after all rows of their time.
+    records: tuple[Records, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,8 @@ class Epoch:
     idle: frozenset[str] = frozenset()
     #: The end of a bounded run: every frontier moves just past the newest row of the streams that it follows.
     closing: bool = False
+    #: Records that did not come with rows: what statements say.
+    records: tuple[Records, ...] = ()
 
 
 @dataclass

@@ -31,6 +31,7 @@ from eddyline.operators.stream import StreamState
 from eddyline.plan.tree_choice import Orders
 from eddyline.runtime.epoch import Arrival, Epoch, Outcome
 from eddyline.runtime.forgetting import close_gaps
+from eddyline.runtime.gating import Gating, receive
 from eddyline.runtime.handout import HandOut
 from eddyline.runtime.lateness import Reader, has_late, late_letters
 from eddyline.runtime.memory import keep_freed_memory
@@ -64,6 +65,7 @@ class Pipeline:
         self.epochs = 0
         self.peak_rows = 0
         self.peak_bytes = 0
+        self.gating = Gating(self)
         self.kinds = Kinds(self)
         self.planner = Planner(self)
         self.spilling = Spilling(self)
@@ -72,11 +74,13 @@ class Pipeline:
 
     def add_stream(self, stream: Stream) -> None:
         self.intakes[stream.name] = Intake(stream)
+        self.gating.declare(stream)
         self.kinds.patterns.constrain(stream)
 
     def drop_stream(self, name: str) -> None:
         """A stream that no query reads is gone."""
         del self.intakes[name]
+        self.gating.forget(name)
         self.timelines = {streams: timeline for streams, timeline in self.timelines.items() if name not in streams}
 
     def add_table(self, table: Table, rows: pa.Table) -> None:
@@ -99,7 +103,9 @@ class Pipeline:
     def timeline(self, streams: frozenset[str]) -> Timeline:
         """The timeline of units that read these streams; it exists while one of them does."""
         if streams not in self.timelines:
-            self.timelines[streams] = Timeline([self.intakes[name].stream for name in streams], self.handout, self.settings.tuning)
+            made = Timeline([self.intakes[name].stream for name in streams], self.handout, self.settings.tuning)
+            made.follows = self.gating.follows(streams)
+            self.timelines[streams] = made
         return self.timelines[streams]
 
     def timeline_of(self, query: str) -> Timeline:
@@ -176,13 +182,19 @@ class Pipeline:
         apart = [unit for kind in self.kinds.all if not (self.bundles and kind.in_bundles) for unit in kind.units.values()]
         outcome = Outcome(results={name: [] for unit in apart for name in unit.queries})
         self.handout.begin()
+        self.gating.begin(epoch)
         for name, arrival in epoch.arrivals.items():
             self._take(name, arrival, outcome)
+        self.gating.announce(epoch.records)
+        self.gating.arrive()
+        before = {streams: timeline.frontier for streams, timeline in self.timelines.items()}
+        for timeline in self.timelines.values():
+            timeline.move(self.intakes, epoch)
+        self.gating.release(epoch, before, outcome)
         units: dict[frozenset[str], list[Unit]] = {}
         for unit in self.kinds.units():
             units.setdefault(unit.streams, []).append(unit)
         for streams, timeline in self.timelines.items():
-            timeline.move(self.intakes, epoch)
             timeline.step(units.get(streams, []), epoch.closing, outcome, self._note_peak)
         for name in [n for n in self._stopping if self._has_passed(n)]:
             self.drop_query(name)
@@ -211,6 +223,7 @@ class Pipeline:
                 )
             outcome.dead.setdefault(name, []).append(arrival.bad)
         horizon = intake.horizon
+        self.gating.take(name, arrival.records, intake.arrived)
         taken = intake.take(
             arrival.rows,
             newest=arrival.newest,
@@ -224,8 +237,7 @@ class Pipeline:
             letters = late_letters(intake, horizon, taken, [self._reader(timeline) for timeline in readers], self.settings.on_late)
             if letters:
                 outcome.dead.setdefault(name, []).extend(letters)
-        for timeline in readers:
-            timeline.queues[name].receive(taken.chunk, taken.census, timeline.frontier)
+        receive(self.gating, name, taken.chunk, taken.census, readers)
         intake.closed = intake.closed or arrival.closed
         self.handout.arrived(name, intake.arrived)
 
@@ -236,9 +248,8 @@ class Pipeline:
     def _note_waiting(self) -> None:
         """Arrival times of rows that wait no longer are forgotten."""
         for name, intake in self.intakes.items():
-            chunks = [
-                chunk.first for timeline in self.timelines.values() if name in timeline.queues for chunk in timeline.queues[name].chunks
-            ]
+            queues = [timeline.queues[name].chunks for timeline in self.timelines.values() if name in timeline.queues]
+            chunks = [chunk.first for held in (*queues, self.gating.waiting(name)) for chunk in held]
             self.handout.waits(name, min(chunks, default=intake.arrived))
 
     @property
@@ -248,7 +259,7 @@ class Pipeline:
         for timeline in self.timelines.values():
             for name, queue in timeline.queues.items():
                 longest[name] = max(longest.get(name, 0), len(queue))
-        return sum(longest.values())
+        return sum(longest.values()) + sum(len(gate.queue) for gate in self.gating.gates.values())
 
     def _note_peak(self) -> None:
         rows = sum(s.store.live for s in self.stores())

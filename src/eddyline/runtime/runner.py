@@ -7,7 +7,7 @@ Limits   Words only. The engines are `embedded/runner.py` and `spark/runner.py`;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ import pyarrow as pa
 from eddyline.connectors.base import Sink
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.query import BoundQuery
+from eddyline.model.records import Records
 from eddyline.model.schema import Schema, Stream, Table
 from eddyline.model.template import Request
 from eddyline.runtime.report import Report
@@ -78,6 +79,12 @@ class Runner(Protocol):
     # -- running
 
     def push(self, stream: Stream, rows: object) -> int: ...
+
+    def push_record(self, stream: Stream, kind: str, body: Mapping[str, Any] | pa.Table) -> None:
+        """Records of a kind that stand right after the newest row pushed so far, one per line of the body."""
+
+    def announce(self, records: Sequence[Records]) -> None:
+        """Records with places of their own."""
 
     def step(self) -> None: ...
 

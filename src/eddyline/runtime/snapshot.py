@@ -18,20 +18,19 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.errors import CheckpointProblem
-from eddyline.operators.intake import event_times
 from eddyline.operators.join.combination import Words
 from eddyline.operators.join.port import Port, bits_of
 from eddyline.operators.keys import combined, key_words
 from eddyline.operators.stream import StreamState
-from eddyline.operators.waiting import Waiting, WaitingRows
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.timeline import Timeline
+from eddyline.runtime.waiting_snapshot import chunk_name, gate_content, restore_gate, restore_queue, saved_gate, saved_queue
 from eddyline.state.columns import Ints
 from eddyline.state.segment import Segment, open_marks
 from eddyline.state.store import Store
 
 #: Changes when a snapshot of an older version could no longer be read.
-FORMAT = 3
+FORMAT = 4
 
 Header = dict[str, Any]
 Load = Callable[[str], pa.Table]
@@ -53,9 +52,12 @@ def take_snapshot(pipeline: Pipeline) -> Snapshot:
             "rows_in": intake.rows_in,
             "late": intake.late,
             "bad": intake.bad,
+            "violations": intake.violations,
+            "promised": intake.promised,
         }
         for name, intake in pipeline.intakes.items()
     }
+    gates = {name: saved_gate(gate, blocks) for name, gate in pipeline.gating.gates.items()}
     timelines = [_saved_timeline(timeline, blocks) for timeline in pipeline.timelines.values()]
     queries = {}
     states = {name: state for unit in pipeline.kinds.units() for name, state in unit.snapshot().items()}
@@ -82,6 +84,8 @@ def take_snapshot(pipeline: Pipeline) -> Snapshot:
         "peak_rows": pipeline.peak_rows,
         "peak_bytes": pipeline.peak_bytes,
         "streams": streams,
+        "gates": gates,
+        "announced": sorted(pipeline.gating.announced),
         "timelines": timelines,
         "queries": queries,
         "units": units,
@@ -99,24 +103,17 @@ def _saved_timeline(timeline: Timeline, blocks: dict[str, Callable[[], pa.Table]
             blocks[segment.name] = partial(segments.table, segment)
         if segments.dropped is not None:
             blocks[segments.dropped] = segments.dropped_table
-        for chunk in queue.chunks:
-            # Timelines that wait for the same rows rest on the same block.
-            blocks[chunk_name(name, chunk.token)] = partial(_chunk_table, chunk)
-        census = None
-        if queue.census is not None:
-            census = _census_name(segments.store.name, queue)
-            blocks[census] = partial(_census_table, queue)
         streams[name] = {
             "store": segments.store.name,
-            "released": queue.released,
             "end": segments.store.end,
             "first": segments.store.first,
             "generation": segments.store.generation,
             "drops": segments.store.drops,
             "dropped": segments.dropped,
             "segments": [[s.first, s.end, s.token] for s in segments.segments],
-            "waiting": [[c.first, c.token] for c in queue.chunks],
-            "census": census,
+            # Timelines that wait for the same rows rest on the same block.
+            **saved_queue(queue, segments.store.name, blocks),
+            "records": timeline.records[name].saved(blocks),
         }
     return {"frontier": timeline.frontier, "next_rank": timeline.next_rank, "streams": streams}
 
@@ -139,7 +136,8 @@ def saved_queries(header: Header) -> dict[str, dict[str, Any]]:
 
 def waiting_blocks(header: Header) -> list[str]:
     """The blocks of rows that wait for the frontier."""
-    return list(dict.fromkeys(chunk_name(name, token) for name, stream in _saved_streams(header) for _, token in stream["waiting"]))
+    held = [*_saved_streams(header), *header["gates"].items()]
+    return list(dict.fromkeys(chunk_name(name, token) for name, stream in held for _, token in stream["waiting"]))
 
 
 def block_content(header: Header, block: str) -> str:
@@ -153,6 +151,11 @@ def block_content(header: Header, block: str) -> str:
             return f"the list of dropped rows of stream {name}"
         if block == stream["census"]:
             return f"the count of waiting rows of stream {name}"
+        if block in stream["records"]:
+            return f"records of stream {name} that wait for the frontier"
+    for name, gate in header["gates"].items():
+        if content := gate_content(name, gate, block):
+            return content
     for name, query in header["queries"].items():
         state = query["state"]
         if state and (block.startswith(state["prefix"]) or any(block == sealed for _, sealed, _ in state["blocks"])):
@@ -177,6 +180,10 @@ def restore(pipeline: Pipeline, header: Header, load: Load) -> None:
         intake = pipeline.intakes[name]
         intake.newest, intake.closed, intake.arrived = saved["newest"], saved["closed"], saved["arrived"]
         intake.rows_in, intake.late, intake.bad = saved["rows_in"], saved["late"], saved["bad"]
+        intake.violations, intake.promised = saved["violations"], saved["promised"]
+    pipeline.gating.announced = set(header["announced"])
+    for name, saved in header["gates"].items():
+        restore_gate(pipeline.gating.open(name), saved, load)
     for saved in header["timelines"]:
         timeline = pipeline.timelines.get(frozenset(saved["streams"]))
         if timeline is not None:
@@ -197,24 +204,12 @@ def restore(pipeline: Pipeline, header: Header, load: Load) -> None:
 def _restore_timeline(timeline: Timeline, saved: Mapping[str, Any], load: Load) -> None:
     timeline.frontier, timeline.next_rank = saved["frontier"], saved["next_rank"]
     for name, kept in saved["streams"].items():
-        _restore_queue(timeline.queues[name], kept, load)
+        restore_queue(timeline.queues[name], kept, load)
+        timeline.records[name].restore(kept["records"], load)
         segments = timeline.segments[name]
         segments.segments = [Segment(segments.store.name, *segment) for segment in kept["segments"]]
         _restore_store(timeline.streams[name], [load(s.name) for s in segments.segments], kept["end"])
         _restore_drops(segments.store, kept, load)
-
-
-def _restore_queue(queue: WaitingRows, saved: Mapping[str, Any], load: Load) -> None:
-    queue.released = saved["released"]
-    for first, token in saved["waiting"]:
-        table = load(chunk_name(queue.stream.name, token))
-        routes = np.asarray(table.column("_routes")).astype(np.uint64) if "_routes" in table.column_names else None
-        rows = table.select([c for c in table.column_names if not c.startswith("_")]).combine_chunks()
-        ts = event_times(rows, queue.stream.time)
-        queue.chunks.append(Waiting(rows, ts, np.asarray(table.column("_number")), routes, first, token))
-    if saved["census"] is not None:
-        table = load(saved["census"])
-        queue.census = (np.asarray(table.column("ts")), np.asarray(table.column("number")))
 
 
 def _restore_store(stream: StreamState, tables: list[pa.Table], end: int) -> None:
@@ -274,22 +269,3 @@ def _begun(port: Port, ts: Ints) -> Words:
     np.bitwise_or.accumulate(begun, axis=0, out=begun)
     words: Words = begun[np.searchsorted(starts, ts, side="left")]
     return words
-
-
-def chunk_name(stream: str, token: str) -> str:
-    return f"{stream}-waiting-{token}"
-
-
-def _chunk_table(chunk: Waiting) -> pa.Table:
-    table = chunk.table.append_column("_number", pa.array(chunk.number))
-    return table if chunk.routes is None else table.append_column("_routes", pa.array(chunk.routes))
-
-
-def _census_name(store: str, queue: WaitingRows) -> str:
-    assert queue.census is not None
-    return f"{store}-census-{len(queue.census[0])}-{int(queue.census[1].max(initial=-1))}-{queue.released}"
-
-
-def _census_table(queue: WaitingRows) -> pa.Table:
-    assert queue.census is not None
-    return pa.table({"ts": queue.census[0], "number": queue.census[1]})

@@ -23,10 +23,12 @@ import numpy as np
 from eddyline.kernels.order import count_upto, merge_order, running_count
 from eddyline.model.schema import Stream
 from eddyline.operators.intake import Intake
+from eddyline.operators.record_queue import RecordQueue
 from eddyline.operators.stream import StreamState
 from eddyline.operators.waiting import Released, WaitingRows
 from eddyline.runtime.epoch import Epoch, Outcome
 from eddyline.runtime.handout import HandOut
+from eddyline.runtime.ranked_records import Ranked, between, ranked_records
 from eddyline.runtime.unit import Moment, Slice, Unit
 from eddyline.state.columns import Ints
 from eddyline.state.segment import SegmentList
@@ -48,6 +50,10 @@ class Timeline:
         self.next_rank = 0
         #: All in catalog order.
         self.queues = {s.name: WaitingRows(s) for s in ordered}
+        #: Records that the gates of its streams have let through.
+        self.records = {s.name: RecordQueue(s) for s in ordered}
+        #: Streams that no unit reads here and whose records speak of those that are read: their horizons hold the frontier back too.
+        self.follows: frozenset[str] = frozenset()
         self.streams: dict[str, StreamState] = {}
         self.segments: dict[str, SegmentList] = {}
         # Stores of one stream in several timelines have different names: segments and files are called after them.
@@ -64,6 +70,7 @@ class Timeline:
         self._running: dict[str, Ints] = {}
         self._rows_before: dict[str, int] = {}
         self._released: dict[str, Released] = {}
+        self._ranked: dict[str, list[Ranked]] = {}
 
     # -- time
 
@@ -74,6 +81,7 @@ class Timeline:
             newest = [i.newest for i in mine.values() if i.newest is not None]
             moved = max(newest) + 1 if newest else None
         else:
+            mine |= {name: intakes[name] for name in self.follows if name in intakes}
             horizons = [i.horizon for name, i in mine.items() if not i.closed and name not in epoch.idle]
             known = [h for h in horizons if h is not None]
             moved = min(known) if known and len(known) == len(horizons) else None
@@ -89,16 +97,18 @@ class Timeline:
             return
         released = {name: rows for name, queue in self.queues.items() if (rows := queue.release(self.frontier)) is not None}
         self._released = released
+        records = {name: found for name, queue in self.records.items() if (found := queue.release(self.frontier))}
+        self._ranked = ranked_records([q.stream for q in self.queues.values()], released, records, self.next_rank) if records else {}
         for part in self._slices(units):
             self._run(part, units, outcome, note_peak)
         self._purge(units, self.frontier, self.next_rank)
         for name, rows in released.items():
             # The next epoch is likely to be like this one: room for it is made while nothing waits.
             self.streams[name].store.tidy(len(rows.ts))
-        moment = Moment(self.frontier, closing, self._came)
+        moment = Moment(self.frontier, closing, self._came, between(self._ranked, self.next_rank, None))
         for unit in units:
             unit.advance(moment, outcome)
-        self._released = {}
+        self._released, self._ranked = {}, {}
 
     def _slices(self, units: list[Unit]) -> Iterator[Slice]:
         """The released rows in total order, cut so that no slice is expected to make too many results."""
@@ -129,7 +139,7 @@ class Timeline:
             first = stop
 
     def _slice(self, first: int, stop: int) -> Slice:
-        part = Slice({}, {}, {}, {}, {}, first, stop - first, self._rows_seen)
+        part = Slice({}, {}, {}, {}, {}, first, stop - first, self._rows_seen, records=between(self._ranked, first, stop))
         for name, all_ranks in self._all_ranks.items():
             rows = self._released[name]
             mine = all_ranks if rows.place is None else all_ranks[rows.place]

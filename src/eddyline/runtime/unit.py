@@ -25,6 +25,7 @@ import pyarrow as pa
 from eddyline.model.query import BoundQuery
 from eddyline.operators.evaluate import Issues
 from eddyline.runtime.epoch import Outcome
+from eddyline.runtime.ranked_records import Ranked
 from eddyline.state.columns import Ints
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ class Slice:
     rows_seen: Callable[[str, Ints], Ints]
     #: stream -> the first id that its rows have in the stream's store and the id after the last, where a unit reads that store.
     fresh: dict[str, tuple[int, int]] = field(default_factory=dict)
+    #: stream -> the records that stand before some row of the slice and after those of earlier slices.
+    records: Mapping[str, list[Ranked]] = field(default_factory=dict)
 
     @property
     def newest(self) -> int | None:
@@ -81,6 +84,8 @@ class Moment:
     closing: bool
     #: stream -> how many of its rows came before this epoch, and the event times of those that were taken in it.
     came: Callable[[str], tuple[int, Ints]]
+    #: stream -> the records that stand after all rows of the epoch and below the frontier.
+    records: Mapping[str, list[Ranked]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

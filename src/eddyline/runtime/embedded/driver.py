@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
@@ -18,6 +18,7 @@ from eddyline.connectors.base import LoggedSource, Source
 from eddyline.connectors.file_log import remove_other_logs
 from eddyline.connectors.output import shared_writer
 from eddyline.errors import UserError, unwritable
+from eddyline.model.records import Records
 from eddyline.model.schema import Stream
 from eddyline.runtime.clock import Clock, WallClock
 from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
@@ -29,6 +30,7 @@ from eddyline.runtime.epoch_times import EpochTimes
 from eddyline.runtime.figures import pipeline_report
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.publication import Publication
+from eddyline.runtime.record_kinds import Splitting
 from eddyline.runtime.report import Report
 from eddyline.runtime.response import Responses
 from eddyline.runtime.runner import Observer
@@ -61,6 +63,9 @@ class EmbeddedDriver:
         self.clock = clock or WallClock()
         self.pipeline.handout.measure(Responses(self.clock))
         self.checkpoint = checkpoint
+        self._splitting = Splitting(streams.values())
+        #: Records that the next epoch takes.
+        self._announced: list[Records] = []
         for name, source in sources.items():
             self._read(streams[name], source)
         self.epoch = 0
@@ -91,7 +96,7 @@ class EmbeddedDriver:
     def _read(self, stream: Stream, source: Source) -> None:
         if self.checkpoint is not None and isinstance(source, LoggedSource):
             source.keep_log(self._logs)
-        self.readers[stream.name] = StreamReader(stream, source)
+        self.readers[stream.name] = StreamReader(stream, source, self._splitting)
 
     @property
     def _logs(self) -> str:
@@ -105,6 +110,16 @@ class EmbeddedDriver:
         self._heard.pop(name, None)
         del self.streams[name]
         self.pipeline.drop_stream(name)
+
+    def announce(self, records: Iterable[Records]) -> None:
+        """Records with places of their own, for the next epoch; those of statements that a checkpoint has are left out there."""
+        with self.lock:
+            self._announced += records
+
+    @property
+    def has_announced(self) -> bool:
+        """Whether records wait for the next epoch."""
+        return bool(self._announced)
 
     # -- running
 
@@ -164,7 +179,8 @@ class EmbeddedDriver:
         for name in arrivals:
             self._heard[name] = started
         self._idle = self._idle_streams(started)
-        outcome = self.pipeline.step(Epoch(arrivals, self._idle, closing))
+        announced, self._announced = tuple(self._announced), []
+        outcome = self.pipeline.step(Epoch(arrivals, self._idle, closing, announced))
         self.epoch += 1
         self.delivery.write(self.epoch, outcome, self.streams)
         for name in outcome.gone:
@@ -233,7 +249,7 @@ class EmbeddedDriver:
     def _something(self) -> bool:
         """Whether any source has rows now."""
         came = [reader.fill(1) or reader.pieces for reader in self.readers.values()]
-        return any(came)
+        return any(came) or bool(self._announced)
 
     def stop(self) -> None:
         """Finish the epoch at hand and leave a checkpoint; before a run: end it as soon as it begins."""

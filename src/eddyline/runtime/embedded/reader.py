@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from eddyline.connectors.base import LoggedSource, Source
+from eddyline.model.records import Records
 from eddyline.model.schema import Stream
 from eddyline.operators.intake import event_times
 from eddyline.runtime.epoch import Arrival
+from eddyline.runtime.record_kinds import Splitting
 from eddyline.state.columns import Ints
 
 #: Sources are read in pieces of at least so many rows: small reads cost more than they save.
@@ -38,14 +40,26 @@ class _Piece:
     before: dict[str, Any]
     good_taken: int = 0
     bad_taken: int = 0
+    #: What was said between its rows; numbers count the rows that are left.
+    records: list[Records] = field(default_factory=list)
+
+    def said(self, rows: int) -> list[Records]:
+        """Take the records that stand before the row with this number; the others count from there."""
+        if not self.records:
+            return []
+        told = [batch.take(batch.number <= rows) for batch in self.records]
+        self.records = [batch.take(batch.number > rows).shifted(-rows) for batch in self.records]
+        self.records = [batch for batch in self.records if len(batch)]
+        return [batch for batch in told if len(batch)]
 
 
 class StreamReader:
     """One source, read ahead."""
 
-    def __init__(self, stream: Stream, source: Source) -> None:
+    def __init__(self, stream: Stream, source: Source, splitting: Splitting | None = None) -> None:
         self.stream = stream
         self.source = source
+        self._splitting = splitting or Splitting([stream])
         self.pieces: deque[_Piece] = deque()
         self.buffered = 0
         self._newest = np.iinfo(np.int64).min
@@ -73,6 +87,7 @@ class StreamReader:
                 self._newest = int(running[-1])
             piece = _Piece(good.slice(skip_good), ts[skip_good:], running[skip_good:], None if bad is None else bad.slice(skip_bad), before)
             piece.good_taken, piece.bad_taken = skip_good, skip_bad
+            piece.records = [batch.shifted(-skip_good) for batch in chunk.records]
             self.pieces.append(piece)
             self.buffered += len(piece.ts)
         return came
@@ -87,9 +102,10 @@ class StreamReader:
         return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.empty(0, np.int64)
 
     def take(self, rows: int) -> Arrival | None:
-        """The first buffered rows, and the bad ones that were read with them."""
+        """The first buffered rows, and the bad ones and the records that were read with them."""
         good: list[pa.Table] = []
         bad: list[pa.Table] = []
+        records: list[Records] = []
         while self.pieces:
             piece = self.pieces[0]
             if piece.bad is not None:
@@ -98,6 +114,7 @@ class StreamReader:
                 piece.bad_taken += len(piece.bad)
                 piece.bad = None
             count = min(rows, len(piece.ts))
+            records += [batch.shifted(sum(len(part) for part in good)) for batch in piece.said(count)]
             if count:
                 good.append(piece.rows.slice(0, count))
                 piece.rows, piece.ts, piece.newest = piece.rows.slice(count), piece.ts[count:], piece.newest[count:]
@@ -107,10 +124,12 @@ class StreamReader:
             if len(piece.ts):
                 break
             self.pieces.popleft()
-        if not good and not bad and not self.finished:
+        if not good and not bad and not records and not self.finished:
             return None
         table = pa.concat_tables(good) if good else self.stream.schema.arrow.empty_table()
-        return Arrival(table, pa.concat_tables(bad) if bad else None, closed=self.finished)
+        table, found, misread = self._splitting.split(self.stream, table, records)
+        bad += [] if misread is None else [misread]
+        return Arrival(table, pa.concat_tables(bad) if bad else None, closed=self.finished, records=tuple(found))
 
     # -- positions
 
@@ -148,7 +167,7 @@ class EpochReader:
             reader.fill(rows)
         shares = self._shares(rows)
         arrivals = {name: arrival for name, reader in self.readers.items() if (arrival := reader.take(shares[name])) is not None}
-        return {name: a for name, a in arrivals.items() if len(a.rows) or a.bad is not None or a.closed}
+        return {name: a for name, a in arrivals.items() if len(a.rows) or a.bad is not None or a.closed or a.records}
 
     def _shares(self, rows: int) -> dict[str, int]:
         running = {name: reader.running(rows) for name, reader in self.readers.items()}

@@ -29,6 +29,7 @@ from eddyline.errors import BindingProblem, Unsupported, UserError, unwritable
 from eddyline.language import Job
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.query import BoundQuery
+from eddyline.model.records import Records
 from eddyline.model.schema import Schema, Stream, Table
 from eddyline.model.template import BoundRequests, BoundTemplate, Request
 from eddyline.plan.prepare import explanation
@@ -230,6 +231,23 @@ class EmbeddedRunner:
             raise BindingProblem(f"rows cannot be pushed to {stream.name}", hint="declare it with format = 'memory', or without a format")
         return source.push(rows)
 
+    def push_record(self, stream: Stream, kind: str, body: Mapping[str, Any] | pa.Table) -> None:
+        """Records that stand right after the newest row pushed so far."""
+        self._raise_failure()
+        source = self._sources.get(stream.name)
+        if self._closed or not isinstance(source, MemorySource):
+            raise BindingProblem(
+                f"nothing stands after the newest row pushed to {stream.name}",
+                detail="the session has ended" if self._closed else "its rows are not pushed",
+                hint="name an instant: at=…",
+            )
+        source.push_record(kind, body)
+
+    def announce(self, records: Sequence[Records]) -> None:
+        """Records with places of their own, for the next epoch."""
+        self._raise_failure()
+        self.driver.announce(records)
+
     def step(self) -> None:
         self.driver.step()
 
@@ -241,6 +259,8 @@ class EmbeddedRunner:
             time.sleep(_BREATH)
         elif not self._closed:
             while any(isinstance(s, MemorySource) and s.waiting_rows for s in self._sources.values()):
+                self.driver.step()
+            if self._driver is not None and self._driver.has_announced:
                 self.driver.step()
 
     def run(self, once: bool) -> None:
@@ -418,6 +438,7 @@ class EmbeddedRunner:
             delivery.resume_after(0)
         for query in later:
             driver.roster.add(query)
+        driver.announce(self.job.records)
         driver.roster.tell()
         driver.roster.fold(at_once=True)
         return driver

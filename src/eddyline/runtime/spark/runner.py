@@ -28,6 +28,7 @@ from eddyline.errors import BindingProblem, Unsupported, UserError
 from eddyline.language import Job
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.query import BoundQuery
+from eddyline.model.records import Records
 from eddyline.model.schema import Schema, Stream, Table
 from eddyline.model.template import BoundRequests, BoundTemplate, Request
 from eddyline.model.window import Rows
@@ -38,6 +39,7 @@ from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.publication import Publication
 from eddyline.runtime.report import Report
 from eddyline.runtime.runner import Handle, Observer
+from eddyline.runtime.spark.ingest.control import write_control
 from eddyline.runtime.spark.ingest.frames import frame_schema
 from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.failure import kept_in
@@ -45,6 +47,7 @@ from eddyline.runtime.spark.job.figures import job_report, make_layout, planned_
 from eddyline.runtime.spark.job.guest import check_session, check_workers
 from eddyline.runtime.spark.job.ledger import FORMAT, Entry, Ledger, same_text, tables_folder
 from eddyline.runtime.spark.job.progress import Progress
+from eddyline.runtime.spark.job.saying import say
 from eddyline.runtime.spark.job.shard_report import committed_batch
 from eddyline.runtime.spark.job.static_table import forget
 from eddyline.runtime.spark.output.sinks import DEAD_LETTER, Delivered
@@ -241,6 +244,24 @@ class SparkRunner:
             hint="stream(name, df, time=…) reads any streaming DataFrame; format = 'parquet', path = '…' reads files",
         )
 
+    def push_record(self, stream: Stream, kind: str, body: object) -> None:
+        raise Unsupported(f"rows are not pushed to {stream.name} on Spark", hint="name an instant: at=…")
+
+    def announce(self, records: Sequence[Records]) -> None:
+        """A control record brings them to every shard with one of the next batches."""
+        for batch in records:
+            if self.begun and batch.stream in self.driver.layout.counted:
+                raise Unsupported(
+                    f"nothing can be said of stream {batch.stream} while the job runs",
+                    detail="a ROWS window reads it, and shards number its rows apart",
+                    hint="say it in the job's file",
+                )
+        if self.begun:
+            write_control(self.checkpoint, {"records": [batch.document() for batch in records]})
+        else:
+            for batch in records:
+                self.job.say(batch)
+
     def step(self) -> None:
         raise Unsupported("Spark decides about its micro-batches", hint="run() reads what is there; start() follows the sources")
 
@@ -359,6 +380,7 @@ class SparkRunner:
         self.prepare_out()
         layout = make_layout(self.spark, self.checkpoint, self.job.streams, self.job.queries, self.job.tables, self.job.settings)
         out = self.results if self._keep_results or self._out is not None else None
+        say(self.checkpoint, self.job.records)
         driver = SparkDriver(self.spark, layout, out=out, frames=self._frames, told=self._told, clock=self._clock)
         for sink in self.job.sinks:
             check_sink(self.spark, sink)

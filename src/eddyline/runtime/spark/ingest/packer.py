@@ -17,7 +17,9 @@ from eddyline.model.expression import Expression, columns_of
 from eddyline.operators.evaluate import Issues, compile_expression
 from eddyline.operators.keys import key_words, without_nulls
 from eddyline.plan.shares import HOME_BIT, Route
-from eddyline.runtime.spark.ingest.packet import CONTROL, NUMBER_COLUMN, PACKET, ROUTES_COLUMN, to_blob
+from eddyline.runtime.record_kinds import Splitting
+from eddyline.runtime.spark.ingest.packet import CONTROL, NUMBER_COLUMN, PACKET, ROUTES_COLUMN, records_blob, to_blob
+from eddyline.runtime.spark.ingest.record_routes import records_of_shards
 from eddyline.runtime.spark.job.layout import Layout
 
 
@@ -26,6 +28,7 @@ class Packer:
 
     def __init__(self, layout: Layout):
         self.layout = layout
+        self._splitting = Splitting(layout.streams)
         #: stream -> (bit, route). A stream that no query reads still has its books kept: its rows go round.
         self._routes: dict[str, list[tuple[int, Route]]] = {}
         for name in layout.numbers:
@@ -48,6 +51,10 @@ class Packer:
         """
         stream = self.layout.streams[self.layout.numbers[name]]
         shards = self.layout.shards
+        rows, records, misread = self._splitting.split(stream, rows)
+        if misread is not None:
+            bad = misread if bad is None else pa.concat_tables([bad, misread])
+        spoken = records_of_shards(self.layout, records, self._routes, self._words) if records else [[]] * shards
         time = rows.column(stream.time).combine_chunks().view(pa.int64()) if rows.num_rows else pa.array([], pa.int64())
         times = time.to_numpy(zero_copy_only=False) if rows.num_rows else np.empty(0, np.int64)
         blobs: list[bytes | None] = [None] * shards
@@ -67,6 +74,7 @@ class Packer:
                 # Unreadable rows have no key: the first shard reports them all.
                 pa.array([to_blob(bad) if bad is not None and bad.num_rows else None] + [None] * (shards - 1), pa.binary()),
                 pa.array([census] * shards, pa.binary()),
+                pa.array([records_blob(batches) for batches in spoken], pa.binary()),
             ],
             schema=PACKET,
         )
@@ -84,6 +92,7 @@ class Packer:
                 pa.array([0] * shards, pa.int64()),
                 pa.array([False] * shards, pa.bool_()),
                 pa.array([record] * shards, pa.binary()),
+                pa.array(nothing, pa.binary()),
                 pa.array(nothing, pa.binary()),
                 pa.array(nothing, pa.binary()),
             ],

@@ -8,8 +8,12 @@ Limits   One packet holds at most what a packer read in one piece; see `PIECE_RO
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, BooleanType, IntegerType, LongType, StringType, StructField, StructType
+
+from eddyline.model.records import Records
 
 #: Rows of one piece: large enough to be worth a blob, small enough that a shard's blob stays a few megabytes.
 PIECE_ROWS = 1 << 17
@@ -36,6 +40,8 @@ PACKET = pa.schema(
         ("bad", pa.binary()),
         # Event times of all rows of the piece, int64 each: only for streams that a ROWS window reads.
         ("census", pa.binary()),
+        # Records that speak of this stream or of another one, as `records_blob` has them; numbers count the rows of the piece.
+        ("records", pa.binary()),
     ]
 )
 
@@ -60,6 +66,15 @@ _SPARK = {
     pa.string(): StringType(),
     pa.binary(): BinaryType(),
 }
+
+
+def records_blob(batches: Sequence[Records]) -> bytes | None:
+    """Batches of records as one blob; None: there are none."""
+    return to_blob(pa.table({"batch": pa.array([to_blob(batch.table()) for batch in batches], pa.binary())})) if batches else None
+
+
+def records_from(blob: bytes | memoryview) -> list[Records]:
+    return [Records.from_table(from_blob(batch.as_buffer())) for batch in from_blob(blob).column("batch")]
 
 
 def spark_schema(schema: pa.Schema) -> StructType:

@@ -65,13 +65,19 @@ class Layout:
 
     @cached_property
     def counted(self) -> frozenset[str]:
-        """The streams that a ROWS window reads, numbered by the event times of all their rows, which every shard is told."""
-        return self._read_by_rows - self.whole
+        """The streams that a ROWS window reads, or whose records count rows: numbered by the event times of all their rows, which every
+        shard is told."""
+        from eddyline.runtime.record_kinds import is_counted  # the processes in which Spark plans have no use for what this loads
+
+        return (self._read_by_rows | {stream.name for stream in self.streams if is_counted(stream)}) - self.whole
 
     @cached_property
     def whole(self) -> frozenset[str]:
-        """The same with a `sequence`: times do not tell the order of rows of equal time, so every shard sees every row."""
-        return frozenset(stream.name for stream in self.streams if stream.sequence is not None) & self._read_by_rows
+        """Streams that a ROWS window reads and whose times do not tell the numbers of their rows, so that every shard sees every row:
+        they have a `sequence`, or records may take rows out."""
+        from eddyline.runtime.record_kinds import is_concerned  # as above
+
+        return frozenset(stream.name for stream in self.streams if stream.sequence is not None or is_concerned(stream)) & self._read_by_rows
 
     @cached_property
     def _read_by_rows(self) -> frozenset[str]:

@@ -91,6 +91,8 @@ class Ledger:
     #: Control records that have been taken up, and why some were refused, by number.
     applied: int = 0
     refused: dict[str, str] = field(default_factory=dict)
+    #: Names of what statements have said at instants: a control record has it.
+    said: list[str] = field(default_factory=list)
 
     @property
     def exists(self) -> bool:
@@ -110,7 +112,7 @@ class Ledger:
             )
         try:
             queries = {name: Entry(**entry) for name, entry in found["queries"].items()}
-            return Ledger(checkpoint, found["shards"], found["streams"], queries, found["applied"], found["refused"])
+            return Ledger(checkpoint, found["shards"], found["streams"], queries, found["applied"], found["refused"], found.get("said", []))
         except (KeyError, TypeError) as problem:
             raise CheckpointProblem(f"{_path(checkpoint)} is damaged", detail=f"it held {_HELD}; {problem}", hint=RESTORE) from problem
 
@@ -202,6 +204,7 @@ class Ledger:
             "queries": {name: asdict(entry) for name, entry in self.queries.items()},
             "applied": self.applied,
             "refused": self.refused,
+            "said": self.said,
         }
         path = _path(self.checkpoint)
         make_folder(os.path.dirname(path))

@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from eddyline.model.records import Records
 from eddyline.plan.shares import HOME_BIT
 from eddyline.runtime.epoch import Arrival, Epoch
-from eddyline.runtime.spark.ingest.packet import CONTROL, NUMBER_COLUMN, ROUTES_COLUMN, from_blob
+from eddyline.runtime.record_kinds import with_home
+from eddyline.runtime.spark.ingest.packet import CONTROL, NUMBER_COLUMN, ROUTES_COLUMN, from_blob, records_from
 from eddyline.runtime.spark.job.layout import Layout
 
 
@@ -40,8 +42,10 @@ def assemble(layout: Layout, packets: Iterable[Any], bounds: Mapping[str, int | 
         idle: The streams that were silent in the last epoch; they are until they speak.
     """
     by_stream: dict[int, list[Any]] = {}
+    first = False
     for packet in packets:
         by_stream.setdefault(packet.stream, []).append(packet)
+        first = packet.shard == layout.labels[0]
     control = [json.loads(bytes(p.blob)) for p in sorted(by_stream.pop(CONTROL, []), key=lambda p: p.place)]
     arrivals: dict[str, Arrival] = {}
     rows_in: dict[str, int] = {}
@@ -51,16 +55,20 @@ def assemble(layout: Layout, packets: Iterable[Any], bounds: Mapping[str, int | 
         arrivals[name] = _arrival(layout, name, pieces, bounds.get(name))
         rows_in[name] = sum(p.rows for p in pieces)
     closing = False
+    said: list[Records] = []
     for record in control:
         idle = frozenset(record.get("idle", idle))
         closing = closing or bool(record.get("closing"))
+        # Every shard hears what statements say; the first one counts it.
+        said += [with_home(Records.from_document(found), first) for found in record.get("records", ())]
     idle -= {name for name, rows in rows_in.items() if rows}
-    return Assembled(Epoch(arrivals, idle=idle, closing=closing), rows_in, control)
+    return Assembled(Epoch(arrivals, idle=idle, closing=closing, records=tuple(said)), rows_in, control)
 
 
 def _arrival(layout: Layout, name: str, pieces: list[Any], bound: int | None) -> Arrival:
     stream = layout.streams[layout.numbers[name]]
     tables, numbers, census = [], [], []
+    records: list[Records] = []
     before = 0
     for piece in pieces:
         if piece.blob is not None:
@@ -73,6 +81,8 @@ def _arrival(layout: Layout, name: str, pieces: list[Any], bound: int | None) ->
             tables.append(table)
         if piece.census is not None:
             census.append(np.frombuffer(bytes(piece.census), np.int64))
+        if piece.records is not None:
+            records += [batch.shifted(before) if batch.stream == name else batch for batch in records_from(bytes(piece.records))]
         before += piece.rows
     rows = pa.concat_tables(tables) if tables else stream.schema.arrow.empty_table()
     places = np.concatenate(numbers) if numbers else np.empty(0, np.int64)
@@ -96,4 +106,5 @@ def _arrival(layout: Layout, name: str, pieces: list[Any], bound: int | None) ->
         total=before,
         places=places,
         census=(np.concatenate(census) if census else np.empty(0, np.int64)) if counted else None,
+        records=tuple(records),
     )

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from eddyline.runtime.spark.shard.pipeline import Engine
 
 #: Version of the state's form; another one is refused.
-FORMAT = 4
+FORMAT = 5
 
 _NAME = StructType([StructField("name", StringType())])
 _BLOB = StructType([StructField("blob", BinaryType())])

@@ -1,0 +1,161 @@
+"""The gates of a pipeline: which streams have one, what waits in them, what passes in an epoch.
+
+Answer   `begin` opens the gates that the records of an epoch need; `take` brings rows, `announce` records; `release` lets through what the
+         frontiers have passed, writes violations to the dead letters and hands the other rows to the timelines.
+State    A gate per stream that records speak of; the statements that were taken.
+Limits   Streams without records have no gate: their rows go to the timelines at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.model.records import Records
+from eddyline.model.schema import Stream
+from eddyline.operators.gate import Census, Gate, Passed
+from eddyline.operators.waiting import Waiting
+from eddyline.plan.shares import HOME_BIT
+from eddyline.runtime.epoch import Epoch, Outcome
+from eddyline.runtime.record_kinds import followed, is_concerned, kinds, late_origins
+from eddyline.runtime.timeline import Timeline
+
+if TYPE_CHECKING:
+    from eddyline.runtime.pipeline import Pipeline
+
+
+class Gating:
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self.gates: dict[str, Gate] = {}
+        #: What statements have said: each is taken once.
+        self.announced: set[str] = set()
+        self._came: list[Records] = []
+        self._horizons: dict[str, int | None] = {}
+
+    # -- gates
+
+    def declare(self, stream: Stream) -> None:
+        """A stream has come; it gets its gate now if its declaration says that records speak of it."""
+        if is_concerned(stream):
+            self.open(stream.name)
+
+    def forget(self, name: str) -> None:
+        self.gates.pop(name, None)
+
+    def open(self, name: str) -> Gate:
+        """The gate of a stream; a new one takes the rows that wait back from the timelines."""
+        if name in self.gates:
+            return self.gates[name]
+        streams = self._streams()
+        stream = streams[name]
+        made = {kind.name: checker for kind in kinds().values() if (checker := kind.checker(stream, streams)) is not None}
+        gate = self.gates[name] = Gate(stream, made)
+        gate.frontier = self._frontier(name, Epoch({}))
+        queues = [timeline.queues[name] for timeline in self._readers(name)]
+        # Queues differ only in what came before their queries did.
+        for place, queue in enumerate(sorted(queues, key=len, reverse=True)):
+            chunks, census = queue.take_back(gate.frontier)
+            if place == 0:
+                gate.queue.chunks, gate.queue.census = chunks, census
+        return gate
+
+    def follows(self, streams: Iterable[str]) -> frozenset[str]:
+        """The streams that a timeline waits for beside those that its units read."""
+        known = self._streams()
+        return frozenset().union(*(followed(known[name], known) for name in streams)) & known.keys()
+
+    # -- an epoch
+
+    def begin(self, epoch: Epoch) -> None:
+        """An epoch begins: what is late is judged by the horizons of now."""
+        self._came = []
+        self._horizons = {name: intake.horizon for name, intake in self._pipeline.intakes.items()}
+        for batch in (*epoch.records, *(batch for arrival in epoch.arrivals.values() for batch in arrival.records)):
+            if batch.stream in self._pipeline.intakes:
+                self.open(batch.stream)
+
+    def take(self, name: str, records: Iterable[Records], first: int) -> None:
+        """Records that came with the rows of a stream, of which so many had arrived before."""
+        self._came += [batch.shifted(first) if batch.stream == name else batch for batch in records]
+
+    def announce(self, records: Iterable[Records]) -> None:
+        """Records of statements."""
+        for batch in records:
+            if batch.once is None or batch.once not in self.announced:
+                self._came.append(batch)
+            if batch.once is not None:
+                self.announced.add(batch.once)
+
+    def arrive(self) -> None:
+        """All rows of the epoch have been taken: its records go to the gates."""
+        for batch in self._came:
+            if batch.stream not in self.gates:
+                continue
+            kind = kinds()[batch.kind]
+            batch = late_origins(batch, self._horizons)
+            if not len(batch):
+                continue
+            self._pipeline.intakes[batch.stream].promise(kind.heartbeat(batch))
+            self.gates[batch.stream].announce(batch, kind.ignored_below)
+        self._came = []
+
+    def release(self, epoch: Epoch, before: Mapping[frozenset[str], int | None], outcome: Outcome) -> None:
+        """What has passed, to the timelines, whose frontiers were as `before` says when the epoch began."""
+        for name, gate in self.gates.items():
+            for passed in gate.release(self._frontier(name, epoch)):
+                self._violated(name, passed, outcome)
+                for timeline in self._readers(name):
+                    timeline.queues[name].receive(passed.chunk, passed.census, before[frozenset(timeline.queues)])
+                    for batch in passed.records:
+                        if kinds()[batch.kind].for_units:
+                            timeline.records[name].receive(batch)
+
+    def _violated(self, name: str, passed: Passed, outcome: Outcome) -> None:
+        dead = passed.dead
+        if dead is None:
+            return
+        if passed.dead_routes is not None:
+            home = (passed.dead_routes >> np.uint64(HOME_BIT)) & np.uint64(1) != 0
+            dead = dead.filter(pa.array(home))
+        if len(dead):
+            self._pipeline.intakes[name].violations += len(dead)
+            outcome.dead.setdefault(name, []).append(dead)
+
+    def _frontier(self, name: str, epoch: Epoch) -> int | None:
+        """How far the rows of a stream are certain: as far as its horizon and those of the streams that speak of it, and as far as any
+        timeline has come."""
+        intakes, streams = self._pipeline.intakes, self._streams()
+        if epoch.closing:
+            newest = intakes[name].newest
+            found = [] if newest is None else [newest + 1]
+        else:
+            mine = {name, *(followed(streams[name], streams) & streams.keys())}
+            horizons = [intakes[n].horizon for n in mine if not intakes[n].closed and n not in epoch.idle]
+            known = [h for h in horizons if h is not None]
+            found = [min(known)] if known and len(known) == len(horizons) else []
+        return max([*found, *(t.frontier for t in self._readers(name) if t.frontier is not None)], default=None)
+
+    def _readers(self, name: str) -> list[Timeline]:
+        return [timeline for streams, timeline in self._pipeline.timelines.items() if name in streams]
+
+    def _streams(self) -> dict[str, Stream]:
+        return {name: intake.stream for name, intake in self._pipeline.intakes.items()}
+
+    # -- what waits
+
+    def waiting(self, name: str) -> list[Waiting]:
+        """Chunks of rows of a stream that wait in its gate."""
+        return self.gates[name].queue.chunks if name in self.gates else []
+
+
+def receive(gating: Gating, name: str, chunk: Waiting | None, census: Census | None, timelines: Iterable[Timeline]) -> None:
+    """Rows that arrived, to the stream's gate or, without one, to its timelines."""
+    if name in gating.gates:
+        gating.gates[name].receive(chunk, census)
+        return
+    for timeline in timelines:
+        timeline.queues[name].receive(chunk, census, timeline.frontier)
