@@ -146,6 +146,8 @@ class MemorySource:
         with self._lock:
             while self._given and self._row < wanted:
                 table = self._waiting.popleft()
+                # What was given at the beginning are rows.
+                assert isinstance(table, pa.Table)
                 skipped = min(table.num_rows, wanted - self._row)
                 self._row += skipped
                 if skipped < table.num_rows:
