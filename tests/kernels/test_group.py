@@ -113,6 +113,14 @@ def test_deviation_of_close_values_far_from_zero() -> None:
     assert found == pytest.approx(statistics.stdev(map(Fraction, values.tolist())), rel=1e-6)
 
 
+@pytest.mark.parametrize("values", [[1e16, 1e16 + 2, 1e16 + 4], [1e16, 1e16], [-1e15, -1e15 - 0.125, 3.0], [1e153, 1e153]])
+def test_deviation_of_huge_values(values: list[float]) -> None:
+    state, squares, tallies = np.zeros((1, 5)), np.zeros((1, 5)), np.zeros((1, 4), np.int64)
+    sums.add_floats(np.zeros(len(values), np.int64), np.array(values), ALL, 1, state, squares, tallies)
+    found = sums.read_deviations(np.zeros(1, np.int64), state, squares, tallies)[0]
+    assert found == pytest.approx(float(statistics.stdev(map(Fraction, values))), rel=1e-15)
+
+
 def test_nan_and_infinities_leave_no_trace() -> None:
     state, squares, tallies = np.zeros((1, 5)), np.zeros((0, 5)), np.zeros((1, 4), np.int64)
     zero = np.zeros(1, np.int64)
@@ -139,6 +147,27 @@ def test_a_sum_that_lost_its_digits_is_doubtful() -> None:
     for value in (1e300, 1e150, 1.0):
         sums.add_floats(zero, np.array([value]), ALL, -1, state, squares, tallies)
     assert sums.doubtful(zero, state)[0]
+
+
+def test_a_sum_whose_doubles_cancel_is_doubtful() -> None:
+    rng = Random(6)
+    doubts = 0
+    for _ in range(300):
+        state, squares, tallies = np.zeros((1, 5)), np.zeros((0, 5)), np.zeros((1, 4), np.int64)
+        values = [rng.choice([1e150, 1e100, 0.1, 0.7]) for _ in range(12)]
+        leaving = [value for value in values if value > 1e120 or rng.random() < 0.3]
+        rest = values.copy()
+        for value in leaving:
+            rest.remove(value)
+        rng.shuffle(leaving)
+        zeros = np.zeros(12, np.int64)
+        sums.add_floats(zeros, np.array(values), ALL, 1, state, squares, tallies)
+        sums.add_floats(zeros[: len(leaving)], np.array(leaving), ALL, -1, state, squares, tallies)
+        if sums.doubtful(zeros[:1], state)[0]:
+            doubts += 1
+        else:
+            assert sums.read_sums(zeros[:1], state, tallies, False)[0] == math.fsum(rest)
+    assert 100 < doubts < 300
 
 
 def test_whole_sums_go_beyond_64_bits_and_back() -> None:

@@ -5,22 +5,31 @@ Answer   `prepare` runs before the first kernel is declared.
          cache folder, and a private folder (0700) below the temporary folder. Numba knows the first three itself. Where none can be
          written, kernels are compiled in every process and nothing is kept.
          `forgive` makes a cache file that cannot be read one that is not there: the kernel is compiled and written again.
+         `stamp_whole_sources` makes a kernel that is compiled with functions of other files stale when one of those files changes. Numba
+         itself looks only at the kernel's own file, and an upgrade would go on with the old form of an inlined function.
 Limits   Methods of Numba's own are wrapped; where a version has others, nothing is changed.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 import tempfile
+from functools import cache
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from numba.core import caching, config, dispatcher
 
+#: Files of kernels import each other as `from eddyline.kernels.NAME import …`.
+_IMPORTED = re.compile(rb"^from eddyline\.kernels\.(\w+) import", re.MULTILINE)
+
 
 def prepare() -> None:
     forgive()
+    stamp_whole_sources(Path(__file__).parent)
     choose_folder(Path(__file__))
 
 
@@ -45,6 +54,33 @@ def forgive() -> None:
             raise OSError(f"{name} cannot be read") from problem
 
     kept._load_index, kept._load_data = index, data
+
+
+def stamp_whole_sources(folder: Path) -> None:
+    """The stamp of a kernel's file in `folder` covers the files of the folder that it imports, directly or not."""
+    kept = getattr(caching, "_SourceFileBackedLocatorMixin", None)
+    if kept is None or not hasattr(kept, "get_source_stamp"):
+        return
+    own = kept.get_source_stamp
+
+    def whole(self: Any) -> Any:
+        path = Path(getattr(self, "_py_file", ""))
+        return (own(self), sources_digest(path)) if path.parent == folder else own(self)
+
+    kept.get_source_stamp = whole
+
+
+@cache
+def sources_digest(path: Path) -> str:
+    """A digest of a file and of the files beside it that it imports, directly or not."""
+    found, open_ends = {path.name: path.read_bytes()}, [path]
+    while open_ends:
+        for name in _IMPORTED.findall(found[open_ends.pop().name]):
+            other = path.with_name(f"{name.decode()}.py")
+            if other.name not in found and other.exists():
+                found[other.name] = other.read_bytes()
+                open_ends.append(other)
+    return blake2b(b"".join(content for _, content in sorted(found.items())), digest_size=16).hexdigest()
 
 
 def choose_folder(source: Path) -> None:

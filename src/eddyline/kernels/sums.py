@@ -17,6 +17,9 @@ from numba import njit
 #: A sum of three doubles keeps about 150 bits; below this part of the largest magnitude it may have lost the digits that count.
 _LITTLE = 2.0**-100
 _SPLIT = 134217729.0
+#: Sums of squares from here on are scaled down before they are multiplied.
+_LARGE = 2.0**900
+_SCALE = 2.0**200
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -93,26 +96,35 @@ def merge_floats(codes, parts, sums):
             sums[g, 4] = 1.0
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _normal(sums, g):
+    """The sum as one double, the nearest to the whole."""
+    if not abs(sums[g, 0]) < np.inf:
+        return sums[g, 0]
+    b, c = _two_sum(sums[g, 1], sums[g, 2])
+    a, b = _two_sum(sums[g, 0], b)
+    b, c = _two_sum(b, c)
+    a, b = _two_sum(a, b)
+    return a
+
+
+@njit(cache=True, nogil=True, inline="always")
+def is_doubtful(sums, g):
+    """Whether the sum of a group may have lost digits that count."""
+    if sums[g, 4] == 0.0:
+        return False
+    # The three doubles can be far larger than their sum.
+    whole = abs(_normal(sums, g))
+    return not (whole >= sums[g, 3] * _LITTLE and whole < np.inf)
+
+
 @njit(cache=True, nogil=True)
 def doubtful(codes, sums):
     """Which of the groups' sums may have lost digits that count."""
     out = np.empty(len(codes), np.bool_)
     for i in range(len(codes)):
-        g = codes[i]
-        out[i] = sums[g, 4] != 0.0 and not (abs(sums[g, 0]) >= sums[g, 3] * _LITTLE and abs(sums[g, 0]) < np.inf)
+        out[i] = is_doubtful(sums, codes[i])
     return out
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _normal(sums, g):
-    """The sum as two doubles, the first the nearest to the whole."""
-    if not abs(sums[g, 0]) < np.inf:
-        return sums[g, 0], 0.0
-    b, c = _two_sum(sums[g, 1], sums[g, 2])
-    a, b = _two_sum(sums[g, 0], b)
-    b, c = _two_sum(b, c)
-    a, b = _two_sum(a, b)
-    return a, b + c
 
 
 @njit(cache=True, nogil=True)
@@ -128,7 +140,7 @@ def read_sums(codes, sums, tallies, mean):
         elif tallies[g, 3] > 0:
             out[i] = -np.inf
         else:
-            out[i] = _normal(sums, g)[0]
+            out[i] = _normal(sums, g)
             if mean and tallies[g, 0] > 0:
                 out[i] /= tallies[g, 0]
     return out
@@ -138,6 +150,7 @@ def read_sums(codes, sums, tallies, mean):
 def read_deviations(codes, sums, squares, tallies):
     """Sample standard deviations; what stands at groups with fewer than two values is arbitrary."""
     out = np.zeros(len(codes), np.float64)
+    difference = np.zeros((1, 5), np.float64)
     for i in range(len(codes)):
         g = codes[i]
         n = tallies[g, 0]
@@ -146,17 +159,19 @@ def read_deviations(codes, sums, squares, tallies):
         if tallies[g, 1] + tallies[g, 2] + tallies[g, 3] > 0:
             out[i] = np.nan
             continue
-        a, b = _normal(sums, g)
-        # (sum of x) squared over n, in twice the precision: most of its digits cancel against the sum of squares.
-        p, rest = _two_product(a, a)
-        rest += 2.0 * a * b
-        q = p / n
-        back, lost = _two_product(q, np.float64(n))
-        q_rest = (((p - back) - lost) + rest) / n
-        c, d = _normal(squares, g)
-        top, under = _two_sum(c, -q)
-        variance = (top + (under + (d - q_rest))) / (n - 1)
-        out[i] = np.sqrt(max(variance, 0.0)) if variance == variance else np.nan
+        # n times the sum of squares, less the square of the sum: most digits cancel, so both are added up in three doubles.
+        scale = 1.0 if abs(squares[g, 0]) < _LARGE else 1.0 / _SCALE
+        difference[:] = 0.0
+        for k in range(3):
+            p, rest = _two_product(np.float64(n), squares[g, k] * scale * scale)
+            _accumulate(difference, 0, p)
+            _accumulate(difference, 0, rest)
+            for j in range(k + 1):
+                p, rest = _two_product(sums[g, k] * scale, (sums[g, j] if j == k else 2.0 * sums[g, j]) * scale)
+                _accumulate(difference, 0, -p)
+                _accumulate(difference, 0, -rest)
+        variance = _normal(difference, 0) / np.float64(n) / np.float64(n - 1)
+        out[i] = np.sqrt(max(variance, 0.0)) / scale if variance == variance else np.nan
     return out
 
 

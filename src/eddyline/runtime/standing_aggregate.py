@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from hashlib import blake2b
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import numpy as np
@@ -27,6 +27,7 @@ from eddyline.operators.aggregate.aggregation import Aggregation, merged_parts
 from eddyline.operators.aggregate.buckets import Bucket
 from eddyline.operators.aggregate.config import AggregateConfig
 from eddyline.operators.aggregate.contributions import Batch, Block
+from eddyline.operators.aggregate.instants import Due, changes_at
 from eddyline.operators.aggregate.saved import block_table, load_block, load_state, save
 from eddyline.operators.aggregate.tables import arrays_of, as_table
 from eddyline.operators.aggregate.windows import Sessions, several
@@ -38,6 +39,9 @@ from eddyline.plan.lower import Lowered
 from eddyline.runtime.standing import Released, StandingQuery
 from eddyline.runtime.unit import Merging, Unit
 from eddyline.state.columns import Ints
+
+#: One instant, or many.
+Instants = TypeVar("Instants", int, Ints)
 
 
 class AggregateQuery(StandingQuery):
@@ -172,13 +176,39 @@ class AggregateQuery(StandingQuery):
                 return []
             self.opening = _at_or_after(first, period)
             self.told = self.opening - 1
-        made = []
-        while (now := self._next_instant(period, released)) is not None and now <= last:
-            self._enter_until(now)
-            made.append(self._emitted(now, issues, released))
-            self.told, self.opening = now, None
+        first, final = _at_or_after(self.told + 1, period), last // period * period
+        opening = self.opening if self.opening is not None and self.opening <= final else None
         self.told = max(self.told, last)
-        return made
+        if final < first:
+            return []
+        if opening is not None:
+            self.opening = None
+        batch = self._until(final)
+        when = np.maximum(_at_or_after(batch.clock, period), first)
+        return [changes_at(self.aggregation, batch, when, self._due(first, final, period, released), opening, issues)]
+
+    def _until(self, final: int) -> Batch:
+        """The combinations that wait for instants up to `final`; they wait no more."""
+        taken = []
+        while self.waiting and self.waiting[0].clock[0] <= final:
+            batch = self.waiting.pop(0)
+            cut = int(np.searchsorted(batch.clock, final, side="right"))
+            taken.append(batch.slice(0, cut))
+            if cut < len(batch):
+                self.waiting.insert(0, batch.slice(cut, len(batch)))
+        return Batch.joined(taken) if taken else Batch.empty(len(self.keys), len(self.arguments), self.aggregation.config.queues)
+
+    def _due(self, first: int, final: int, period: int, released: Released) -> Due:
+        """What leaves up to the instant `final`, and at which instant from `first` on each does."""
+        due = Due([], [])
+        if self.ranges:
+            due.limits.append(final)
+            due.instants.append(lambda keys: np.maximum(_at_or_after(keys + 1, period), first))
+        for position in self.counted:
+            before, times = released(self.lowered.seats[position].source)
+            due.limits.append(before + int(np.searchsorted(times, final, side="right")))
+            due.instants.append(partial(_pushed_out, before=before, times=times, period=period, first=first))
+        return due
 
     def _first_row(self, released: Released) -> int | None:
         """When the first row of any of the query's streams came."""
@@ -189,36 +219,6 @@ class AggregateQuery(StandingQuery):
             if after < len(times):
                 found.append(int(times[after]))
         return min(found, default=None)
-
-    def _next_instant(self, period: int, released: Released) -> int | None:
-        """The next instant at which something comes or leaves, or the first of all."""
-        assert self.told is not None
-        found = [] if self.opening is None else [self.opening]
-        if self.waiting:
-            found.append(_at_or_after(int(self.waiting[0].clock[0]), period))
-        queues = [] if self.aggregation.contributions is None else self.aggregation.contributions.queues
-        for position, queue in zip([None, *self.counted] if self.ranges else self.counted, queues, strict=True):
-            key = queue.next
-            if key is None:
-                continue
-            if position is None:
-                found.append(_at_or_after(key + 1, period))
-                continue
-            before, times = released(self.lowered.seats[position].source)
-            if key < before:
-                # The row that pushes it out came in an earlier epoch, after the last instant of then.
-                found.append(_at_or_after(self.told + 1, period))
-            elif key - before < len(times):
-                found.append(_at_or_after(int(times[key - before]), period))
-        return max(min(found), _at_or_after(self.told + 1, period)) if found else None
-
-    def _enter_until(self, now: int) -> None:
-        while self.waiting and self.waiting[0].clock[0] <= now:
-            batch = self.waiting.pop(0)
-            cut = int(np.searchsorted(batch.clock, now, side="right"))
-            self.aggregation.enter(batch.slice(0, cut))
-            if cut < len(batch):
-                self.waiting.insert(0, batch.slice(cut, len(batch)))
 
     # -- snapshots
 
@@ -269,8 +269,16 @@ def _computed(e: Expression, compiled: Compiled | None, values: Mapping[tuple[st
     return compiled(values, rows, issues)
 
 
-def _at_or_after(instant: int, period: int) -> int:
+def _at_or_after(instant: Instants, period: int) -> Instants:
     return -(-instant // period) * period
+
+
+def _pushed_out(keys: Ints, before: int, times: Ints, period: int, first: int) -> Ints:
+    """When rows push others out, by their numbers: a row below `before` came in an earlier epoch, after the last instant of then."""
+    found = np.full(len(keys), first, np.int64)
+    here = keys >= before
+    found[here] = np.maximum(_at_or_after(times[keys[here] - before], period), first)
+    return found
 
 
 def _bucket(at: int, e: Expression, lowered: Lowered, times: Mapping[str, str]) -> Bucket | None:

@@ -10,6 +10,7 @@ Limits   Where taking values back has cost digits, `renew` sums the live ones an
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 
 import numpy as np
 import pyarrow as pa
@@ -97,9 +98,9 @@ class FloatSums(Accumulator):
         self.tallies: Array = np.zeros((0, 4), np.int64)
 
     def change(self, codes: Ints, words: Ints, valid: Mask, sign: int) -> None:
-        sums.add_floats(codes, self._doubles(words), valid, sign, self.sums, self.squares, self.tallies)
+        sums.add_floats(codes, self.doubles(words), valid, sign, self.sums, self.squares, self.tallies)
 
-    def _doubles(self, words: Ints) -> Array:
+    def doubles(self, words: Ints) -> Array:
         if self.kind == DOUBLE:
             return floats(words)
         if self.kind.name != "DECIMAL":
@@ -141,8 +142,17 @@ class WholeSums(Accumulator):
         self.tallies: Ints = np.zeros(0, np.int64)
 
     def change(self, codes: Ints, words: Ints, valid: Mask, sign: int) -> None:
-        low, high = (words, words >> 63) if self.words is None else self.words.whole(words)
-        sums.add_whole(codes, low, high, valid, sign, self.sums, self.tallies)
+        sums.add_whole(codes, *self.halves(words), valid, sign, self.sums, self.tallies)
+
+    def halves(self, words: Ints) -> tuple[Ints, Ints]:
+        """The low and the high 64 bits of values."""
+        return (words, words >> 63) if self.words is None else self.words.whole(words)
+
+    def empty(self) -> WholeSums:
+        """The same for other groups."""
+        found = copy(self)
+        found.sums, found.tallies = np.zeros((0, 2), np.int64), np.zeros(0, np.int64)
+        return found
 
     def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
         low, high = self.sums[codes, 0], self.sums[codes, 1]

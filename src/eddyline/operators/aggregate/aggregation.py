@@ -14,6 +14,7 @@ Limits   Time is the caller's: nothing here knows the frontier.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +37,19 @@ from eddyline.state.columns import Ints
 
 _NONE: Ints = np.empty(0, np.int64)
 Columns = dict[tuple[str, str], pa.Array]
+
+
+@dataclass(slots=True)
+class Standing:
+    """Groups, and where their totals and aggregates stand: now at their codes, at several instants at rows."""
+
+    codes: Ints
+    places: Ints
+    totals: Ints
+    kept: Sequence[Accumulator]
+
+    def take(self, chosen: Mask) -> Standing:
+        return self if chosen.all() else Standing(self.codes[chosen], self.places[chosen], self.totals, self.kept)
 
 
 class Aggregation:
@@ -85,12 +99,16 @@ class Aggregation:
 
     # -- combinations come and go
 
-    def enter(self, batch: Batch) -> None:
+    def place(self, batch: Batch) -> tuple[Ints, Ints]:
+        """Codes of the groups of combinations, and the slots that hold them until they leave."""
         codes = np.zeros(len(batch), np.int64) if self.groups is None else self.groups.codes(batch.groups)
         self.reserve()
-        slots = _NONE
-        if self.contributions is not None:
-            slots = self.contributions.add(codes, batch.words, batch.valid, batch.leaving)
+        if self.contributions is None:
+            return codes, _NONE
+        return codes, self.contributions.add(codes, batch.words, batch.valid, batch.leaving)
+
+    def enter(self, batch: Batch) -> None:
+        codes, slots = self.place(batch)
         kernels.add_counts(self.totals, codes, ALL, 1)
         for family, kept in zip(self.layout.families, self.accumulators, strict=True):
             held = _NONE if self.contributions is None else self.contributions.words[family.argument]
@@ -124,16 +142,16 @@ class Aggregation:
         if not len(codes):
             return None
         alive = self.totals[codes] > 0 if self.groups is not None else np.ones(1, np.bool_)
-        stays, standing, outputs = self._outputs(codes, alive, issues)
-        gone = codes[~stays & self.emitted.present[codes]]
+        stays, outputs = self.outputs(self._now(codes), alive, issues)
+        standing, gone = codes[stays], codes[~stays & self.emitted.present[codes]]
         changed = self.emitted.put(standing, outputs, [e.type for e in self.computed], self.words)
         self.emitted.remove(gone)
         plus = standing[changed]
         table = None
         if len(gone) or len(plus):
             outputs = outputs if len(plus) == len(standing) else [o.filter(pa.array(changed)) for o in outputs]
-            table = self._table(np.concatenate([gone, plus]), outputs, len(gone), now)
-        self._release(codes[~alive])
+            table = self.table(np.concatenate([gone, plus]), outputs, len(gone), np.full(len(gone) + len(plus), now, np.int64))
+        self.release(codes[~alive])
         return table
 
     def close(self, frontier: int, stop: int | None, issues: Issues, *, parts: bool = False) -> pa.Table | None:
@@ -149,9 +167,9 @@ class Aggregation:
         if parts:
             table = self._parts(codes[wanted], due[wanted] - 1)
         else:
-            stays, standing, outputs = self._outputs(codes, wanted, issues)
-            table = self._table(standing, outputs, 0, due[stays] - 1) if len(standing) else None
-        self._release(codes)
+            stays, outputs = self.outputs(self._now(codes), wanted, issues)
+            table = self.table(codes[stays], outputs, 0, due[stays] - 1) if stays.any() else None
+        self.release(codes)
         return table
 
     def forget(self, now: int) -> None:
@@ -194,34 +212,36 @@ class Aggregation:
         else:
             self.touched.note(codes, self.capacity)
 
-    def _outputs(self, codes: Ints, alive: Mask, issues: Issues) -> tuple[Mask, Ints, list[pa.Array]]:
-        """Which groups stand in the answer (as a mask, as codes), and the computed outputs of those."""
-        standing = codes if alive.all() else codes[alive]
-        columns = self._columns(standing, issues)
-        stays = alive
-        if self._having is not None:
-            holds = self._having(columns, len(standing), issues)
-            if not holds.all():
-                stays = alive.copy()
-                stays[alive] = holds
-                standing = standing[holds]
-                columns = {name: values.filter(pa.array(holds)) for name, values in columns.items()}
-        outputs = [
-            columns[e.ref, e.column] if isinstance(e, ColumnRef) else compiled(columns, len(standing), issues)  # type: ignore[misc]
-            for e, compiled in zip(self.computed, self._compiled, strict=True)
-        ]
-        return stays, standing, outputs
-
-    def _columns(self, codes: Ints, issues: Issues) -> Columns:
-        columns: Columns = {(KEY, str(at)): self.key_column(at, codes) for at in range(len(self.config.group_by))}
+    def _now(self, codes: Ints) -> Standing:
+        """The groups as they are, without digits that sums have lost."""
         if self.contributions is not None:
             for family, kept in zip(self.layout.families, self.accumulators, strict=True):
                 kept.renew(codes, live_values(self.contributions, family.argument), self.capacity)
+        return Standing(codes, codes, self.totals, self.accumulators)
+
+    def outputs(self, groups: Standing, alive: Mask, issues: Issues) -> tuple[Mask, list[pa.Array]]:
+        """Which groups stand in the answer, and the computed outputs of those."""
+        standing = groups.take(alive)
+        columns = self._columns(standing, issues)
+        stays, count = alive, len(standing.codes)
+        if self._having is not None:
+            holds = self._having(columns, count, issues)
+            if not holds.all():
+                stays, count = alive.copy(), int(holds.sum())
+                stays[alive] = holds
+                columns = {name: values.filter(pa.array(holds)) for name, values in columns.items()}
+        return stays, [
+            columns[e.ref, e.column] if isinstance(e, ColumnRef) else compiled(columns, count, issues)  # type: ignore[misc]
+            for e, compiled in zip(self.computed, self._compiled, strict=True)
+        ]
+
+    def _columns(self, groups: Standing, issues: Issues) -> Columns:
+        columns: Columns = {(KEY, str(at)): self.key_column(at, groups.codes) for at in range(len(self.config.group_by))}
         for at, (function, family_number) in enumerate(self.layout.aggregates):
             if family_number < 0:
-                columns[AGGREGATE, str(at)] = pa.array(self.totals[codes], BIGINT.arrow)
+                columns[AGGREGATE, str(at)] = pa.array(groups.totals[groups.places], BIGINT.arrow)
             else:
-                columns[AGGREGATE, str(at)] = self.accumulators[family_number].read(function, codes, issues)
+                columns[AGGREGATE, str(at)] = groups.kept[family_number].read(function, groups.places, issues)
         return columns
 
     def key_column(self, at: int, codes: Ints) -> pa.Array:
@@ -230,13 +250,18 @@ class Aggregation:
         valid = (nulls >> at) & 1 == 0 if nulls.any() else ALL
         return self.words.decode(self.groups.keys[codes, at], valid, self.config.group_by[at].type)
 
-    def _table(self, codes: Ints, outputs: list[pa.Array], gone: int, stamps: Ints | int) -> pa.Table:
+    def table(self, codes: Ints, outputs: list[pa.Array], gone: int | Mask, stamps: Ints) -> pa.Table:
+        """Rows of the changelog: the first `gone` are of groups that have no outputs any more, or those of a mask, which have nulls."""
+        if not isinstance(gone, int):
+            lost = gone
+        else:
+            lost = np.arange(len(codes)) < gone
+            outputs = [pa.concat_arrays([pa.nulls(gone, o.type), o]) for o in outputs] if gone else outputs
         rest = iter(outputs)
-        keys = [self.key_column(o, codes) if isinstance(o, int) else None for o in self.layout.outputs]
-        columns = [None if isinstance(o, int) else next(rest) for o in self.layout.outputs]
-        return change_table(self.schema, keys, columns, gone, stamps, len(codes))
+        columns = [self.key_column(o, codes) if isinstance(o, int) else next(rest) for o in self.layout.outputs]
+        return change_table(self.schema, columns, lost, stamps)
 
-    def _release(self, codes: Ints) -> None:
+    def release(self, codes: Ints) -> None:
         if self.groups is None or not len(codes):
             return
         self.groups.release(codes)

@@ -39,27 +39,42 @@ class Emitted:
         self.present[codes] = True
         return changed
 
+    def put_rows(
+        self, codes: Ints, previous: Ints, latest: Ints, stays: Mask, columns: list[pa.Array], kinds: list[DataType], words: Words
+    ) -> tuple[Mask, Mask]:
+        """Note what groups put out at several instants. True where a group stood before, and where it stands with another result.
+
+        Row r is of group `codes[r]`, whose row before is `previous[r]` (-1: none) and whose last one is `latest[codes[r]]`. `columns` are
+        the outputs of the rows that stand.
+        """
+        opening = previous < 0
+        was_there = np.where(opening, self.present[codes], stays[previous])
+        changed = stays & ~was_there
+        place = np.cumsum(stays) - 1
+        both = np.flatnonzero(stays & was_there)
+        groups, opening, place_before = codes[both], opening[both], place[previous[both]]
+        final = np.flatnonzero(latest >= 0)
+        standing = final[stays[latest[final]]]
+        for at, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
+            new, valid = words.encode(column, kind)
+            there = valid if len(valid) else np.ones(len(new), np.bool_)
+            word_before = np.where(opening, self.words[groups, at], new[place_before])
+            there_before = np.where(opening, self.valid[groups, at], there[place_before])
+            changed[both] |= (word_before != new[place[both]]) | (there_before != there[place[both]])
+            self.words[standing, at] = new[place[latest[standing]]]
+            self.valid[standing, at] = there[place[latest[standing]]]
+        self.present[final] = stays[latest[final]]
+        return was_there, changed
+
     def remove(self, codes: Ints) -> None:
         self.present[codes] = False
 
 
-def change_table(
-    schema: pa.Schema, keys: list[pa.Array | None], columns: list[pa.Array | None], gone: int, stamps: Ints | int, rows: int
-) -> pa.Table:
-    """Rows of a changelog, the `gone` groups first: per output its grouping column (for all rows) or its values (for the others)."""
-    arrays = []
-    for at, (key, column) in enumerate(zip(keys, columns, strict=True)):
-        if key is not None:
-            arrays.append(key)
-        elif gone:
-            arrays.append(pa.concat_arrays([pa.nulls(gone, schema.field(at).type), column]))
-        else:
-            arrays.append(column)
-    letters = np.full(rows, ord("+"), np.uint8)
-    letters[:gone] = ord("-")
-    arrays.append(
-        pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(np.arange(rows + 1, dtype=np.int32)), pa.py_buffer(letters)])
-    )
-    times = np.full(rows, stamps, np.int64) if isinstance(stamps, int) else stamps
-    arrays.append(pa.Array.from_buffers(pa.timestamp("us"), rows, [None, pa.py_buffer(times)]))
+def change_table(schema: pa.Schema, columns: list[pa.Array], gone: Mask, stamps: Ints) -> pa.Table:
+    """Rows of a changelog, with the outputs of all and a mask of those that say that a group is gone."""
+    rows = len(stamps)
+    letters = np.where(gone, np.uint8(ord("-")), np.uint8(ord("+")))
+    operations = [None, pa.py_buffer(np.arange(rows + 1, dtype=np.int32)), pa.py_buffer(letters)]
+    times = [None, pa.py_buffer(np.ascontiguousarray(stamps))]
+    arrays = [*columns, pa.Array.from_buffers(pa.string(), rows, operations), pa.Array.from_buffers(pa.timestamp("us"), rows, times)]
     return pa.Table.from_arrays(arrays, schema=schema)

@@ -10,7 +10,7 @@ Limits   A queue holds at most about as many stale tickets as live ones.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +41,30 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.clock)
+
+    @staticmethod
+    def empty(keys: int, arguments: int, queues: int) -> Batch:
+        none = np.empty(0, np.int64)
+        return Batch(none, np.empty((0, keys + 1), np.int64), [none] * arguments, [ALL] * arguments, [none] * queues)
+
+    @staticmethod
+    def joined(batches: Sequence[Batch]) -> Batch:
+        """Batches as one, in their order; there is at least one."""
+        if len(batches) == 1:
+            return batches[0]
+        valid = [
+            np.concatenate([b.valid[at] if len(b.valid[at]) else np.ones(len(b), np.bool_) for b in batches])
+            if any(len(b.valid[at]) for b in batches)
+            else ALL
+            for at in range(len(batches[0].valid))
+        ]
+        return Batch(
+            np.concatenate([b.clock for b in batches]),
+            np.concatenate([b.groups for b in batches]),
+            [np.concatenate([b.words[at] for b in batches]) for at in range(len(batches[0].words))],
+            valid,
+            [np.concatenate([b.leaving[at] for b in batches]) for at in range(len(batches[0].leaving))],
+        )
 
     def slice(self, start: int, stop: int) -> Batch:
         return Batch(
@@ -111,6 +135,21 @@ class Contributions:
             return found[0] & _SLOT
         tickets = np.unique(np.concatenate(found))
         return tickets[self.is_live(tickets)] & _SLOT
+
+    def leaving_at(self, limits: Sequence[int], instants: Sequence[Callable[[Ints], Ints]]) -> tuple[Ints, Ints]:
+        """As `leaving`, with the instants at which they do, in that order; per queue, a function from keys to instants."""
+        pairs = [queue.pop_pairs(limit) for queue, limit in zip(self.queues, limits, strict=True)]
+        tickets = np.concatenate([found for _, found in pairs])
+        when = np.concatenate([instant(keys) for instant, (keys, _) in zip(instants, pairs, strict=True)])
+        if len(pairs) > 1:
+            order = np.lexsort((when, tickets))
+            tickets, when = tickets[order], when[order]
+            first = np.ones(len(tickets), np.bool_)
+            first[1:] = tickets[1:] != tickets[:-1]
+            first &= self.is_live(tickets)
+            tickets, when = tickets[first], when[first]
+        order = np.argsort(when, kind="stable")
+        return tickets[order] & _SLOT, when[order]
 
     def drop(self, slots: Ints) -> None:
         self.generation[slots] += 1

@@ -81,16 +81,20 @@ class ExpiryQueue:
 
     def pop(self, limit: int) -> Ints:
         """Tickets of all keys below `limit`."""
+        return self.pop_pairs(limit)[1]
+
+    def pop_pairs(self, limit: int) -> tuple[Ints, Ints]:
+        """Keys below `limit`, with their tickets."""
         found = []
         for run in self.runs:
             keys, tickets = run.pairs()
             cut = int(np.searchsorted(keys, limit))
             if cut:
-                found.append(tickets[:cut])
+                found.append((keys[:cut], tickets[:cut]))
                 run.first += cut
         if not found:
-            return np.empty(0, np.int64)
-        taken = np.concatenate(found)
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        taken = np.concatenate([keys for keys, _ in found]), np.concatenate([tickets for _, tickets in found])
         self.runs = [run for run in self.runs if len(run)]
         return taken
 

@@ -1,0 +1,181 @@
+"""What groups hold at each of many instants: changes are applied instant by instant, and touched groups are written down after each.
+
+Answer   `touched_rows` gives one row per instant and group to which something happens then. `follow_counts`, `follow_floats`,
+         `follow_whole`, `follow_heaps` and `follow_best` change the state of the groups and copy it into the rows. `follow_distinct` says
+         which values are the first to come and the last to leave.
+
+             instant 0: came, left ─► state ─► rows    instant 1: came, left ─► state ─► rows    …
+
+State    The caller's arrays, changed in place. `came` and `left` lie in the order of instants; `ends[i]` is where those of instant i end.
+Limits   `follow_floats` stops at an instant at which a sum is doubtful: the caller sums live values anew and goes on there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from eddyline.kernels.group import add_counts, count_down, count_up
+from eddyline.kernels.heaps import best, insert, remove
+from eddyline.kernels.sums import add_floats, add_whole, is_doubtful
+
+
+@njit(cache=True, nogil=True)
+def touched_rows(before, came, came_ends, left, left_ends, latest):
+    """Codes of rows, the row before of the same group (-1: none), where the rows of each instant end.
+
+    `before` are groups that were touched before the first instant; `latest` is -1 for every group, and becomes its last row.
+    """
+    size = len(before) + len(came) + len(left)
+    codes = np.empty(size, np.int64)
+    previous = np.empty(size, np.int64)
+    ends = np.empty(len(came_ends), np.int64)
+    count = 0
+    c = 0
+    d = 0
+    for i in range(len(came_ends)):
+        first = count
+        for part in range(3):
+            if part == 0:
+                chosen = before[: len(before) if i == 0 else 0]
+            elif part == 1:
+                chosen = came[c : came_ends[i]]
+            else:
+                chosen = left[d : left_ends[i]]
+            for j in range(len(chosen)):
+                code = chosen[j]
+                if latest[code] < first:
+                    codes[count] = code
+                    previous[count] = latest[code]
+                    latest[code] = count
+                    count += 1
+        c = came_ends[i]
+        d = left_ends[i]
+        ends[i] = count
+    return codes[:count], previous[:count], ends
+
+
+@njit(cache=True, nogil=True)
+def follow_counts(counts, came, came_valid, came_ends, left, left_valid, left_ends, rows, row_ends):
+    """The counts of the rows' groups at their instants."""
+    out = np.empty(len(rows), np.int64)
+    c = 0
+    d = 0
+    r = 0
+    for i in range(len(row_ends)):
+        add_counts(counts, came[c : came_ends[i]], came_valid[c : came_ends[i]], 1)
+        add_counts(counts, left[d : left_ends[i]], left_valid[d : left_ends[i]], -1)
+        c = came_ends[i]
+        d = left_ends[i]
+        while r < row_ends[i]:
+            out[r] = counts[rows[r]]
+            r += 1
+    return out
+
+
+@njit(cache=True, nogil=True)
+def follow_floats(
+    came, came_values, came_valid, came_ends, left, left_values, left_valid, left_ends, rows, row_ends, start, renewed, checked,
+    sums, squares, tallies, row_sums, row_squares, row_tallies,
+):  # fmt: skip
+    """Goes on at instant `start`; returns the instant at which a sum is doubtful, or the number of instants.
+
+    `renewed`: the changes of the first instant are applied already. `checked`: whether sums can be renewed at all.
+    """
+    with_squares = len(squares) > 0
+    for i in range(start, len(row_ends)):
+        r = row_ends[i - 1] if i > 0 else 0
+        if not (renewed and i == start):
+            c = came_ends[i - 1] if i > 0 else 0
+            d = left_ends[i - 1] if i > 0 else 0
+            add_floats(came[c : came_ends[i]], came_values[c : came_ends[i]], came_valid[c : came_ends[i]], 1, sums, squares, tallies)
+            add_floats(left[d : left_ends[i]], left_values[d : left_ends[i]], left_valid[d : left_ends[i]], -1, sums, squares, tallies)
+            if checked:
+                for k in range(r, row_ends[i]):
+                    if is_doubtful(sums, rows[k]) or (with_squares and is_doubtful(squares, rows[k])):
+                        return i
+        for k in range(r, row_ends[i]):
+            for j in range(5):
+                row_sums[k, j] = sums[rows[k], j]
+                if with_squares:
+                    row_squares[k, j] = squares[rows[k], j]
+            for j in range(4):
+                row_tallies[k, j] = tallies[rows[k], j]
+    return len(row_ends)
+
+
+@njit(cache=True, nogil=True)
+def follow_whole(
+    came, came_low, came_high, came_valid, came_ends, left, left_low, left_high, left_valid, left_ends, rows, row_ends,
+    sums, tallies, row_sums, row_tallies,
+):  # fmt: skip
+    c = 0
+    d = 0
+    r = 0
+    for i in range(len(row_ends)):
+        e = came_ends[i]
+        f = left_ends[i]
+        add_whole(came[c:e], came_low[c:e], came_high[c:e], came_valid[c:e], 1, sums, tallies)
+        add_whole(left[d:f], left_low[d:f], left_high[d:f], left_valid[d:f], -1, sums, tallies)
+        c = e
+        d = f
+        while r < row_ends[i]:
+            row_sums[r, 0] = sums[rows[r], 0]
+            row_sums[r, 1] = sums[rows[r], 1]
+            row_tallies[r] = tallies[rows[r]]
+            r += 1
+
+
+@njit(cache=True, nogil=True)
+def follow_heaps(
+    roots, words, links, came, came_slots, came_valid, came_ends, left, left_slots, left_valid, left_ends, rows, row_ends,
+    extremes, known, largest, texts, begins, sizes, arena,
+):  # fmt: skip
+    """The extremes of the rows' groups; `known` is False where a group has no value."""
+    c = 0
+    d = 0
+    r = 0
+    for i in range(len(row_ends)):
+        e = came_ends[i]
+        f = left_ends[i]
+        insert(roots, came[c:e], came_slots[c:e], words, links, came_valid[c:e], largest, texts, begins, sizes, arena)
+        remove(roots, left[d:f], left_slots[d:f], words, links, left_valid[d:f], largest, texts, begins, sizes, arena)
+        c = e
+        d = f
+        while r < row_ends[i]:
+            root = roots[rows[r]]
+            known[r] = root >= 0
+            extremes[r] = words[root] if root >= 0 else 0
+            r += 1
+
+
+@njit(cache=True, nogil=True)
+def follow_best(
+    came, came_words, came_valid, came_ends, rows, row_ends, extremes, known, row_extremes, row_known, largest, texts, begins, sizes, arena
+):
+    """As `follow_heaps`, where nothing ever leaves."""
+    c = 0
+    r = 0
+    for i in range(len(row_ends)):
+        e = came_ends[i]
+        best(came[c:e], came_words[c:e], came_valid[c:e], extremes, known, largest, texts, begins, sizes, arena)
+        c = e
+        while r < row_ends[i]:
+            row_known[r] = known[rows[r]]
+            row_extremes[r] = extremes[rows[r]]
+            r += 1
+
+
+@njit(cache=True, nogil=True)
+def follow_distinct(counts, came, came_ends, left, left_ends):
+    """Counts values up and down; True where one is the first of its kind to come, and where it is the last to leave."""
+    first = np.empty(len(came), np.bool_)
+    last = np.empty(len(left), np.bool_)
+    c = 0
+    d = 0
+    for i in range(len(came_ends)):
+        first[c : came_ends[i]] = count_up(counts, came[c : came_ends[i]])
+        last[d : left_ends[i]] = count_down(counts, left[d : left_ends[i]])
+        c = came_ends[i]
+        d = left_ends[i]
+    return first, last

@@ -1,0 +1,149 @@
+"""Accumulators moved over many instants at once: what they hold after each, for the groups that something happens to then.
+
+Answer   `follow` applies what comes and leaves to an accumulator, in the order of instants, and gives an accumulator whose groups are
+         the rows of `Rows`: (instant, group) pairs. Reading it gives the aggregates of all instants together.
+State    None; accumulators are changed as by `add` and `retract` at each instant, to the last bit.
+Limits   Where a sum has lost digits at an instant, the live values of that instant are summed anew, as between two epochs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from eddyline.kernels import history
+from eddyline.operators.aggregate.accumulators import Accumulator, Distinct, Extreme, FloatSums, LastingExtreme, Tally, WholeSums
+from eddyline.operators.aggregate.words import ALL, grown, is_text
+from eddyline.operators.vectors import Mask
+from eddyline.state.columns import Ints
+
+#: The live values of the groups in a mask: codes, words, validity.
+Values = Callable[[Mask], tuple[Ints, Ints, Mask]]
+
+
+@dataclass(slots=True)
+class Flow:
+    """Contributions that come, or that leave, in the order of instants, with the words of one argument."""
+
+    codes: Ints
+    slots: Ints
+    words: Ints
+    valid: Mask
+    #: Where those of each instant end.
+    ends: Ints
+
+    def where(self, chosen: Mask) -> Flow:
+        """Some of them, all with a value."""
+        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(chosen)])
+        slots = self.slots[chosen] if len(self.slots) else self.slots
+        return Flow(self.codes[chosen], slots, self.words[chosen], ALL, before[self.ends])
+
+
+@dataclass(slots=True)
+class Rows:
+    """Groups to which something happens, instant by instant."""
+
+    codes: Ints
+    ends: Ints
+    #: The row of the same group before, -1 where it is the first.
+    previous: Ints
+
+
+def follow(
+    kept: Accumulator, came: Flow, left: Flow, rows: Rows, held: Ints, groups: int, live: Callable[[int], Values] | None
+) -> Accumulator:
+    """`held` are the words of all contributions by slot; `live` gives the live values at an instant, None where nothing ever leaves."""
+    if isinstance(kept, Distinct):
+        return _distinct(kept, came, left, rows, held, groups, live)
+    if isinstance(kept, FloatSums):
+        return _floats(kept, came, left, rows, groups, live)
+    if isinstance(kept, WholeSums):
+        return _whole(kept, came, left, rows)
+    if isinstance(kept, Extreme):
+        return _heaps(kept, came, left, rows, held)
+    if isinstance(kept, LastingExtreme):
+        return _best(kept, came, rows)
+    assert isinstance(kept, Tally)
+    found = Tally()
+    found.counts = history.follow_counts(
+        kept.counts, came.codes, came.valid, came.ends, left.codes, left.valid, left.ends, rows.codes, rows.ends
+    )
+    return found
+
+
+def _floats(kept: FloatSums, came: Flow, left: Flow, rows: Rows, groups: int, live: Callable[[int], Values] | None) -> FloatSums:
+    found = FloatSums("squares" in kept.by_group, kept.kind, kept.words)
+    found.reserve(len(rows.codes))
+    came_values, left_values = kept.doubles(came.words), kept.doubles(left.words)
+    at, renewed = 0, False
+    while True:
+        at = history.follow_floats(
+            came.codes, came_values, came.valid, came.ends, left.codes, left_values, left.valid, left.ends, rows.codes, rows.ends,
+            at, renewed, live is not None, kept.sums, kept.squares, kept.tallies, found.sums, found.squares, found.tallies,
+        )  # fmt: skip
+        if at == len(rows.ends) or live is None:
+            return found
+        codes = rows.codes[rows.ends[at - 1] if at else 0 : rows.ends[at]]
+        kept.renew(codes, live(at), groups)
+        renewed = True
+
+
+def _whole(kept: WholeSums, came: Flow, left: Flow, rows: Rows) -> WholeSums:
+    found = kept.empty()
+    found.reserve(len(rows.codes))
+    history.follow_whole(
+        came.codes, *kept.halves(came.words), came.valid, came.ends, left.codes, *kept.halves(left.words), left.valid, left.ends,
+        rows.codes, rows.ends, kept.sums, kept.tallies, found.sums, found.tallies,
+    )  # fmt: skip
+    return found
+
+
+def _heaps(kept: Extreme, came: Flow, left: Flow, rows: Rows, held: Ints) -> LastingExtreme:
+    found = LastingExtreme(kept.largest, kept.kind, kept.words)
+    found.reserve(len(rows.codes))
+    kept.held, kept.links = held, grown(kept.links, len(held))
+    w = kept.words
+    history.follow_heaps(
+        kept.roots, held, kept.links, came.codes, came.slots, came.valid, came.ends, left.codes, left.slots, left.valid, left.ends,
+        rows.codes, rows.ends, found.extremes, found.known, kept.largest, is_text(kept.kind), w.begins, w.sizes, w.arena,
+    )  # fmt: skip
+    return found
+
+
+def _best(kept: LastingExtreme, came: Flow, rows: Rows) -> LastingExtreme:
+    found = LastingExtreme(kept.largest, kept.kind, kept.words)
+    found.reserve(len(rows.codes))
+    w = kept.words
+    history.follow_best(
+        came.codes, came.words, came.valid, came.ends, rows.codes, rows.ends, kept.extremes, kept.known, found.extremes, found.known,
+        kept.largest, is_text(kept.kind), w.begins, w.sizes, w.arena,
+    )  # fmt: skip
+    return found
+
+
+def _distinct(
+    kept: Distinct, came: Flow, left: Flow, rows: Rows, held: Ints, groups: int, live: Callable[[int], Values] | None
+) -> Accumulator:
+    came, left = (flow.where(flow.valid) if len(flow.valid) else flow for flow in (came, left))
+    entered = kept.values.codes(np.stack([came.codes, came.words], axis=1))
+    kept.counts = grown(kept.counts, kept.values.capacity)
+    leaving = kept.values.find(np.stack([left.codes, left.words], axis=1))
+    first, last = history.follow_distinct(kept.counts, entered, came.ends, leaving, left.ends)
+    kept.values.release(np.unique(leaving[kept.counts[leaving] == 0]))
+    distinct = None if live is None else _distinct_values(live)
+    return follow(kept.inner, came.where(first), left.where(last), rows, held, groups, distinct)
+
+
+def _distinct_values(live: Callable[[int], Values]) -> Callable[[int], Values]:
+    def at(instant: int) -> Values:
+        def values(wanted: Mask) -> tuple[Ints, Ints, Mask]:
+            codes, words, valid = live(instant)(wanted)
+            pairs = np.stack([codes, words], axis=1)
+            pairs = np.unique(pairs[valid] if len(valid) else pairs, axis=0)
+            return np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1]), ALL
+
+        return values
+
+    return at

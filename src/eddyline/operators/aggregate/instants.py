@@ -1,0 +1,122 @@
+"""EMIT EVERY: the changes of all instants of an epoch, computed together.
+
+Answer   `changes_at` takes in the combinations that come, takes out those that leave, each at its instant, and gives the changelog of
+         all instants as one table. It is the table that entering, leaving and emitting at one instant after the other would give.
+
+             (group, instant) rows ─► aggregates of all rows at once ─► HAVING, outputs ─► compared with the row before of the group
+
+State    The aggregation's; it moves to the last instant.
+Limits   Instants ascend, and nothing leaves before it has come. Groups that are gone keep their codes until the last instant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.kernels import history
+from eddyline.operators.aggregate.accumulators import Accumulator
+from eddyline.operators.aggregate.aggregation import Aggregation, Standing
+from eddyline.operators.aggregate.contributions import Batch
+from eddyline.operators.aggregate.following import Flow, Rows, Values, follow
+from eddyline.operators.aggregate.words import ALL
+from eddyline.operators.evaluate import Issues
+from eddyline.operators.vectors import Mask
+from eddyline.state.columns import Ints
+
+_NONE: Ints = np.empty(0, np.int64)
+
+
+@dataclass(slots=True)
+class Due:
+    """When things happen: per queue, keys below `limits` have left, and `instants` gives when each of them does."""
+
+    limits: list[int]
+    instants: list[Callable[[Ints], Ints]]
+
+
+def changes_at(aggregation: Aggregation, batch: Batch, when: Ints, due: Due, opening: int | None, issues: Issues) -> pa.Table | None:
+    """`when` are the instants of the batch's combinations, ascending; at `opening` something is emitted in any case."""
+    codes, slots = aggregation.place(batch)
+    leaving, left_when = _leaving(aggregation, due)
+    instants = np.unique(np.concatenate([when, left_when, _NONE if opening is None else np.array([opening])]))
+    if not len(instants):
+        return None
+    came_ends, left_ends = np.searchsorted(when, instants, side="right"), np.searchsorted(left_when, instants, side="right")
+    held = aggregation.contributions
+    left_codes = _NONE if held is None else held.codes[leaving]
+    latest = np.full(aggregation.capacity, -1, np.int64)
+    rows = Rows(*_touched(aggregation, codes, came_ends, left_codes, left_ends, latest))
+    totals = history.follow_counts(aggregation.totals, codes, ALL, came_ends, left_codes, ALL, left_ends, rows.codes, rows.ends)
+    kept: list[Accumulator] = []
+    for family, accumulator in zip(aggregation.layout.families, aggregation.accumulators, strict=True):
+        at = family.argument
+        came = Flow(codes, slots, batch.words[at], batch.valid[at], came_ends)
+        words = _NONE if held is None else held.words[at]
+        left = Flow(left_codes, leaving, words[leaving], ALL if held is None else held.valid_at(at, leaving), left_ends)
+        live = None if held is None else _live(aggregation, at, came, left)
+        kept.append(follow(accumulator, came, left, rows, words, aggregation.capacity, live))
+    if held is not None:
+        held.drop(leaving)
+    table = _changelog(aggregation, rows, totals, kept, instants, latest, issues)
+    last = np.flatnonzero(latest >= 0)
+    aggregation.release(last[aggregation.totals[last] == 0])
+    return table
+
+
+def _touched(aggregation: Aggregation, came: Ints, came_ends: Ints, left: Ints, left_ends: Ints, latest: Ints) -> tuple[Ints, Ints, Ints]:
+    codes, previous, ends = history.touched_rows(aggregation.touched.take(), came, came_ends, left, left_ends, latest)
+    return codes, ends, previous
+
+
+def _leaving(aggregation: Aggregation, due: Due) -> tuple[Ints, Ints]:
+    """The slots of what leaves, in the order of the instants at which it does."""
+    if aggregation.contributions is None:
+        return _NONE, _NONE
+    aggregation.limits = list(due.limits)
+    return aggregation.contributions.leaving_at(due.limits, due.instants)
+
+
+def _live(aggregation: Aggregation, argument: int, came: Flow, left: Flow) -> Callable[[int], Values]:
+    """The live values of an argument at an instant, where all that comes is held and nothing that leaves is dropped yet."""
+    held = aggregation.contributions
+    assert held is not None
+
+    def at(instant: int) -> Values:
+        def values(wanted: Mask) -> tuple[Ints, Ints, Mask]:
+            here = np.zeros(held.capacity, np.bool_)
+            here[held.live()] = True
+            here[came.slots[came.ends[instant] :]] = False
+            here[left.slots[: left.ends[instant]]] = False
+            slots = np.flatnonzero(here)
+            slots = slots[wanted[held.codes[slots]]]
+            return held.codes[slots], held.words[argument][slots], held.valid_at(argument, slots)
+
+        return values
+
+    return at
+
+
+def _changelog(
+    aggregation: Aggregation, rows: Rows, totals: Ints, kept: Sequence[Accumulator], instants: Ints, latest: Ints, issues: Issues
+) -> pa.Table | None:
+    """The rows whose groups have another value than before."""
+    alive = totals > 0 if aggregation.groups is not None else np.ones(len(totals), np.bool_)
+    stays, outputs = aggregation.outputs(Standing(rows.codes, np.arange(len(rows.codes)), totals, kept), alive, issues)
+    was_there, changed = aggregation.emitted.put_rows(
+        rows.codes, rows.previous, latest, stays, outputs, [e.type for e in aggregation.computed], aggregation.words
+    )
+    gone = was_there & ~stays
+    chosen = np.flatnonzero(gone | changed)
+    if not len(chosen):
+        return None
+    moment = np.repeat(np.arange(len(instants)), np.diff(rows.ends, prepend=0))
+    # At each instant the groups that are gone come first.
+    chosen = chosen[np.argsort(2 * moment[chosen] + changed[chosen], kind="stable")]
+    if not changed.all():
+        taken = pa.array((np.cumsum(stays) - 1)[chosen], mask=gone[chosen])
+        outputs = [output.take(taken) for output in outputs]
+    return aggregation.table(rows.codes[chosen], outputs, gone[chosen], instants[moment[chosen]])
