@@ -185,7 +185,9 @@ class AggregateQuery(StandingQuery):
             self.opening = None
         batch = self._until(final)
         when = np.maximum(_at_or_after(batch.clock, period), first)
-        return [changes_at(self.aggregation, batch, when, self._due(first, final, period, released), opening, issues)]
+        made = changes_at(self.aggregation, batch, when, self._due(first, final, period, released), opening, issues)
+        self.aggregation.forget(final)
+        return [made]
 
     def _until(self, final: int) -> Batch:
         """The combinations that wait for instants up to `final`; they wait no more."""

@@ -103,6 +103,8 @@ class Aggregation:
         """Codes of the groups of combinations, and the slots that hold them until they leave."""
         codes = np.zeros(len(batch), np.int64) if self.groups is None else self.groups.codes(batch.groups)
         self.reserve()
+        if self.buckets is not None and self.groups is not None:
+            self.buckets.enter(codes, self.groups.keys, batch.clock)
         if self.contributions is None:
             return codes, _NONE
         return codes, self.contributions.add(codes, batch.words, batch.valid, batch.leaving)
@@ -113,8 +115,6 @@ class Aggregation:
         for family, kept in zip(self.layout.families, self.accumulators, strict=True):
             held = _NONE if self.contributions is None else self.contributions.words[family.argument]
             kept.add(codes, slots, batch.words[family.argument], batch.valid[family.argument], held)
-        if self.buckets is not None and self.groups is not None:
-            self.buckets.enter(codes, self.groups.keys, batch.clock)
         if not self.closes:
             self.touched.note(codes, self.capacity)
 
@@ -178,7 +178,7 @@ class Aggregation:
             return
         codes, _ = self.buckets.closed(now + 1)
         self.emitted.remove(codes)
-        self._release(codes)
+        self.release(codes)
 
     # -- groups in parts
 
