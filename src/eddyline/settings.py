@@ -47,6 +47,7 @@ class Settings:
     template_index: str = "auto"
     template_tuning: str = "on"
     template_batch: str = "on"
+    heralds: str = "auto"
     constraints: str = "prune"
     on_violation: str = "dead-letter"
     unsatisfiable: str = "error"
@@ -185,6 +186,9 @@ OPTIONS: dict[str, Option] = {
     "template_index": Option(_index, "auto | scan | imp | 'hash(a, b)' | 'imp(6, 5, 5)'", "how requests to a template find their rows"),
     "template_tuning": Option(_word("on", "off"), "on | off", "whether the index of a template follows what is asked for"),
     "template_batch": Option(_word("on", "off"), "on | off", "whether requests of one epoch are answered together"),
+    "heralds": Option(
+        _word("auto", "on", "off"), "auto | on | off", "zones: skip or pass whole stretches of rows by their least and greatest values"
+    ),
     "constraints": Option(
         _word("prune", "check", "off"),
         "prune | check | off",

@@ -129,6 +129,24 @@ class StateTuning:
 
 
 @dataclass(frozen=True, slots=True)
+class ZoneTuning:
+    #: Zones are asked when that saves this share of the work, and no more below the other. Measured by `bench/papers/heralds`, as are the
+    #: following numbers.
+    start: float = 0.25
+    stop: float = 0.1
+    #: Epochs between two looks at most: one look in 64 epochs is no measurable work.
+    longest_pause: int = 64
+    #: Nanoseconds, of which only the ratios matter: to look at a pair in a scan, to test a condition of one, to probe with a row, to
+    #: compare two zones once, to read the key of a row, and per portion of a step.
+    pair: float = 4.0
+    test: float = 30.0
+    probe: float = 60.0
+    cell: float = 1.5
+    key: float = 3.0
+    fixed: float = 120_000.0
+
+
+@dataclass(frozen=True, slots=True)
 class Tuning:
     #: About so many pairs are made before they are carried further. A bound of memory: 8 MB per column of ids.
     pairs_at_once: int = 1 << 20
@@ -143,3 +161,4 @@ class Tuning:
     lottery: LotteryTuning = field(default_factory=LotteryTuning)
     planning: PlanningTuning = field(default_factory=PlanningTuning)
     state: StateTuning = field(default_factory=StateTuning)
+    zones: ZoneTuning = field(default_factory=ZoneTuning)

@@ -82,3 +82,27 @@ def test_who_has_gone_asks_no_more() -> None:
         session.drop("ab")
         session.step()
         assert not probes.shared()
+
+
+def test_a_group_that_shares_no_probes_takes_none_from_others() -> None:
+    """Two groups share a probe over short windows; a third, whose orders are drawn, reaches further back."""
+    queries = {
+        "short": "SELECT a.v AS x, b.v AS y FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k",
+        "less": "SELECT a.v AS x, b.v AS y FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k AND a.v < b.v",
+        "far": "SELECT a.v AS x, b.v AS y FROM a [RANGE 4 SECONDS], b [RANGE 4 SECONDS] WHERE a.k = b.k AND a.v <> b.v",
+    }
+
+    def answered(*names: str) -> list[str]:
+        rng = np.random.default_rng(6)
+        with Session() as session:
+            for name in "ab":
+                session.execute(f"CREATE STREAM {name} (k INT, v INT, ts TIMESTAMP) WITH (time = 'ts')")
+            for name in names:
+                session.query(name, queries[name], route="lottery" if name == "far" else "fixed", jit="off")
+            for name in "ab":
+                times = np.sort(rng.integers(0, 5_000_000, 100))
+                session.push(name, [(int(rng.integers(0, 9)), int(rng.integers(0, 50)), int(ts)) for ts in times])
+            session.run(once=True)
+            return sorted(map(str, session.queries["far"].table().to_pylist()))
+
+    assert answered("short", "less", "far") == answered("far")

@@ -39,7 +39,7 @@ from eddyline.operators.vectors import (
     validity,
 )
 
-__all__ = ["Compiled", "Issues", "Predicate", "compile_expression", "compile_predicate"]
+__all__ = ["Compiled", "Issues", "Predicate", "compile_expression", "compile_predicate", "may_fail"]
 
 Node = Callable[[Frame], Vector]
 Test = Callable[[Frame], Mask]
@@ -152,7 +152,7 @@ class _Compiler:
     def test(self, e: Expression) -> Test:
         """The condition with NULL as false: AND and OR need no third value then."""
         if isinstance(e, Call) and e.function in ("and", "or"):
-            tests = [(self.test(a), _may_fail(a)) for a in e.args]
+            tests = [(self.test(a), may_fail(a)) for a in e.args]
             return _conjunction(tests) if e.function == "and" else _disjunction(tests)
         if isinstance(e, Call) and e.function in ("is_null", "is_not_null"):
             node = self.node(e)
@@ -167,9 +167,9 @@ class _Compiler:
         return _kleene([self.node(a) for a in e.args], stop=True)
 
     def _case(self, e: Call) -> Node:
-        tests = [(self.test(a), _may_fail(a)) for a in e.args[0:-1:2]]
-        nodes = [(self.node(a), _may_fail(a)) for a in e.args[1:-1:2]]
-        otherwise = (self.node(e.args[-1]), _may_fail(e.args[-1]))
+        tests = [(self.test(a), may_fail(a)) for a in e.args[0:-1:2]]
+        nodes = [(self.node(a), may_fail(a)) for a in e.args[1:-1:2]]
+        otherwise = (self.node(e.args[-1]), may_fail(e.args[-1]))
         arrow, empty = is_arrow(e.type), constant(None, e.type)
 
         def choose(frame: Frame) -> Vector:
@@ -188,7 +188,7 @@ class _Compiler:
         return choose
 
     def _coalesce(self, e: Call) -> Node:
-        nodes = [(self.node(a), _may_fail(a)) for a in e.args]
+        nodes = [(self.node(a), may_fail(a)) for a in e.args]
         arrow = is_arrow(e.type)
 
         def first(frame: Frame) -> Vector:
@@ -341,7 +341,8 @@ _FAILING = frozenset(("+", "-", "*", "neg", "abs", "round", "%"))
 _ALWAYS_FAILING = frozenset(("//", "lpad", "rpad", "substr", "left", "make_timestamp", "make_timestamp_ms"))
 
 
-def _may_fail(e: Expression) -> bool:
+def may_fail(e: Expression) -> bool:
+    """Whether an expression can have no value where DuckDB would raise an error."""
     for part in walk(e):
         if isinstance(part, Call):
             if part.function in _ALWAYS_FAILING or (part.function in _FAILING and part.type != DOUBLE):

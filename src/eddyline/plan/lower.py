@@ -65,9 +65,10 @@ def lower(query: BoundQuery) -> Lowered:
     share = "" if query.settings.share == "on" else f" alone={query.name}"
     wishes = query.settings
     lottery = f" route=lottery/{wishes.seed}" if wishes.route == "lottery" else ""
+    zones = "" if wishes.heralds == "auto" else f" heralds={wishes.heralds}"
     signature = "; ".join(
         [", ".join(seat.source for seat in seats), " & ".join(sorted(str(p) for p in where if len(refs_of(p)) > 1))]
-        + [f"plan={_tree_text(query, names)} probe={wishes.probe} jit={wishes.jit}/{wishes.jit_control}{lottery}{share}"]
+        + [f"plan={_tree_text(query, names)} probe={wishes.probe} jit={wishes.jit}/{wishes.jit_control}{lottery}{zones}{share}"]
     )
     return Lowered(
         query,

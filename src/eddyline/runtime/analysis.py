@@ -19,6 +19,10 @@ def join_lines(group: JoinGroup, aliases: tuple[str, ...]) -> list[str]:
             f"join {inputs}: {counters.rows_in:,} rows in, {counters.rows_out:,} out, {counters.probes:,} probes, "
             f"{counters.visited:,} rows visited, {counters.partials:,} partial results, {counters.seconds:.3f} s"
         )
+        if counters.zone_pairs:
+            lines.append(
+                f"zones {inputs}: {counters.zone_pairs:,} pairs, {counters.zones_skipped:,} skipped, {counters.zones_passed:,} passed"
+            )
     for name, edge in group.edges().items():
         node, *admission = name.split(" ")
         asked = ", ".join(shown(one) for one in edge["listens_to"])

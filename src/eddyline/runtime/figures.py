@@ -25,7 +25,12 @@ class Figure:
 
 
 #: Figures of single features by their names in `--stats`, in both engines: one line each.
-FURTHER: dict[str, Figure] = {"patterns": Figure(lambda pipeline: books(pipeline), lambda a, b: _summed(a, b))}
+FURTHER: dict[str, Figure] = {
+    "patterns": Figure(lambda pipeline: books(pipeline), lambda a, b: _summed(a, b)),
+    "zones_skipped": Figure(lambda pipeline: sum(unit.zones_skipped for unit in units_of(pipeline)), lambda a, b: a + b),
+    "zones_passed": Figure(lambda pipeline: sum(unit.zones_passed for unit in units_of(pipeline)), lambda a, b: a + b),
+    "conditions_avoided": Figure(lambda pipeline: sum(unit.conditions_avoided for unit in units_of(pipeline)), lambda a, b: a + b),
+}
 
 
 def books(pipeline: Pipeline) -> dict[str, dict[str, int]]:

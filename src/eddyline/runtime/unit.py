@@ -100,6 +100,10 @@ class UnitFigures:
     probes: int = 0
     probes_shared: int = 0
     visited: int = 0
+    #: Pairs of stretches of rows that were skipped or passed as a whole, and tests of conditions that were left out.
+    zones_skipped: int = 0
+    zones_passed: int = 0
+    conditions_avoided: int = 0
     #: Edge -> its state and counts; edges of plans that the unit has left.
     edges: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     earlier_edges: tuple[Mapping[str, Any], ...] = ()

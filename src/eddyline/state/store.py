@@ -16,7 +16,7 @@ Limits   Rows leave from the front (`forget_before`) or from anywhere (`drop`). 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +28,7 @@ from eddyline.model.datatypes import DataType
 from eddyline.state.columns import Array, Ints, StoredColumn, stored_column
 from eddyline.state.renumbering import Renumbering
 from eddyline.state.spill import SpilledColumn
+from eddyline.state.zones import Flags, Zones, stored_keys
 
 _SMALLEST = 256
 #: The mark that flags rows dropped from the middle.
@@ -52,6 +53,8 @@ class Store:
         self.columns: dict[str, StoredColumn] = {}
         self.marks: dict[str, Array] = {}
         self.indexes: dict[str, HashIndex] = {}
+        #: Ranges of stretches of rows: worked out from payload when they are asked for.
+        self.zones = Zones(self._zone_keys)
         for column, kind in (columns or {}).items():
             self.add_column(column, kind)
 
@@ -68,7 +71,8 @@ class Store:
     def nbytes(self) -> int:
         """Bytes held in memory, payload and marks and indexes together."""
         marks = sum(m.nbytes for m in self.marks.values())
-        return marks + sum(c.nbytes for c in self.columns.values()) + sum(i.heads.nbytes for i in self.indexes.values())
+        indexes = sum(i.heads.nbytes for i in self.indexes.values())
+        return marks + sum(c.nbytes for c in self.columns.values()) + indexes + self.zones.nbytes
 
     @property
     def payload_bytes(self) -> int:
@@ -139,6 +143,14 @@ class Store:
         """Values of a payload column at row ids, as Arrow."""
         return self.columns[name].gather(ids - self.base)
 
+    def keys_at(self, name: str, ids: Ints) -> tuple[Ints, Flags | None]:
+        """Ordered keys of a payload column at row ids, as zones have them, and where there are values (None: everywhere)."""
+        return stored_keys(self.columns[name], self.types[name], ids - self.base)
+
+    def _zone_keys(self, name: Hashable, start: int, stop: int) -> tuple[Ints, Flags | None]:
+        assert isinstance(name, str), "zones of a stream are over its columns"
+        return stored_keys(self.columns[name], self.types[name], slice(start - self.base, stop - self.base))
+
     def ids(self) -> Ints:
         """The ids of the live rows."""
         ids = np.arange(self.first, self.end)
@@ -205,6 +217,7 @@ class Store:
                 values[: len(positions)] = values[positions]
         self.base = self.first = self.end - len(positions)
         self.dropped = 0
+        self.zones.clear()
         self._fit(len(positions))
         for index in self.indexes.values():
             index.rebuild()

@@ -14,6 +14,7 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from eddyline.errors import Fault
+from eddyline.model.differences import Differences
 from eddyline.model.expression import Expression, columns_of
 from eddyline.model.joining import Equality, Seat, Tree, leaves
 from eddyline.operators.evaluate import Issues
@@ -43,6 +44,8 @@ class JoinConfig:
     orders: tuple[tuple[tuple[int, ...], tuple[tuple[int, ...], ...]], ...] = ()
     #: Those of the query that the group was made for: which policies it has, and how it probes.
     settings: Settings = field(default_factory=Settings)
+    #: The conditions as differences between columns; None: nothing is known about whole stretches of rows.
+    differences: Differences | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if len(self.seats) > MOST_REFERENCES:

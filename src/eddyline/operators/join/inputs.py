@@ -12,7 +12,7 @@ Limits   A combination dies with its first component to leave; its stamp alone d
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -25,6 +25,7 @@ from eddyline.operators.stream import ALWAYS, StreamState
 from eddyline.state.columns import Ints
 from eddyline.state.renumbering import Renumbering
 from eddyline.state.store import Store
+from eddyline.state.zones import Zones
 
 _POSITION = (1 << POSITION_BITS) - 1
 
@@ -126,10 +127,23 @@ class NodeInput:
             self.store.add_mark(f"id:{reference}", np.int64)
         for mark in ("stamp", "clock", "dead"):
             self.store.add_mark(mark, np.int64)
+        self.store.zones = Zones(self._zone_keys)
         self.indexed: dict[str, tuple[tuple[int, str], ...]] = {}
         self.width = 0
         self.peak = 0
         self._since_purge = 0
+
+    def _zone_keys(self, name: Hashable, start: int, stop: int) -> tuple[Ints, npt.NDArray[np.bool_] | None]:
+        """Keys of a component's column. A component that its store has forgotten has none: its combination is dead."""
+        assert isinstance(name, tuple), "zones of combinations are over (reference, column)"
+        reference, column = name
+        store = self.bases[reference].store
+        ids = self.store.stretch(f"id:{reference}", start, stop)
+        held = store.holds(ids)
+        if held.all():
+            return store.keys_at(column, ids)
+        keys, valid = store.keys_at(column, np.where(held, ids, store.first))
+        return keys, held if valid is None else valid & held
 
     def limits(self, stamps: Ints) -> Ints:
         return stamps

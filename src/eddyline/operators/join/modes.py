@@ -77,6 +77,9 @@ class Pairs:
     visited: int
     #: Probing rows whose pairs another probe had found.
     shared: int = 0
+    #: The cell of the grid that each pair lies in; None: not looked up. `is_sifted`: no pair lies in a cell that is skipped.
+    kinds: Ints | None = None
+    is_sifted: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,6 +112,10 @@ class Grid:
         """The conditions that a cell leaves out."""
         return self.passed[kind - 1] if kind > EVALUATE else NONE
 
+    def leaves_out(self, condition: Expression) -> npt.NDArray[np.bool_]:
+        """By kind of cell, EVALUATE first, whether it leaves a condition out."""
+        return np.array([False, *(condition in one for one in self.passed)])
+
     def over(self, other: Grid) -> Grid:
         """Two grids as one: a cell is skipped if either skips it, and leaves out what either leaves out."""
         rows, stored = np.union1d(self.row_cuts, other.row_cuts), np.union1d(self.stored_cuts, other.stored_cuts)
@@ -120,6 +127,25 @@ class Grid:
                 passed.append(self.conditions(x) | other.conditions(y))
                 kinds[(first == x) & (second == y)] = len(passed)
         return Grid(rows, stored, kinds, tuple(passed))
+
+
+@dataclass(slots=True, eq=False)
+class Cells:
+    """The cells that pairs lie in, on their way through the conditions."""
+
+    kinds: Ints
+    grid: Grid
+    #: Tests that were left out.
+    avoided: int = 0
+
+    def tested(self, kinds: Ints, condition: Expression) -> Ints | None:
+        """Positions of the pairs for which a condition is tested; None: all of them."""
+        passed = self.grid.leaves_out(condition)
+        if not passed.any():
+            return None
+        left_out = passed[kinds]
+        self.avoided += int(np.count_nonzero(left_out))
+        return np.flatnonzero(~left_out)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,8 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-import numpy as np
-
 from eddyline.model.expression import Expression, refs_of
 from eddyline.model.joining import Equality
 from eddyline.operators.join.ageless import AgelessJoin, aged
@@ -25,7 +23,7 @@ from eddyline.operators.join.combination import Combinations, concatenate
 from eddyline.operators.join.counters import Counters
 from eddyline.operators.join.inputs import Input, StreamInput
 from eddyline.operators.join.join_slice import JoinSlice
-from eddyline.operators.join.modes import SKIP, Grid, Modes, Pairs, Probe, both
+from eddyline.operators.join.modes import SKIP, Cells, Grid, Modes, Pairs, Probe, both
 from eddyline.operators.join.policy import Fresh, JoinPolicy, Order, Output, overriding
 from eddyline.operators.join.probing import found_pairs
 from eddyline.operators.join.steps import ProbeSteps, Step
@@ -221,18 +219,15 @@ class JoinNode:
         one, rows_seen = self.inputs[probe.step.input], probe.moment.rows_seen
         if grid is None:
             return self.verification.join(one, probe.rows, pairs.left, pairs.right, probe.step, rows_seen, keeps)
-        kinds = grid.at(pairs.left, pairs.right)
-        pieces = []
-        for kind in np.unique(kinds).tolist():
-            if kind != SKIP:
-                mine = kinds == kind
-                passed = grid.conditions(kind)
-                pieces.append(
-                    self.verification.join(one, probe.rows, pairs.left[mine], pairs.right[mine], probe.step, rows_seen, keeps, passed)
-                )
-        if not pieces:
-            return self.verification.join(one, probe.rows, pairs.left[:0], pairs.right[:0], probe.step, rows_seen, keeps)
-        return concatenate(pieces)
+        left, right, kinds = pairs.left, pairs.right, pairs.kinds
+        if kinds is None and not pairs.is_sifted:
+            kinds = grid.at(left, right)
+            if (kinds == SKIP).any():
+                left, right, kinds = (values[kinds != SKIP] for values in (left, right, kinds))
+        cells = None if kinds is None or not grid.passed else Cells(kinds, grid)
+        made = self.verification.join(one, probe.rows, left, right, probe.step, rows_seen, keeps, cells)
+        self.counters.conditions_avoided += 0 if cells is None else cells.avoided
+        return made
 
 
 __all__ = ["JoinNode"]

@@ -8,11 +8,10 @@ Limits   Pairs are found by key, order and death. Everything else is verified la
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 
 from eddyline.kernels import probe as kernels
+from eddyline.kernels import zones
 from eddyline.operators.join.inputs import Input
 from eddyline.operators.join.modes import SKIP, Grid, Pairs
 from eddyline.operators.join.steps import Step
@@ -57,22 +56,16 @@ def _scanned(one: Input, step: Step, hashes: Ints, limits: Ints, floors: Ints, f
 
 
 def _scanned_stretches(one: Input, step: Step, hashes: Ints, limits: Ints, floors: Ints, grid: Grid) -> Pairs:
-    """Every stretch of the rows against the stored stretches that it does not skip; neighbours of those are scanned as one."""
-    pieces: list[Pairs] = []
-    probes = 0
-    for (begin, stop), kinds in zip(pairwise(grid.row_cuts.tolist()), grid.kinds, strict=True):
-        is_open = np.concatenate(([False], kinds != SKIP, [False]))
-        edges = np.flatnonzero(is_open[1:] != is_open[:-1])
-        probes += (stop - begin) * bool(len(edges))
-        runs = [
-            _scanned(one, step, hashes[begin:stop], limits[begin:stop], floors[begin:stop], *grid.stored_cuts[[first, end]].tolist())
-            for first, end in edges.reshape(-1, 2).tolist()
-        ]
-        left = np.concatenate([run.left for run in runs]) if runs else np.empty(0, np.int64)
-        # Runs come one after the other: pairs are put by probing row.
-        order = np.argsort(left, kind="stable") if len(runs) > 1 else slice(None)
-        right = np.concatenate([run.right for run in runs]) if runs else left
-        pieces.append(Pairs(left[order] + begin, right[order], 0, sum(run.visited for run in runs)))
-    none = [np.empty(0, np.int64)]
-    left, right = (np.concatenate(none + [getattr(piece, side) for piece in pieces]) for side in ("left", "right"))
-    return Pairs(left, right, probes, sum(piece.visited for piece in pieces))
+    """Every stretch of the rows against the stored stretches that it does not skip."""
+    store = one.store
+    order, dead = store.marks[one.order], store.marks[one.death]
+    keys = store.marks[step.index] if step.index is not None else order
+    left, right, kinds, visited = zones.probe_stretches(
+        hashes, limits, floors, step.index is not None, keys, order, dead, store.base, grid.row_cuts,
+        np.clip(grid.stored_cuts, store.first, store.end), grid.kinds,
+    )  # fmt: skip
+    if store.dropped:
+        held = store.holds(right)
+        left, right, kinds = left[held], right[held], kinds[held]
+    probes = int(np.diff(grid.row_cuts)[(grid.kinds != SKIP).any(axis=1)].sum())
+    return Pairs(left, right, probes, visited, kinds=kinds if grid.passed else None, is_sifted=True)

@@ -22,6 +22,7 @@ from eddyline.operators.join.routing.lottery import lottery_route
 from eddyline.operators.join.scheduling.policy import shared_schedules
 from eddyline.operators.join.sharing.last_probes import last_probes
 from eddyline.operators.join.sharing.shared_probes import shared_probes
+from eddyline.operators.join.zones.policy import zone_skipping
 from eddyline.operators.stream import StreamState
 
 #: The environment variable with the names (module:function, separated by commas) of further policies that this process may import.
@@ -33,6 +34,7 @@ PolicyFactory = Callable[[JoinConfig, Commons], JoinPolicy | None]
 POLICIES: tuple[PolicyFactory, ...] = (
     lottery_route,
     demand,
+    zone_skipping,
     shared_probes,
     last_probes,
     shared_schedules,

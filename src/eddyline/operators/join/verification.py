@@ -7,7 +7,8 @@ Limits   Payload is gathered for the columns of the conditions that are tested, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +20,13 @@ from eddyline.operators.evaluate import Predicate, compile_predicate
 from eddyline.operators.join.combination import Combinations, Words, any_bit
 from eddyline.operators.join.inputs import Input, StreamInput
 from eddyline.operators.join.join_slice import RowsSeen
-from eddyline.operators.join.modes import NONE, Passed
+from eddyline.operators.join.modes import Cells
 from eddyline.operators.join.steps import Step
 from eddyline.operators.vectors import Issues
 from eddyline.state.columns import Ints, StringColumn
+
+#: Beside the references of combinations: the cells that their pairs lie in.
+_CELL = -1
 
 
 class Verification:
@@ -41,14 +45,14 @@ class Verification:
         step: Step,
         rows_seen: RowsSeen | None,
         keeps: bool,
-        passed: Passed = NONE,
+        cells: Cells | None = None,
     ) -> Combinations:
         """The combinations of `rows[left]` with the rows `right` of an input.
 
         Args:
             rows_seen: None where windows are not looked at.
             keeps: the combinations are stored, so they need the instant at which they die.
-            passed: conditions that are known to hold.
+            cells: where conditions are known to hold.
         """
         added = one.expand(right)
         made = Combinations(
@@ -58,18 +62,33 @@ class Verification:
             np.minimum(rows.dead[left], one.deaths(right)) if keeps and rows.dead is not None else None,
             both_lineages(None if rows.words is None else rows.words[left], one.words(right)),
         )
+        if cells is not None:
+            made.ids[_CELL] = cells.kinds
         if rows_seen is not None:
             made = self.in_windows(made, tuple(added), rows_seen)
         made = self.wanted(made)
         for equality in step.verify:
-            if equality.condition not in passed:
-                same = self.same(equality, made)
-                if not same.all():
-                    made = made.take(same)
+            made = self._tested(equality.condition, partial(self.same, equality), made, cells)
         for condition in step.conditions:
-            if len(made) and condition not in passed:
-                made = made.take(self.holds(condition, made))
+            made = self._tested(condition, partial(self.holds, condition), made, cells)
+        made.ids.pop(_CELL, None)
         return made
+
+    def _tested(
+        self, condition: Expression, test: Callable[[Combinations], npt.NDArray[np.bool_]], made: Combinations, cells: Cells | None
+    ) -> Combinations:
+        """The combinations for which a condition holds; it is not tested where it is known to."""
+        if not len(made):
+            return made
+        some = None if cells is None else cells.tested(made.ids[_CELL], condition)
+        if some is None:
+            good = test(made)
+        elif not len(some):
+            return made
+        else:
+            good = np.ones(len(made), np.bool_)
+            good[some] = test(made.take(some))
+        return made if good.all() else made.take(good)
 
     def wanted(self, made: Combinations) -> Combinations:
         """The combinations that some query wants."""

@@ -28,6 +28,7 @@ from eddyline.operators.join.port import LONG_AGO, Membership
 from eddyline.operators.join.registry import join_group
 from eddyline.operators.stream import ALWAYS, StreamState
 from eddyline.plan.lower import Lowered
+from eddyline.plan.predsat import conjuncts_of
 from eddyline.plan.prepare import prepare
 from eddyline.plan.tree_choice import Orders, positions_of
 from eddyline.runtime.epoch import Outcome
@@ -107,6 +108,9 @@ class JoinUnit:
             probes=sum(c.probes for c in counters),
             probes_shared=sum(c.probes_shared for c in counters),
             visited=sum(c.visited for c in counters),
+            zones_skipped=sum(c.zones_skipped for c in counters),
+            zones_passed=sum(c.zones_passed for c in counters),
+            conditions_avoided=sum(c.conditions_avoided for c in counters),
             edges=group.edges(),
             earlier_edges=tuple(group.earlier_edges()),
         )
@@ -156,6 +160,7 @@ class JoinKind:
                 positions_of(choice.tree, lowered),
                 choice.orders,
                 lowered.query.settings,
+                conjuncts_of((*lowered.residuals, *(e.condition for e in lowered.equalities))),
             )
             streams = frozenset(lowered.seats[position].source for position in lowered.moving)
             sources = {**pipeline.timeline(streams).streams, **self._table_states(lowered)}

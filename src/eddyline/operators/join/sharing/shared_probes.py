@@ -149,6 +149,8 @@ class ShareFirstProbes(JoinPolicy):
     def __init__(self, probes: SharedProbes, tuning: SharingTuning) -> None:
         self.probes = probes
         self.tuning = tuning
+        #: The first probes of this group: those of other groups may reach less far back and leave its rows out.
+        self._mine: frozenset[FirstProbe] = frozenset()
 
     def enrolled(self, group: JoinGroup) -> None:
         found: dict[FirstProbe, tuple[StreamInput, StreamInput]] = {}
@@ -164,6 +166,7 @@ class ShareFirstProbes(JoinPolicy):
                 probe, partner = _first_probe(node, origin, steps[0]), node.inputs[steps[0].input]
                 if probe is not None and isinstance(partner, StreamInput):
                     found[probe] = (one, partner)
+        self._mine = frozenset(found)
         self.probes.enrol(group, found)
 
     def closed(self, group: JoinGroup) -> None:
@@ -179,7 +182,7 @@ class ShareFirstProbes(JoinPolicy):
         if probe.at or not probe.takes_pairs:
             return None
         first = _first_probe(node, probe.origin, probe.step)
-        if first is None or not self.probes.is_shared(first):
+        if first is None or first not in self._mine or not self.probes.is_shared(first):
             return None
         met, probes, visited = self.probes.pairs(first, probe.moment.range_of(first.origin), self.tuning)
         if met is None:

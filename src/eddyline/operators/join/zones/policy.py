@@ -1,0 +1,195 @@
+"""Join skip and join simplification: which stretches of rows meet which zones of a store, and which conditions need no test.
+
+Answer   At the point *mode*: a grid of stretches of probing rows against the zones of the store that a scan would walk. A cell is skipped
+         if the conditions of the node contradict its ranges; conditions that hold at the worst ends are passed. A probe by hash leaves out
+         stretches of rows that contradict the range of the whole store.
+State    Per step of a node: its variables, its system of differences, and whether zones have been worth asking.
+Limits   Only conditions over the references of the node count; inputs that are probed later in the same node count with their whole present
+         range, because partners are older and hence stored. A node with a condition that can fail on a value, and that is no difference,
+         evaluates everything. Where orders are drawn, cells are skipped and no condition is passed.
+Reading  docs/heralds.md
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from eddyline.model.differences import Conjunct, Contradictions, Differences, Flags, Ints, Ranges
+from eddyline.model.expression import Expression
+from eddyline.operators.evaluate import may_fail
+from eddyline.operators.join.commons import Commons
+from eddyline.operators.join.inputs import Input
+from eddyline.operators.join.modes import EVALUATE, SKIP, Grid, Modes, Passed, Probe
+from eddyline.operators.join.node import JoinNode
+from eddyline.operators.join.policy import JoinPolicy
+from eddyline.operators.join.zones.ranges import Known, Sides
+from eddyline.operators.join.zones.worth import Worth
+from eddyline.state import zones as stored_zones
+from eddyline.tuning import ZoneTuning
+
+if TYPE_CHECKING:
+    from eddyline.operators.join.group import JoinConfig, JoinGroup
+
+#: More conditions of one step than these are tested: kinds of cells are counted in bits.
+_MOST_PASSED = 16
+
+
+def zone_skipping(config: JoinConfig, commons: Commons) -> JoinPolicy | None:
+    settings, differences = config.settings, config.differences
+    if settings.heralds == "off" or differences is None or not differences.variables:
+        return None
+    return ZoneSkipping(differences, settings.heralds == "auto", settings.route != "lottery", settings.tuning.zones)
+
+
+@dataclass(slots=True, eq=False)
+class StepZones:
+    """What zones can say about one probe step."""
+
+    sides: Sides
+    system: Contradictions
+    #: Variables of the probing rows, of the input that is probed, of inputs that come later, and constants.
+    rows: tuple[int, ...]
+    stored: tuple[int, ...]
+    later: tuple[tuple[int, int], ...]
+    constants: tuple[int, ...]
+    #: The conditions of the step that may be passed, in the order in which they are tested, with what they say; None: they stay.
+    passing: tuple[tuple[Expression, Conjunct | None], ...]
+    #: Comparisons per cell, for the cost.
+    checks: int
+    worth: Worth
+
+
+class ZoneSkipping(JoinPolicy):
+    def __init__(self, differences: Differences, is_open: bool, passes: bool, tuning: ZoneTuning) -> None:
+        self.differences = differences
+        self.is_open = is_open
+        self.passes = passes
+        self.tuning = tuning
+        self._steps: dict[tuple[str, int, tuple[int, ...]], StepZones | None] = {}
+        self._epoch = 0
+
+    def planted(self, group: JoinGroup) -> None:
+        self._steps.clear()
+
+    def purge(self, group: JoinGroup, frontier: int) -> None:
+        self._epoch += 1
+
+    def mode(self, node: JoinNode, probe: Probe) -> Modes | None:
+        key = (node.name, probe.step.input, tuple(probe.rows.ids))
+        if key not in self._steps:
+            self._steps[key] = self._of_step(node, probe)
+        step, one = self._steps[key], node.inputs[probe.step.input]
+        if step is None or not one.store.live or not step.worth.asks(self._epoch):
+            return None
+        walks = probe.takes_pairs and (probe.step.index is None or node.loop)
+        grid = self._grid(node, probe, step, one, walks)
+        self._weigh(node, probe, step, one, grid, walks)
+        if grid is None or (grid.kinds == EVALUATE).all():
+            return None
+        if not walks and grid.open_rows() is None and (not probe.takes_pairs or not grid.passed):
+            return None
+        return Modes(grid)
+
+    # -- a step, once
+
+    def _of_step(self, node: JoinNode, probe: Probe) -> StepZones | None:
+        covered, one = frozenset(probe.rows.ids), node.inputs[probe.step.input]
+        equalities = [e.condition for e in node.equalities if {e.left, e.right} <= set(node.references)]
+        conditions = [*equalities, *node.residuals]
+        parts = self.differences.among(conditions)
+        known = {part.condition for part in parts}
+        if not parts or any(may_fail(e) for e in node.residuals if e not in known):
+            return None
+        sides = Sides(self.differences.variables, node.bases)
+        used = sorted({number for part in parts for number in (part.left, part.right)})
+        of = {number: sides.reference_of(number) for number in used}
+        rows = tuple(n for n in used if of[n] in covered)
+        stored = tuple(n for n in used if of[n] in one.references)
+        constants = tuple(n for n in used if of[n] is None)
+        inputs = {r: at for at, other in enumerate(node.inputs) for r in other.references}
+        later = tuple((n, inputs[r]) for n in used if n not in rows and n not in stored and (r := of[n]) is not None)
+        system = self.differences.system(conditions)
+        side_of = {**dict.fromkeys(rows, 0), **dict.fromkeys(stored, 1), **{n: 2 + at for n, at in later}, **dict.fromkeys(constants, -1)}
+        across = [(i, j) for i, j in system.pairs() if i in side_of and j in side_of and side_of[i] != side_of[j]]
+        across += [(p.left, p.right) for p in parts if p.operator == "<>"]
+        if not any(side_of[i] in (0, 1) or side_of[j] in (0, 1) for i, j in across):
+            return None
+        tested = [e.condition for e in probe.step.verify] + list(probe.step.conditions)
+        passing = tuple((e, next(iter(self.differences.among([e])), None)) for e in tested) if self.passes else ()
+        worth = Worth(self.tuning, self.is_open)
+        return StepZones(sides, system, rows, stored, later, constants, passing[:_MOST_PASSED], len(across) + 4 * len(passing), worth)
+
+    # -- a portion
+
+    def _grid(self, node: JoinNode, probe: Probe, step: StepZones, one: Input, walks: bool) -> Grid | None:
+        """How the stretches of a probe are processed; None: nothing is known of any."""
+        count = len(probe.rows)
+        row_cuts = np.append(np.arange(0, count, stored_zones.ZONE_ROWS), count)
+        store = one.store
+        known: dict[int, Known] = {n: step.sides.of_rows(n, probe.rows, row_cuts) for n in step.rows}
+        for number in step.stored:
+            known[number] = step.sides.of_zones(number, one) if walks else step.sides.of_store(number, one)
+        for number, at in step.later:
+            known[number] = step.sides.of_store(number, node.inputs[at])
+        for number in step.constants:
+            known[number] = step.sides.of_constant(number)
+        stored_cuts = store.zones.cuts(store.first, store.end) if walks else np.array([store.first, store.end])
+        shape = (len(row_cuts) - 1, len(stored_cuts) - 1)
+        ranges = {number: one.ranges for number, one in known.items()}
+        skipped: Flags = np.broadcast_to(step.system.skips(ranges), shape)
+        undecided = [one.undecided for one in known.values() if one.undecided is not None]
+        decided: Flags = np.ones(shape, np.bool_)
+        for flags in undecided:
+            decided &= ~flags
+        kinds = np.where(skipped & decided, SKIP, EVALUATE)
+        passed = self._passed(step, ranges, kinds, decided)
+        return Grid(row_cuts, stored_cuts, kinds, passed)
+
+    def _passed(self, step: StepZones, ranges: dict[int, Ranges], kinds: Ints, decided: Flags) -> tuple[Passed, ...]:
+        """Number the cells by the conditions that they pass, in place; returns the conditions of each number."""
+        if not step.passing or (kinds == SKIP).all():
+            return ()
+        certain = self.differences.passing(ranges)
+        codes: Ints = np.zeros(kinds.shape, np.int64)
+        for bit, (_, part) in enumerate(step.passing):
+            if part is None:
+                continue
+            holds = certain.holds(part)
+            if holds is not None and holds.any():
+                codes |= np.where(holds, 1 << bit, 0)
+            if bit + 1 < len(step.passing):
+                certain.tested(part)
+        codes[~decided | (kinds == SKIP)] = 0
+        found = np.unique(codes)
+        found = found[found > 0]
+        if len(found):
+            np.copyto(kinds, np.searchsorted(found, codes) + 1, where=codes > 0)
+        return tuple(frozenset(e for bit, (e, _) in enumerate(step.passing) if code >> bit & 1) for code in found.tolist())
+
+    # -- cost
+
+    def _weigh(self, node: JoinNode, probe: Probe, step: StepZones, one: Input, grid: Grid | None, walks: bool) -> None:
+        if grid is None:
+            return
+        counters, cost = node.counters, self.tuning
+        counters.zone_pairs += grid.kinds.size
+        counters.zones_skipped += int(np.count_nonzero(grid.kinds == SKIP))
+        counters.zones_passed += int(np.count_nonzero(grid.kinds > EVALUATE))
+        if not self.is_open:
+            return
+        sizes = np.diff(grid.row_cuts)
+        tests = len(probe.step.conditions) + len(probe.step.verify)
+        if walks:
+            pairs, scan, test = np.multiply.outer(sizes, np.diff(grid.stored_cuts)), cost.pair, cost.test
+        else:
+            per_row = max(probe.step.pairs_per_row, 1.0)
+            pairs, scan, test = sizes[:, None] * per_row, cost.probe / per_row + cost.pair, cost.test
+        work = float(pairs.sum()) * (scan + tests * test)
+        saved = float(pairs[grid.kinds == SKIP].sum()) * (scan + tests * test)
+        for number, passed in enumerate(grid.passed):
+            saved += float(pairs[grid.kinds == number + 1].sum()) * len(passed) * test
+        saved -= grid.kinds.size * step.checks * cost.cell + len(probe.rows) * len(step.rows) * cost.key + cost.fixed
+        step.worth.note(work, saved)

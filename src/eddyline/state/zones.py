@@ -1,0 +1,188 @@
+"""Zones: stretches of a store that know their least and greatest values.
+
+Answer   `Zones.ranges` gives, for a column, the least and greatest key of every zone and whether values are missing. Keys are int64:
+         whole numbers, dates, times and decimals are their own, a double's key ascends as doubles do (NaN on top, -0.0 is 0.0), a text has
+         the key of its first 8 bytes.
+
+             rows   |······|······|······|··    64 to a zone; a zone also ends at a herald, if it has 16 rows
+             ids    first  64     128    192 end
+
+State    Per zone its first id; per needed column two keys and a flag: less than a byte per row. Zones are worked out when they are asked
+         for, from the rows that came since, and forgotten with their rows.
+Limits   A zone that has lost rows keeps its range: it is then wider than its rows. A store that gives its rows new ids forgets its zones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.kernels.intervals import double_keys
+from eddyline.kernels.zones import stretch_ranges, text_prefixes
+from eddyline.model.datatypes import DataType
+from eddyline.state.columns import FixedColumn, Ints, StoredColumn, StringColumn, string_buffers, validity
+
+Flags = npt.NDArray[np.bool_]
+
+#: Rows of a zone at most, and rows without which a herald does not end one. Measured by `bench/papers/heralds`.
+ZONE_ROWS = 64
+LEAST_ROWS = 16
+
+#: The keys of rows start … stop-1 of a column, and where they have values (None: everywhere).
+KeysOf = Callable[[Hashable, int, int], tuple[Ints, Flags | None]]
+
+
+@dataclass(slots=True)
+class _Column:
+    low: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    high: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    nulls: Flags = field(default_factory=lambda: np.empty(0, np.bool_))
+
+
+class Zones:
+    """The zones of the rows first … end-1 of a store; `keys_of` reads its columns."""
+
+    def __init__(self, keys_of: KeysOf) -> None:
+        self._keys_of = keys_of
+        self._columns: dict[Hashable, _Column] = {}
+        #: First ids of the zones; where the rows end that they cover.
+        self._starts: Ints = np.empty(0, np.int64)
+        self._end = 0
+        #: Ids at which a herald stands.
+        self._heralds: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @property
+    def nbytes(self) -> int:
+        return self._starts.nbytes + sum(one.low.nbytes + one.high.nbytes + one.nulls.nbytes for one in self._columns.values())
+
+    def clear(self) -> None:
+        """The rows have other ids: everything is worked out anew."""
+        self._columns.clear()
+        self._starts = np.empty(0, np.int64)
+        self._end = 0
+        self._heralds.clear()
+
+    def cut(self, row: int) -> None:
+        """A herald stands before this row, which has not come yet or has just come."""
+        self._heralds.append(row)
+
+    def cuts(self, first: int, end: int) -> Ints:
+        """Ids at which the rows first … end-1 are cut, both ends included."""
+        self._cover(first, end)
+        return np.append(np.maximum(self._starts, first), end)
+
+    def ranges(self, column: Hashable, first: int, end: int) -> tuple[Ints, Ints, Flags]:
+        """Least and greatest keys of a column per zone, and whether values are missing; zones as `cuts` says."""
+        self._cover(first, end)
+        if column not in self._columns:
+            self._columns[column] = one = _Column()
+            self._fill(column, one, self._starts)
+        one = self._columns[column]
+        return one.low, one.high, one.nulls
+
+    def _cover(self, first: int, end: int) -> None:
+        """Zones for the rows first … end-1: those of rows that are gone leave, new rows are put into the last one and new ones."""
+        if self._end < first or not len(self._starts):
+            self._starts, self._end = np.empty(0, np.int64), first
+            self._columns.clear()
+        gone = int(np.searchsorted(self._starts, first, side="right")) - 1
+        if gone > 0:
+            self._starts = self._starts[gone:]
+            for one in self._columns.values():
+                one.low, one.high, one.nulls = one.low[gone:], one.high[gone:], one.nulls[gone:]
+        if len(self._starts):
+            # Rows that are gone cannot be read again.
+            self._starts[0] = max(int(self._starts[0]), first)
+        if self._end >= end:
+            return
+        # The last zone is open: it is worked out again with the rows that fill it.
+        keep = max(len(self._starts) - 1, 0)
+        begin = int(self._starts[keep]) if len(self._starts) else first
+        fresh = self._zones(begin, end)
+        self._starts = np.concatenate((self._starts[:keep], fresh))
+        self._end = end
+        for name, one in self._columns.items():
+            one.low, one.high, one.nulls = one.low[:keep], one.high[:keep], one.nulls[:keep]
+            self._fill(name, one, fresh)
+
+    def _zones(self, begin: int, end: int) -> Ints:
+        """Where zones begin: after 64 rows, or at a herald."""
+        heralds = [row for row in self._heralds if begin < row < end]
+        self._heralds = [row for row in self._heralds if row >= end]
+        if not heralds:
+            return np.arange(begin, end, ZONE_ROWS)
+        pieces, start = [], begin
+        for row in sorted(set(heralds)):
+            piece = np.arange(start, row, ZONE_ROWS)
+            pieces.append(piece)
+            # A zone of few rows goes on behind the herald.
+            start = row if row - int(piece[-1]) >= LEAST_ROWS else int(piece[-1])
+            if start != row:
+                pieces[-1] = piece[:-1]
+        return np.concatenate([*pieces, np.arange(start, end, ZONE_ROWS)])
+
+    def _fill(self, name: Hashable, one: _Column, starts: Ints) -> None:
+        if not len(starts):
+            return
+        begin = int(starts[0])
+        keys, valid = self._keys_of(name, begin, self._end)
+        low, high, nulls = ranges_of(keys, valid, np.append(starts, self._end) - begin)
+        one.low, one.high, one.nulls = (
+            np.concatenate((one.low, low)),
+            np.concatenate((one.high, high)),
+            np.concatenate((one.nulls, nulls)),
+        )
+
+
+def ranges_of(keys: Ints, valid: Flags | None, cuts: Ints) -> tuple[Ints, Ints, Flags]:
+    """Least and greatest keys of stretches, and whether values are missing."""
+    count = len(cuts) - 1
+    low, high, nulls = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.bool_)
+    stretch_ranges(keys, np.empty(0, np.bool_) if valid is None else valid, valid is not None, cuts, low, high, nulls)
+    return low, high, nulls
+
+
+def stored_keys(column: StoredColumn, kind: DataType, positions: Ints | slice) -> tuple[Ints, Flags | None]:
+    """The keys of a stored column at positions; a slice is read without a copy where that is possible."""
+    if isinstance(column, FixedColumn):
+        values = column.values[positions]
+        valid = None if column.valid is None else column.valid[positions]
+        return _plain_keys(values, kind), valid
+    places = np.arange(positions.start, positions.stop) if isinstance(positions, slice) else positions
+    if isinstance(column, StringColumn):
+        keys = np.empty(len(places), np.int64)
+        text_prefixes(column.offsets, column.data, column.shift, places, keys)
+        return keys, None if column.valid is None else column.valid[places]
+    return arrow_keys(column.gather(places), kind)
+
+
+def arrow_keys(values: pa.Array, kind: DataType) -> tuple[Ints, Flags | None]:
+    """The keys of an Arrow array."""
+    if kind.name == "STRING":
+        offsets, data = string_buffers(values.cast(pa.string()) if values.type != pa.string() else values)
+        keys = np.empty(len(values), np.int64)
+        text_prefixes(offsets, data, 0, np.arange(len(values)), keys)
+        return keys, validity(values)
+    column = FixedColumn(kind)
+    column.reserve(len(values), 0)
+    column.append(values, 0)
+    return _plain_keys(column.values, kind), column.valid
+
+
+def _plain_keys(values: npt.NDArray[np.generic], kind: DataType) -> Ints:
+    if kind.name == "DOUBLE":
+        numbers = np.ascontiguousarray(values)
+        keys = np.empty(len(numbers), np.int64)
+        double_keys(numbers, numbers.view(np.int64), keys)
+        return keys
+    if kind.name == "DECIMAL":
+        # 128 bits, little end first: up to 18 digits the low half says it all.
+        return np.ascontiguousarray(values[:, 0])
+    return np.ascontiguousarray(values.astype(np.int64, copy=False))

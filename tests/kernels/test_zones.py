@@ -1,0 +1,51 @@
+"""Ranges of stretches, prefixes of texts and scans of stretches against their slow twins."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from eddyline.kernels import zones
+from eddyline.state.columns import string_buffers
+from tests.oracle.kernels_zones import prefix, ranges, scanned
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_ranges_of_stretches(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = int(rng.integers(0, 200))
+    keys = rng.choice([-(2**63), -5, 0, 7, 2**63 - 1], rows)
+    valid = rng.random(rows) < 0.7
+    cuts = np.unique(np.concatenate(([0, rows], rng.integers(0, rows + 1, 5))))
+    for has_nulls in (True, False):
+        low, high, nulls = np.empty(len(cuts) - 1, np.int64), np.empty(len(cuts) - 1, np.int64), np.empty(len(cuts) - 1, np.bool_)
+        zones.stretch_ranges(keys, valid, has_nulls, cuts, low, high, nulls)
+        found = list(zip(low.tolist(), high.tolist(), nulls.tolist(), strict=True))
+        assert found == ranges(keys.tolist(), valid.tolist() if has_nulls else [True] * rows, cuts.tolist())
+
+
+def test_prefixes_of_texts_ascend_as_texts_do() -> None:
+    texts = sorted(["", "a", "ab", "abcdefgh", "abcdefghi", "abcdefgz", "é", "\x7f", "zz\0", "zz"], key=str.encode)
+    offsets, data = string_buffers(pa.array(texts))
+    keys = np.empty(len(texts), np.int64)
+    zones.text_prefixes(offsets, data, 0, np.arange(len(texts)), keys)
+    assert keys.tolist() == [prefix(text) for text in texts]
+    assert (np.diff(keys) >= 0).all()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_scans_of_stretches(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    stored, asked = int(rng.integers(1, 90)), int(rng.integers(1, 60))
+    base, first = int(rng.integers(0, 50)), int(rng.integers(0, 20))
+    order, dead, keys = np.arange(stored), np.sort(rng.integers(0, 20, stored)), rng.integers(0, 4, stored)
+    hashes, limit, floor = rng.integers(0, 4, asked), rng.integers(0, stored + 1, asked), rng.integers(0, 20, asked)
+    first = min(first, stored - 1)
+    cuts = np.unique(np.concatenate(([first, stored], rng.integers(first, stored, 4)))) + base
+    row_cuts = np.unique(np.concatenate(([0, asked], rng.integers(0, asked, 3))))
+    kinds = rng.integers(-1, 3, (len(row_cuts) - 1, len(cuts) - 1))
+    for keyed in (True, False):
+        left, right, cells, visited = zones.probe_stretches(hashes, limit, floor, keyed, keys, order, dead, base, row_cuts, cuts, kinds)
+        expected, looked = scanned(hashes, limit, floor, keyed, keys, order, dead, base, row_cuts, cuts, kinds)
+        assert list(zip(left.tolist(), right.tolist(), cells.tolist(), strict=True)) == expected and visited == looked

@@ -1,0 +1,37 @@
+"""The slow twins of the kernels of zones, in plain loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+
+def ranges(keys: Sequence[int], valid: Sequence[bool], cuts: Sequence[int]) -> list[tuple[int, int, bool]]:
+    found = []
+    for begin, stop in pairwise(cuts):
+        there = [key for key, known in zip(keys[begin:stop], valid[begin:stop], strict=True) if known]
+        found.append((min(there, default=2**63 - 1), max(there, default=-(2**63)), len(there) < stop - begin))
+    return found
+
+
+def prefix(text: str) -> int:
+    return int.from_bytes(text.encode()[:8].ljust(8, b"\0"), "big") - 2**63
+
+
+def scanned(
+    hashes: Any, limit: Any, floor: Any, keyed: bool, keys: Any, order: Any, dead: Any, base: int, row_cuts: Any, cuts: Any, kinds: Any
+) -> tuple[list[tuple[int, int, int]], int]:
+    """(probing row, stored id, cell) of the cells that are not skipped, and how many pairs were looked at."""
+    found, looked = [], 0
+    for line, (begin, stop) in enumerate(pairwise(row_cuts.tolist())):
+        for o in range(begin, stop):
+            for at, (first, end) in enumerate(pairwise(cuts.tolist())):
+                if kinds[line, at] < 0:
+                    continue
+                for row in range(first, end):
+                    p = row - base
+                    looked += 1
+                    if (not keyed or keys[p] == hashes[o]) and order[p] < limit[o] and dead[p] >= floor[o]:
+                        found.append((o, row, int(kinds[line, at])))
+    return found, looked
