@@ -63,7 +63,7 @@ def test_zones_follow_their_rows(seed: int, tmp_path: Path) -> None:
             store.compact()
         if step == 15:
             append(store, rng, 5000)
-            store.spill(tmp_path)
+            store.spill(tmp_path, 4096)
         if store.extent and rng.random() < 0.7:
             check(store)
 
