@@ -54,6 +54,8 @@ class Settings:
     output_files: str = "auto"
     #: Seconds after which a file of gathered results is closed.
     output_seconds: float = 2.0
+    #: Seconds for which a query stands without being asked for again; None: for ever. Such a query writes no files.
+    lease: float | None = None
     #: Further join policies, each as module:function of a `PolicyFactory` that EDDYLINE_POLICIES of the process allows.
     policies: tuple[str, ...] = ()
     #: Thresholds; tests give others.
@@ -117,6 +119,10 @@ def _seconds(name: str, value: Value) -> object:
     if not 0 <= number < 1e9:
         raise SettingProblem(f"SET {name} does not take {value!r}", hint="a number of seconds, 0 or more")
     return number
+
+
+def _lease(name: str, value: Value) -> object:
+    return None if str(value).strip().lower() == "none" else _seconds(name, value)
 
 
 def _tree(name: str, value: Value) -> object:
@@ -202,4 +208,9 @@ OPTIONS: dict[str, Option] = {
         "result files: gathered until they are large or old, or one per query and epoch or micro-batch",
     ),
     "output_seconds": Option(_seconds, "0, 0.5, …", "age at which a file of gathered results is closed"),
+    "lease": Option(
+        _lease,
+        "30 | none",
+        "seconds after which a tried query goes that no page asks for; it writes no files, its newest rows are in the report",
+    ),
 }

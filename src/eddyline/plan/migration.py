@@ -111,6 +111,17 @@ def judge(now: Price, best: TreeChoice, running: Running, shards: int = 1) -> Mi
     return None
 
 
+def passed_over(now: Price, best: TreeChoice, running: Running) -> str | None:
+    """Why the best tree is not taken, where `judge` asks for no move; None: it runs already."""
+    if positions_of(best.tree, running.lowered) == running.tree:
+        return None
+    if best.bound is not None:
+        return f"{best.tree} breaks the {best.bound} budget too, and comes no nearer to it"
+    costs = f"{best.tree} costs {best.price.cpu:.3g} CPU seconds per second, the plan {now.cpu:.3g}"
+    factor = running.lowered.query.settings.tuning.planning.clearly_worse
+    return f"{costs}: less than {factor:g} times as much"
+
+
 def running_price(model: CostModel, tree: JTree, orders: Orders, lowered: Lowered) -> Price:
     """The price of a tree with the probe orders that it runs with, which may not be the best ones any more."""
     price = model.price(tree)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eddyline.runtime.epoch_times import EpochTimes
+from eddyline.runtime.memory import resident_bytes
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.report import JobFigures, NodeFigures, QueryFigures, Report, StoreFigures, StreamFigures
 from eddyline.runtime.unit import UnitFigures
@@ -60,12 +61,15 @@ def merged_further(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def pipeline_report(pipeline: Pipeline, elapsed: float, times: EpochTimes, plans: bool = True) -> Report:
+def pipeline_report(
+    pipeline: Pipeline, elapsed: float, times: EpochTimes, plans: bool = True, stages: Mapping[str, float] | None = None
+) -> Report:
     """The figures of a job in this process; `plans`: with the plan of every query as text."""
-    edges = demand(pipeline)
+    units = units_of(pipeline)
+    edges = {name: edge for unit in units for name, edge in unit.edges.items()}
     stores = [stream.store for stream in pipeline.stores()]
     spilled = pipeline.spilling.spilled()
-    peaks = stored_rows(pipeline)
+    peaks, held = stored_rows(pipeline, units), held_rows(pipeline)
     responses = response_times(pipeline)
     frontiers = pipeline.frontiers
     return Report(
@@ -81,17 +85,23 @@ def pipeline_report(pipeline: Pipeline, elapsed: float, times: EpochTimes, plans
             peak_stored_rows=pipeline.peak_rows,
             peak_state_bytes=pipeline.peak_bytes,
             state_bytes=pipeline.spilling.held,
-            counts=counts(pipeline),
+            counts=counts(pipeline, units),
             suspended_peak=sum(edge["suspended_peak"] for edge in edges.values()),
-            partials_avoided=avoided(pipeline),
+            partials_avoided=avoided(pipeline, units),
             null_results=dict(pipeline.issues.counts),
             migrations=tuple(pipeline.planner.migrations),
+            stage_seconds=dict(stages or {}),
+            memory_bytes=resident_bytes(),
+            refused_plans=tuple(pipeline.planner.refused),
         ),
-        {name: StreamFigures(intake.rows_in, intake.late, intake.bad) for name, intake in pipeline.intakes.items()},
-        {name: QueryFigures(query.results, frontiers[name], responses.get(name)) for name, query in pipeline.queries.items()},
-        nodes_of(operators(pipeline)),
+        {n: StreamFigures(one.rows_in, one.late, one.bad, one.newest, one.horizon) for n, one in pipeline.intakes.items()},
+        {
+            name: QueryFigures(query.results, frontiers[name], responses.get(name), query.unit.name)
+            for name, query in pipeline.queries.items()
+        },
+        nodes_of(operators(pipeline, units)),
         edges,
-        {name: StoreFigures(peaks.get(name, 0), spilled.get(name, 0)) for name in (*peaks, *(n for n in spilled if n not in peaks))},
+        {name: StoreFigures(peaks.get(name, 0), spilled.get(name, 0), held.get(name, 0)) for name in dict.fromkeys((*peaks, *spilled))},
         further=further(pipeline),
         plans={name: query.plan(pipeline) for name, query in pipeline.queries.items()} if plans else {},
     )
@@ -102,9 +112,9 @@ def units_of(pipeline: Pipeline) -> list[UnitFigures]:
     return [unit.report() for unit in pipeline.kinds.units()]
 
 
-def counts(pipeline: Pipeline) -> dict[str, int]:
+def counts(pipeline: Pipeline, units: Sequence[UnitFigures] | None = None) -> dict[str, int]:
     """Sums over all units; the names are `report.COUNTS`."""
-    units = units_of(pipeline)
+    units = units_of(pipeline) if units is None else units
     edges = _edges(units)
     return {
         "partials_produced": sum(unit.partials for unit in units),
@@ -124,9 +134,9 @@ def _edges(units: Sequence[UnitFigures]) -> list[Mapping[str, Any]]:
     return [edge for unit in units for edge in (*unit.edges.values(), *unit.earlier_edges)]
 
 
-def avoided(pipeline: Pipeline) -> int:
+def avoided(pipeline: Pipeline, units: Sequence[UnitFigures] | None = None) -> int:
     """About how many partial results were not made."""
-    return sum(edge["partials_avoided"]["estimate"] for edge in _edges(units_of(pipeline)))
+    return sum(edge["partials_avoided"]["estimate"] for edge in _edges(units_of(pipeline) if units is None else units))
 
 
 def demand(pipeline: Pipeline) -> dict[str, Mapping[str, Any]]:
@@ -142,19 +152,30 @@ def response_times(pipeline: Pipeline) -> Mapping[str, Mapping[str, float | None
     return responses.summary(name for name, query in pipeline.queries.items() if query.is_timed)
 
 
-def stored_rows(pipeline: Pipeline) -> dict[str, int]:
+def stored_rows(pipeline: Pipeline, units: Sequence[UnitFigures] | None = None) -> dict[str, int]:
     """Peak rows per store, streams and intermediates."""
     peaks = dict.fromkeys(pipeline.intakes, 0)
     for stream in pipeline.stores():
         peaks[stream.name] += stream.peak
-    for unit in units_of(pipeline):
+    for unit in units_of(pipeline) if units is None else units:
         peaks.update(unit.stored)
     return peaks
 
 
-def operators(pipeline: Pipeline) -> dict[str, dict[str, float]]:
+def held_rows(pipeline: Pipeline) -> dict[str, int]:
+    """Rows per store now: those of streams, and those that inner nodes of joins keep."""
+    held = dict.fromkeys(pipeline.intakes, 0)
+    for stream in pipeline.stores():
+        held[stream.name] += stream.store.live
+    for group in pipeline.groups.values():
+        held.update({kept.store.name: kept.store.live for kept in group.intermediates()})
+    return held
+
+
+def operators(pipeline: Pipeline, units: Sequence[UnitFigures] | None = None) -> dict[str, dict[str, float]]:
     """What every operator did, as shards send it: join nodes, filters of streams, queries."""
-    found: dict[str, dict[str, float]] = {name: dict(seen) for unit in units_of(pipeline) for name, seen in unit.operators.items()}
+    units = units_of(pipeline) if units is None else units
+    found: dict[str, dict[str, float]] = {name: dict(seen) for unit in units for name, seen in unit.operators.items()}
     for query in pipeline.queries.values():
         found[f"query {query.name}"] = {"rows_in": query.rows_in, "rows_out": query.results, "seconds": query.seconds}
     return found

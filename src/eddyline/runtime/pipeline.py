@@ -57,7 +57,7 @@ class Pipeline:
         self.table_schemas: dict[str, Table] = {}
         self.queries: dict[str, Standing] = {}
         #: Queries that have been dropped and still have results to come.
-        self._stopping: set[str] = set()
+        self.stopping: set[str] = set()
         self.issues = Issues()
         self.handout = HandOut(self.issues, self.settings.tuning)
         #: By the streams that its units read.
@@ -157,7 +157,7 @@ class Pipeline:
         if stop is None or self._has_passed(name):
             self.drop_query(name)
             return True
-        self._stopping.add(name)
+        self.stopping.add(name)
         return False
 
     def _has_passed(self, name: str) -> bool:
@@ -168,7 +168,7 @@ class Pipeline:
     def drop_query(self, name: str) -> None:
         """Remove a query at once; whatever it still had to say is not said."""
         standing = self.queries.pop(name)
-        self._stopping.discard(name)
+        self.stopping.discard(name)
         standing.unit.leave(name)
         self._forget_timelines()
 
@@ -196,7 +196,7 @@ class Pipeline:
             units.setdefault(unit.streams, []).append(unit)
         for streams, timeline in self.timelines.items():
             timeline.step(units.get(streams, []), epoch.closing, outcome, self._note_peak)
-        for name in [n for n in self._stopping if self._has_passed(n)]:
+        for name in [n for n in self.stopping if self._has_passed(n)]:
             self.drop_query(name)
             outcome.gone.append(name)
         self._note_waiting()

@@ -14,6 +14,7 @@ Reading  docs/design/0003-replanning.md
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -28,7 +29,7 @@ from eddyline.plan.cost import Price
 from eddyline.plan.explain import cost_lines
 from eddyline.plan.jtree.candidates import Budgets
 from eddyline.plan.lower import Lowered
-from eddyline.plan.migration import Migration, Running, assess, judge, plan_document, plan_from
+from eddyline.plan.migration import Migration, Running, assess, judge, passed_over, plan_document, plan_from
 from eddyline.plan.statistics import ReferenceSeen, Seen, join_pairs
 from eddyline.plan.tree_choice import Orders, TreeChoice, aliases_of, choose, qualified
 from eddyline.runtime.epoch_times import NEWEST
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from eddyline.runtime.pipeline import Pipeline
 
 log = logging.getLogger("eddyline.planner")
+
+#: So many plans that were not taken are remembered.
+_REFUSED = 20
 
 
 @dataclass
@@ -72,6 +76,8 @@ class Planner:
         self.refuses = True
         #: Every move so far, as `--stats` shows it.
         self.migrations: list[dict[str, object]] = []
+        #: Other trees that were found and not taken: the newest, each with the reason.
+        self.refused: deque[dict[str, object]] = deque(maxlen=_REFUSED)
 
     @property
     def sources(self) -> dict[str, Stream | Table]:
@@ -255,8 +261,17 @@ class Planner:
             watch.warned = True
             log.warning("query %s: no plan fits the %s budget any more", watch.lowered.query.name, watch.choice.bound)
         before, watch.wanted = watch.wanted, judge(watch.now, watch.choice, running, watch.seen.shards)
+        if watch.wanted is None and (reason := passed_over(watch.now, watch.choice, running)) is not None:
+            self._note_refused(watch, reason)
         again = before is not None and watch.wanted is not None
         return watch.wanted if again or (watch.wanted is not None and watch.wanted.urgent) else None
+
+    def _note_refused(self, watch: Watch, reason: str) -> None:
+        """Remember why another tree is not taken; the same tree of the same queries is one entry."""
+        queries = list(self.pipeline.kinds.joins.units[watch.lowered.signature].queries)
+        found = {"epoch": self.pipeline.epochs, "queries": queries, "tree": str(watch.choice.tree), "reason": reason}
+        if not any(known["tree"] == found["tree"] and known["queries"] == queries for known in self.refused):
+            self.refused.append(found)
 
     # -- a look
 

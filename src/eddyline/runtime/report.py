@@ -39,6 +39,12 @@ class JobFigures:
     partials_avoided: int
     null_results: Mapping[str, int]
     migrations: Sequence[Mapping[str, Any]]
+    #: Seconds by stage of an epoch or micro-batch, over all of them.
+    stage_seconds: Mapping[str, float] = field(default_factory=dict)
+    #: Resident memory of the process, on Spark of the largest worker.
+    memory_bytes: int = 0
+    #: Other plans that were found and not taken, each with the reason; the newest.
+    refused_plans: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,9 @@ class StreamFigures:
     rows_in: int
     late: int
     bad: int
+    #: The newest event time so far, and the one that later rows do not fall below; None: no row has come, or it is not known.
+    newest: int | None = None
+    horizon: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +64,8 @@ class QueryFigures:
     frontier: int | None = None
     #: Seconds from the arrival of a result's newest row to its release; None: not measured.
     response: Mapping[str, float | None] | None = None
+    #: What answers it, together with the other queries of the same name; operators of a join have names that begin with it.
+    unit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +81,8 @@ class NodeFigures:
 class StoreFigures:
     peak_rows: int
     spilled_bytes: int = 0
+    #: Rows that it holds now.
+    rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +94,8 @@ class ShardFigures:
     seconds: Mapping[str, float]
     worker_bytes: Sequence[int]
     reopened: Mapping[str, int]
+    #: Per shard: rows, bytes, waiting, worker_bytes, came_from, and seconds by stage of its last batch.
+    each: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

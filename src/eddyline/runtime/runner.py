@@ -113,4 +113,7 @@ class Runner(Protocol):
 
     def stats(self) -> dict[str, Any]: ...
 
+    def report_folder(self) -> str:
+        """The folder below which the job writes its reports and reads control records: its checkpoint, or one that goes with it."""
+
     def dead_letters(self, stream: Stream) -> list[pa.Table]: ...

@@ -44,9 +44,12 @@ class Delivery:
         #: Tables of this epoch that callbacks have had already.
         self._handed_out: set[int] = set()
 
-    def add_query(self, name: str, schema: pa.Schema, declared: Iterable[DeclaredSink], own: Iterable[Sink] = ()) -> None:
+    def add_query(
+        self, name: str, schema: pa.Schema, declared: Iterable[DeclaredSink], own: Iterable[Sink] = (), files: bool = True
+    ) -> None:
+        """A query's results go to `--out` unless `files` is off, to its declared sinks, and to further ones."""
         sinks: list[Sink] = [*own]
-        if self.out is not None:
+        if self.out is not None and files:
             sinks.append(ParquetSink(os.path.join(self.out, name)))
             self.outbox.adopt(sinks[-1], f"out/{name}")
         for sink in declared:
@@ -75,6 +78,14 @@ class Delivery:
         self.sinks.setdefault(name, []).append(sink)
         if isinstance(sink, CallbackSink):
             self.listening.add(name)
+
+    def remove_sink(self, name: str, sink: Sink) -> None:
+        """A sink that `add_sink` brought gets nothing from here on."""
+        left = [one for one in self.sinks.get(name, ()) if one is not sink]
+        if left:
+            self.sinks[name] = left
+        else:
+            self.sinks.pop(name, None)
 
     def listens(self, names: Iterable[str]) -> bool:
         """Whether anybody takes results of these queries before their epoch ends."""

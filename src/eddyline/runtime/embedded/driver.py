@@ -13,6 +13,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from itertools import pairwise
+from time import perf_counter
 
 from eddyline.connectors.base import LoggedSource, Source
 from eddyline.connectors.file_log import remove_other_logs
@@ -32,6 +34,7 @@ from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.publication import Publication
 from eddyline.runtime.record_kinds import Splitting
 from eddyline.runtime.report import Report
+from eddyline.runtime.reporting.reporter import Reporter
 from eddyline.runtime.response import Responses
 from eddyline.runtime.runner import Observer
 from eddyline.settings import Settings
@@ -88,6 +91,10 @@ class EmbeddedDriver:
         self._idle: frozenset[str] = frozenset()
         self._saved = self.clock.now()
         self._stopping = False
+        #: Writes the job's report now and then; None: it has no folder for that.
+        self.reporter: Reporter | None = None
+        #: Seconds of all epochs by what was done.
+        self.stage_seconds = {"read": 0.0, "step": 0.0, "deliver": 0.0}
 
     def add_stream(self, stream: Stream, source: Source) -> None:
         self.streams[stream.name] = stream
@@ -146,12 +153,17 @@ class EmbeddedDriver:
             yield
         except OSError as problem:
             self.failure = unwritable(problem)
-            self.let_go()
+            self._let_go_after(self.failure)
             raise self.failure from problem
         except BaseException as problem:
             self.failure = problem
-            self.let_go()
+            self._let_go_after(problem)
             raise
+
+    def _let_go_after(self, problem: BaseException) -> None:
+        if self.reporter is not None:
+            self.reporter.end(problem)
+        self.let_go()
 
     def let_go(self) -> None:
         """After the last write of this driver another process may continue from the checkpoint."""
@@ -172,7 +184,7 @@ class EmbeddedDriver:
 
     def _step(self, closing: bool) -> Outcome:
         self._poll()
-        started = self.clock.now()
+        started, began = self.clock.now(), perf_counter()
         if self.began is None:
             self.began = started
         arrivals = EpochReader(self.readers).next_epoch(self.settings.epoch_rows)
@@ -180,9 +192,12 @@ class EmbeddedDriver:
             self._heard[name] = started
         self._idle = self._idle_streams(started)
         announced, self._announced = tuple(self._announced), []
+        marks = [perf_counter()]
         outcome = self.pipeline.step(Epoch(arrivals, self._idle, closing, announced))
+        marks.append(perf_counter())
         self.epoch += 1
         self.delivery.write(self.epoch, outcome, self.streams)
+        self._note_stages([began, *marks, perf_counter()])
         for name in outcome.gone:
             self.delivery.drop_query(name)
         if outcome.gone:
@@ -191,13 +206,22 @@ class EmbeddedDriver:
         self.epoch_times.add(self.ended - started)
         for observer in tuple(self.observers):
             observer(partial(self.report, plans=False))
+        if self.reporter is not None:
+            if outcome.dead:
+                self.reporter.dead.take(outcome.dead)
+            self.reporter.beat()
         self.delivery.close_files(self.epoch, self.ended)
         self._checkpoint_if_due(self.ended)
         return outcome
 
     def report(self, plans: bool = True) -> Report:
         """How the job stands; called in the thread that runs epochs, or while none runs."""
-        return pipeline_report(self.pipeline, (self.ended or 0.0) - (self.began or 0.0), self.epoch_times, plans)
+        elapsed = (self.ended or 0.0) - (self.began or 0.0)
+        return pipeline_report(self.pipeline, elapsed, self.epoch_times, plans, self.stage_seconds)
+
+    def _note_stages(self, marks: list[float]) -> None:
+        for stage, (before, after) in zip(self.stage_seconds, pairwise(marks), strict=True):
+            self.stage_seconds[stage] += after - before
 
     def _poll(self) -> None:
         """Queries that control records bring or take, at this boundary between two epochs."""
@@ -241,10 +265,17 @@ class EmbeddedDriver:
                 self._poll()
                 self.delivery.close_files(self.epoch, self.clock.now())
                 self._checkpoint_if_due(self.clock.now())
-                self.clock.sleep(_NAP)
+                self._rest()
         if once and not self._stopping:
             self.step(closing=True)
         self._finish()
+
+    def _rest(self) -> None:
+        """Nothing has come: say that the job is there, and wait a little."""
+        if self.reporter is not None:
+            with self.changing():
+                self.reporter.beat()
+        self.clock.sleep(_NAP)
 
     def _something(self) -> bool:
         """Whether any source has rows now."""
@@ -272,6 +303,8 @@ class EmbeddedDriver:
             reader.source.close()
         self.pipeline.spilling.close()
         self.ended = self.clock.now()
+        if self.reporter is not None:
+            self.reporter.end()
         self.let_go()
 
     # -- checkpoints

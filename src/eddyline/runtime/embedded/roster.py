@@ -60,6 +60,12 @@ class Roster:
         #: Requests of other processes.
         self.asked = None if control is None else Asked(job, pipeline, Answers(control.folder))
 
+    def be_controlled(self, control: ControlFolder) -> None:
+        """From now on records in this folder are carried out; the job had none."""
+        self.control = control
+        control.write_catalog(catalog_text(self.job))
+        self.tell()
+
     # -- queries
 
     def add(self, query: BoundQuery) -> Standing:
@@ -92,7 +98,11 @@ class Roster:
     def _stand(self, query: BoundQuery, start: int, slot: int | None, sinks: Iterable[DeclaredSink]) -> Standing:
         standing = self.pipeline.add_query(query, start, slot)
         try:
-            self.delivery.add_query(query.name, standing.schema, sinks, self._own(standing))
+            if query.settings.lease is None:
+                self.delivery.add_query(query.name, standing.schema, sinks, self._own(standing))
+            else:
+                # A query that is tried writes nothing: its newest rows are in the report.
+                self.delivery.add_query(query.name, standing.schema, (), (), files=False)
         except BaseException:
             self.pipeline.drop_query(query.name)
             raise

@@ -8,9 +8,12 @@ Limits   Used from one thread at a time, apart from `push`.
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 import threading
 import time
 import uuid
+import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -41,8 +44,10 @@ from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
 from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.embedded.driver import EmbeddedDriver
 from eddyline.runtime.embedded.roster import Roster, instant
+from eddyline.runtime.embedded.watched import WatchedDriver
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.report import Report
+from eddyline.runtime.reporting.reporter import Reporter
 from eddyline.runtime.requests import answers, hold, is_ahead, release
 from eddyline.runtime.runner import Handle, Observer
 from eddyline.runtime.unit import Standing
@@ -107,6 +112,8 @@ class EmbeddedRunner:
         self._own: dict[str, list[Sink]] = {}
         self._out = out
         self._checkpoint = Checkpoint(checkpoint) if checkpoint is not None else None
+        #: Where reports are written and control records are read; None: neither.
+        self._folder = None if checkpoint is None else checkpoint
         self._overwrite = overwrite
         self._follow = follow
         self._keep_results = keep_results
@@ -429,7 +436,7 @@ class EmbeddedRunner:
         driver = EmbeddedDriver(pipeline, sources, streams, delivery, self.job.settings, self._clock, self._checkpoint)
         driver.observers = [self._observed]
         driver.before_finish = self._answer_asked
-        control = None if self._checkpoint is None else ControlFolder(self._checkpoint.folder)
+        control = None if self._folder is None else ControlFolder(self._folder)
         driver.roster = Roster(self.job, pipeline, delivery, self._own_sinks, control)
         later = driver.roster.open(None if saved is None else saved.header, None if saved is None else saved.control)
         if saved is not None:
@@ -441,7 +448,19 @@ class EmbeddedRunner:
         driver.announce(self.job.records)
         driver.roster.tell()
         driver.roster.fold(at_once=True)
+        if self._folder is not None:
+            driver.reporter = Reporter(WatchedDriver(driver), self._folder)
         return driver
+
+    def report_folder(self) -> str:
+        if self._folder is None:
+            self._folder = tempfile.mkdtemp(prefix="eddyline-job-")
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+            if self._driver is not None:
+                with self._driver.changing():
+                    self._driver.roster.be_controlled(ControlFolder(self._folder))
+                    self._driver.reporter = Reporter(WatchedDriver(self._driver), self._folder)
+        return self._folder
 
     def _observed(self, look: Callable[[], Report]) -> None:
         if self._leaving:

@@ -38,6 +38,7 @@ from eddyline.runtime.clock import Clock
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.publication import Publication
 from eddyline.runtime.report import Report
+from eddyline.runtime.reporting.reporter import Reporter
 from eddyline.runtime.runner import Handle, Observer
 from eddyline.runtime.spark.ingest.control import write_control
 from eddyline.runtime.spark.ingest.frames import frame_schema
@@ -50,6 +51,7 @@ from eddyline.runtime.spark.job.progress import Progress
 from eddyline.runtime.spark.job.saying import say
 from eddyline.runtime.spark.job.shard_report import committed_batch
 from eddyline.runtime.spark.job.static_table import forget
+from eddyline.runtime.spark.job.watched import WatchedDriver
 from eddyline.runtime.spark.output.sinks import DEAD_LETTER, Delivered
 from eddyline.runtime.spark.output.table_sink import check_sink
 from eddyline.runtime.spark.shard.spool import spool_folder
@@ -332,6 +334,9 @@ class SparkRunner:
     def stats(self) -> dict[str, Any]:
         return self._report().as_json()
 
+    def report_folder(self) -> str:
+        return self.checkpoint
+
     def _report(self) -> Report:
         publication = self.driver.publication
         return job_report(self.driver) if publication is None else publication.now()
@@ -386,6 +391,7 @@ class SparkRunner:
             check_sink(self.spark, sink)
         driver.add_queries(self.job.catalog, self._own)
         driver.publication = Publication(partial(job_report, driver))
+        driver.be_watched(Reporter(WatchedDriver(driver), self.checkpoint))
         return driver
 
     def _told(self, delivered: Delivered, progress: Progress) -> None:

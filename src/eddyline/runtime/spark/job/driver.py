@@ -17,6 +17,7 @@ import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -33,6 +34,7 @@ from eddyline.runtime.clock import Clock, WallClock
 from eddyline.runtime.control import ControlFolder
 from eddyline.runtime.control_record import add_record, drop_record
 from eddyline.runtime.publication import Publication
+from eddyline.runtime.reporting.reporter import Reporter
 from eddyline.runtime.spark.ingest.control import ask_to_stop, forget_stop, write_control
 from eddyline.runtime.spark.ingest.file_log import take_warnings
 from eddyline.runtime.spark.ingest.frames import packed_frame
@@ -94,6 +96,8 @@ class SparkDriver:
         self.control = ControlFolder(layout.checkpoint)
         #: Queries that come and go; None: those of the layout, for ever.
         self.roster: Roster | None = None
+        #: Writes the job's report; None: the job has none.
+        self.reporter: Reporter | None = None
         self.query: StreamingQuery | None = None
         self._stopping = False
         #: The run is over, well or not.
@@ -112,6 +116,13 @@ class SparkDriver:
         """
         given: Own = own if callable(own) else lambda name, _: (own or {}).get(name, ())
         self.roster = Roster(self.layout, catalog, self.delivery, given)
+
+    def be_watched(self, reporter: Reporter) -> None:
+        """Write reports with the batches, and while none comes."""
+        self.reporter = reporter
+        self.delivery.on_dead = reporter.dead.take
+        assert self.roster is not None
+        self.roster.on_look = reporter.beat
 
     def add_running(self, query: BoundQuery, patience: float = 30.0) -> None:
         """Add a query to the job that runs; it starts with one of the next batches.
@@ -144,7 +155,12 @@ class SparkDriver:
             self._run_once()
         self.ended = True
         self.delivery.close()
+        self._report_end()
         return self.progress
+
+    def _report_end(self, problem: BaseException | None = None) -> None:
+        if self.reporter is not None:
+            self.reporter.end(problem)
 
     @property
     def is_running(self) -> bool:
@@ -155,7 +171,9 @@ class SparkDriver:
         failed = self.query.exception() if self.query is not None else None
         if failed is not None:
             self.ended = True
-            raise self._readable(failed)
+            problem = self._readable(failed)
+            self._report_end(problem)
+            raise problem
 
     def abandon(self) -> None:
         """Stop at once; the checkpoint continues with the batch that was running."""
@@ -165,6 +183,7 @@ class SparkDriver:
         self.ended = True
         if self.query is not None:
             self.query.stop()
+        self._report_end()
 
     def start(self) -> None:
         """Follow the sources until `stop`."""
@@ -186,6 +205,7 @@ class SparkDriver:
         self._note_events(query)
         self.raise_failure()
         self.delivery.close()
+        self._report_end()
         return self.progress
 
     def _finish_batch(self, query: StreamingQuery, patience: float = 60.0) -> None:
@@ -215,7 +235,7 @@ class SparkDriver:
         except Exception as problem:
             self.ended = True
             self._note_events(self.query)
-            raise self._readable(problem) from self.delivery.failed
+            raise self._failed(problem) from self.delivery.failed
         return self.stop()
 
     def stages(self) -> StageTimes:
@@ -233,7 +253,7 @@ class SparkDriver:
                     self._finish_batch(query)
         except Exception as problem:
             self.ended = True
-            raise self._readable(problem) from self.delivery.failed
+            raise self._failed(problem) from self.delivery.failed
         finally:
             self._note_events(query)
 
@@ -274,6 +294,12 @@ class SparkDriver:
         writer = stepped.writeStream.foreachBatch(self.delivery).option("checkpointLocation", f"file://{self.layout.checkpoint}")
         return (writer.trigger(availableNow=True) if once else writer).start()
 
+    def _failed(self, problem: BaseException) -> EddylineError:
+        """What ended the job; its last report says it too."""
+        found = self._readable(problem)
+        self._report_end(found)
+        return found
+
     def _readable(self, problem: BaseException) -> EddylineError:
         """What went wrong, in one message: in a sink or a callback of this process, or somewhere in Spark."""
         failed = self.delivery.failed
@@ -283,8 +309,12 @@ class SparkDriver:
         return open_spark_sink(self.spark, sink, self.layout.checkpoint)
 
     def _delivered(self, delivered: Delivered) -> None:
-        with nullcontext() if self.publication is None else self.publication.change():
+        changing = nullcontext() if self.publication is None else self.publication.change()
+        # One report at a time, and none of a batch that is half noted.
+        with changing, nullcontext() if self.reporter is None else self.reporter.lock:
             self._take(delivered)
+            if self.reporter is not None:
+                self.reporter.beat()
 
     def _take(self, delivered: Delivered) -> None:
         self.progress.take(delivered)
@@ -303,5 +333,11 @@ class SparkDriver:
     def _note_events(self, query: StreamingQuery) -> None:
         """Take over what Spark measured, before it forgets the oldest events, and what planning had to warn of."""
         take_warnings(self.layout.checkpoint)
-        # One call per event: PySpark's own objects make a hundred.
-        self.times.take(json.loads(found.json()) for found in query._jsq.recentProgress())
+        # One call per event: PySpark's own objects make a hundred. From the newest one back to those that are known.
+        new: list[dict[str, Any]] = []
+        for found in reversed(query._jsq.recentProgress()):
+            event = json.loads(found.json())
+            if self.times.knows(event):
+                break
+            new.append(event)
+        self.times.take(reversed(new))

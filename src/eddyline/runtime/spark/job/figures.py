@@ -8,6 +8,7 @@ Limits   Times are those of the driver and of Spark; shards run at the same time
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -20,6 +21,7 @@ from eddyline.runtime.report import JobFigures, QueryFigures, Report, ShardFigur
 from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.layout import Layout
 from eddyline.runtime.spark.job.ledger import Ledger
+from eddyline.runtime.spark.job.progress import Progress
 from eddyline.runtime.spark.job.session import shard_labels
 from eddyline.runtime.spark.job.settle import settled
 from eddyline.runtime.spark.shard.pipeline import model_pipeline
@@ -62,6 +64,9 @@ def job_report(driver: SparkDriver, plans: bool = True) -> Report:
     bad = progress.bad
     layout = driver.layout if driver.roster is None else driver.roster.layout
     frontiers = {query.name: progress.frontiers.get(timeline_name(r.source for r in query.streams)) for query in layout.queries}
+    newest, horizons = progress.newest, {s.name: progress.newest[s.name] - s.lateness for s in layout.streams if s.name in progress.newest}
+    kept = progress.peaks("held_rows")
+    units = {} if driver.roster is None else {name: query.unit.name for name, query in driver.roster.model.queries.items()}
     return Report(
         JobFigures(
             elapsed_s=stages.whole.sum,
@@ -80,17 +85,47 @@ def job_report(driver: SparkDriver, plans: bool = True) -> Report:
             partials_avoided=progress.counts.get("partials_avoided", 0),
             null_results=dict(progress.null_results),
             migrations=() if driver.roster is None else tuple(driver.roster.replanning.migrations),
+            stage_seconds={stage: times.sum for stage, times in stages.stages.items() if stage != "triggerExecution"},
+            memory_bytes=max(progress.worker_bytes, default=0),
+            refused_plans=() if driver.roster is None else tuple(driver.roster.model.planner.refused),
         ),
-        {name: StreamFigures(progress.rows_in.get(name, 0) + bad.get(name, 0), late.get(name, 0), bad.get(name, 0)) for name in streams},
-        {name: QueryFigures(results, frontiers.get(name)) for name, results in progress.results.items()},
+        {
+            name: StreamFigures(
+                progress.rows_in.get(name, 0) + bad.get(name, 0), late.get(name, 0), bad.get(name, 0), newest.get(name), horizons.get(name)
+            )
+            for name in streams
+        },
+        {name: QueryFigures(results, frontiers.get(name), None, units.get(name, "")) for name, results in progress.results.items()},
         nodes_of(progress.operators),
         # Of each shard since it was last opened.
         {str(shard): note["statistics"].get("demand", {}) for shard, note in sorted(progress.notes.items())},
-        {name: StoreFigures(peaks.get(name, 0), spilled.get(name, 0)) for name in dict.fromkeys((*peaks, *spilled))},
-        ShardFigures(driver.layout.shards, stages.newest(), dict(progress.seconds), tuple(progress.worker_bytes), dict(progress.came_from)),
+        {name: StoreFigures(peaks.get(name, 0), spilled.get(name, 0), kept.get(name, 0)) for name in dict.fromkeys((*peaks, *spilled))},
+        ShardFigures(
+            driver.layout.shards,
+            stages.newest(),
+            dict(progress.seconds),
+            tuple(progress.worker_bytes),
+            dict(progress.came_from),
+            _each_shard(progress),
+        ),
         merged_further([figures.get("further", {}) for figures in held]),
         _plans(driver) if plans else {},
     )
+
+
+def _each_shard(progress: Progress) -> dict[int, dict[str, Any]]:
+    """What each shard held at the end of its last batch, and how long its stages took."""
+    return {
+        shard: {
+            "rows": note["statistics"].get("live_rows", 0),
+            "bytes": note["statistics"].get("live_bytes", 0),
+            "waiting": note["waiting"],
+            "worker_bytes": note["worker_bytes"],
+            "came_from": note["came_from"],
+            "seconds": note["seconds"],
+        }
+        for shard, note in sorted(progress.notes.items())
+    }
 
 
 def _plans(driver: SparkDriver) -> dict[str, str]:

@@ -64,6 +64,15 @@ class Progress:
                 found[name] = found.get(name, 0) + rows
         return found
 
+    @property
+    def newest(self) -> dict[str, int]:
+        """stream -> its newest event time; ticks make that the same on all shards."""
+        found: dict[str, int] = {}
+        for note in self.notes.values():
+            for name, instant in note["statistics"].get("newest", {}).items():
+                found[name] = max(found.get(name, instant), instant)
+        return found
+
     def peak(self, name: str) -> int:
         """The sum of the shards' peaks: at least what they held at any one time."""
         return sum(note["statistics"].get(name, 0) for note in self.notes.values())
@@ -142,11 +151,15 @@ class StageTimes:
     def take(self, events: Iterable[Mapping[str, Any]]) -> None:
         """Count the events of batches that are new; a trigger without a batch has an event too."""
         for event in events:
-            run, last = self._last
-            if "addBatch" in event["durationMs"] and (event["runId"] != run or event["batchId"] > last):
+            if "addBatch" in event["durationMs"] and not self.knows(event):
                 self._last = (event["runId"], event["batchId"])
                 for stage, times in self.stages.items():
                     times.add(event["durationMs"].get(stage, 0) / 1000)
+
+    def knows(self, event: Mapping[str, Any]) -> bool:
+        """Whether the batch of an event, and so every one before it, has been counted."""
+        run, last = self._last
+        return bool(event["runId"] == run and event["batchId"] <= last)
 
     def newest(self) -> dict[str, list[float]]:
         return {stage: list(times.newest) for stage, times in self.stages.items()}

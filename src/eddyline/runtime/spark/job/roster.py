@@ -64,6 +64,8 @@ class Roster:
         for name in self.ledger.routed:
             self._open_sinks(name)
         self.ledger.write()
+        #: Called as often as records are looked for, in the thread that looks.
+        self.on_look: Callable[[], None] | None = None
         #: Records for which a batch has been asked.
         self._asked = 0
         #: Records that have been taken up since the last fold; at the start all that an earlier run has left.
@@ -92,6 +94,11 @@ class Roster:
         return job
 
     def _open_sinks(self, name: str) -> None:
+        if self.layout.by_name[name].settings.lease is not None:
+            # A query that is tried writes nothing: its newest rows are in the report.
+            found = self.model.queries[name]
+            self.delivery.add_query(name, found.schema, merging=found.merging, files=False)
+            return
         declared = [s for s in self.job.sinks if s.query is None]
         declared += [DeclaredSink(sink, name, options) for sink, options in self.ledger.queries[name].sinks]
         schema = self.model.queries[name].schema
@@ -118,6 +125,8 @@ class Roster:
             while not self._stop.wait(_LOOK_SECONDS):
                 try:
                     self.look()
+                    if self.on_look is not None:
+                        self.on_look()
                 except OSError as problem:
                     # A full disk: the next look tries again.
                     log.warning("control records are not taken up: %s", problem)

@@ -88,6 +88,8 @@ class Delivery:
         self.dead = DeadLetters(os.path.join(out, DEAD_LETTER)) if out is not None else None
         #: Dead rows are kept in memory only where somebody asks for them.
         self.kept_dead: dict[str, list[pa.Table]] | None = None
+        #: Called with the dead rows of a batch, by stream.
+        self.on_dead: Callable[[Mapping[str, list[pa.Table]]], None] | None = None
         #: What went wrong when results were handed over or the end of the batch was noted, if anything did.
         self.failed: Exception | None = None
         self._began = False
@@ -109,10 +111,12 @@ class Delivery:
         declared: Iterable[DeclaredSink] = (),
         own: Iterable[Sink] = (),
         merging: Merging | None = None,
+        files: bool = True,
     ) -> None:
-        """A query's results go to `--out`, to its declared sinks, and to further ones; `merging` makes them of the shards' parts."""
+        """A query's results go to `--out` unless `files` is off, to its declared sinks, and to further ones; `merging` makes them of
+        the shards' parts."""
         sinks: list[Sink] = [*own]
-        if self.out is not None:
+        if self.out is not None and files:
             sinks.append(ParquetSink(os.path.join(self.out, name)))
             self.outbox.adopt(sinks[-1], f"out/{name}")
         for sink in declared:
@@ -138,6 +142,11 @@ class Delivery:
         """One more sink for a query that is here already."""
         sink.open(schema)
         self.sinks[name] = [*self.sinks[name], sink]
+
+    def remove_sink(self, name: str, sink: Sink) -> None:
+        """A sink that `add_sink` brought gets nothing from here on."""
+        if name in self.sinks:
+            self.sinks[name] = [one for one in self.sinks[name] if one is not sink]
 
     def drop_query(self, name: str) -> None:
         """A query has gone: its own sinks are closed. One that it shares with others stays."""
@@ -196,6 +205,8 @@ class Delivery:
                     sink.write(batch, whole)
             else:
                 delivered.dead[name] = sum(table.num_rows for _, table in found)
+                if self.on_dead is not None:
+                    self.on_dead({name: [table for _, table in found]})
                 for _, table in sorted(found, key=lambda piece: piece[0]):
                     if self.dead is not None:
                         self.dead.write(batch, self.streams[name], table)

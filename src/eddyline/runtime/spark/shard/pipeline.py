@@ -24,7 +24,7 @@ from eddyline.plan.lower import Lowered
 from eddyline.plan.migration import Migration, plan_document, plan_from
 from eddyline.plan.shares import book_route
 from eddyline.runtime.epoch import Epoch, Outcome
-from eddyline.runtime.figures import avoided, counts, demand, further, operators, stored_rows
+from eddyline.runtime.figures import avoided, counts, demand, further, held_rows, operators, stored_rows
 from eddyline.runtime.newest import NewestPlaces
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.planner import running_orders
@@ -237,6 +237,8 @@ class ShardPipeline:
             "live_rows": sum(stream.store.live for stream in pipeline.stores()),
             "live_bytes": sum(stream.store.nbytes for stream in pipeline.stores()),
             "stored_rows": stored_rows(pipeline),
+            "held_rows": held_rows(pipeline),
+            "newest": {name: intake.newest for name, intake in pipeline.intakes.items() if intake.newest is not None},
             "peak_stored_rows": pipeline.peak_rows,
             "peak_state_bytes": pipeline.peak_bytes,
             "state_bytes": pipeline.spilling.held,

@@ -1,0 +1,102 @@
+"""A plan as a tree of parts: what is drawn, and what figures are put to.
+
+Answer   `query_shape` makes one of a lowered query and the tree that answers it: streams and tables with windows and filters at the bottom,
+         joins, an aggregate, the results on top. `text_shape` makes one of any other query from its streams and the text of its plan.
+         A part has the name under which reports count it.
+State    None: a shape is a value, and plain JSON.
+Limits   At most a few short lines per part: a drawing is not a listing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from eddyline.model.expression import Expression, rename_refs
+from eddyline.model.joining import Tree
+from eddyline.plan.lower import Lowered
+
+_LONGEST, _LINES = 46, 4
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    #: stream | table | join | aggregate | results | other.
+    kind: str
+    title: str
+    lines: tuple[str, ...] = ()
+    #: Its name in reports: of a stream, of an operator, of a query.
+    key: str = ""
+    inputs: tuple[Part, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        found = {"kind": self.kind, "title": self.title, "lines": list(self.lines), "key": self.key}
+        return {**found, "inputs": [part.as_json() for part in self.inputs]}
+
+    @classmethod
+    def of(cls, document: dict[str, Any]) -> Part:
+        inputs = tuple(cls.of(part) for part in document["inputs"])
+        return cls(document["kind"], document["title"], tuple(document["lines"]), document["key"], inputs)
+
+    def all(self) -> Iterator[Part]:
+        yield self
+        for part in self.inputs:
+            yield from part.all()
+
+
+def query_shape(lowered: Lowered, tree: Tree, name_of: Callable[[tuple[int, ...]], str] | None = None) -> Part:
+    """The shape of a query over streams; `name_of` gives the name of a join by its references."""
+    query = lowered.query
+    own = {f"r{position}": alias for position, alias in enumerate(lowered.aliases)}
+    top = _node(lowered, tree, own, name_of)
+    if query.is_aggregate:
+        groups = [_text(e, own) for e in lowered.group_by]
+        lines = [f"by {', '.join(groups)}" if groups else "one group"]
+        lines += [] if lowered.having is None else [f"having {_text(lowered.having, own)}"]
+        top = Part("aggregate", "aggregate", _short([*lines, f"emit {query.emit}"]), f"query {query.name}", (top,))
+    selected = [f"{_text(o.expression, own)} AS {o.name}" for o in lowered.outputs]
+    return Part("results", query.name, _short(selected), f"query {query.name}", (top,))
+
+
+def text_shape(name: str, text: str, streams: Iterable[str], key: str) -> Part:
+    """The shape of a query that is no join: its streams, one part for all that it does, its results."""
+    told = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("query:")]
+    inputs = tuple(Part("stream", stream, (), stream) for stream in sorted(streams))
+    return Part("results", name, (), f"query {name}", (Part("other", told[0] if told else name, _short(told[1:]), key, inputs),))
+
+
+def _node(lowered: Lowered, tree: Tree, own: dict[str, str], name_of: Callable[[tuple[int, ...]], str] | None) -> Part:
+    if isinstance(tree, int):
+        seat, window, where = lowered.seats[tree], lowered.windows[tree], lowered.filters[tree]
+        alias = lowered.aliases[tree]
+        title = seat.source if alias == seat.source else f"{seat.source} {alias}"
+        lines = [] if window is None else [f"[{window}]"]
+        lines += [] if where is None else [f"where {_text(where, own)}"]
+        return Part("table" if seat.is_table else "stream", title, _short(lines), seat.source)
+    inputs = tuple(_node(lowered, branch, own, name_of) for branch in tree)
+    mine = frozenset(_leaves(tree))
+    below = [frozenset(_leaves(branch)) for branch in tree]
+    conditions = []
+    for equality in lowered.equalities:
+        ends = {equality.left, equality.right}
+        if ends <= mine and not any(ends <= one for one in below):
+            conditions.append(_text(equality.condition, own))
+    if mine == frozenset(range(len(lowered.seats))):
+        conditions += [_text(condition, own) for condition in lowered.residuals]
+    key = "" if name_of is None else name_of(tuple(sorted(mine)))
+    return Part("join", "join" if len(inputs) == 2 else f"join of {len(inputs)}", _short(conditions), key, inputs)
+
+
+def _leaves(tree: Tree) -> list[int]:
+    return [tree] if isinstance(tree, int) else [leaf for branch in tree for leaf in _leaves(branch)]
+
+
+def _text(expression: Expression, own: dict[str, str]) -> str:
+    return str(rename_refs(expression, own))
+
+
+def _short(lines: Iterable[str]) -> tuple[str, ...]:
+    found = list(lines)
+    kept = [line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…" for line in found[:_LINES]]
+    return (*kept, f"and {len(found) - _LINES} more") if len(found) > _LINES else tuple(kept)

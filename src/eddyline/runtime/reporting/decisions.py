@@ -1,0 +1,101 @@
+"""What a job decided, as a list of events: the difference between two reports.
+
+Answer   `decisions(before, now)` compares two report documents, also across a restart, and gives one event for every plan that moved or was
+         passed over, every edge of demand that began or stopped to listen, every index of a template that changed, every query that came or
+         went, every control record that was refused, and every start of the job.
+State    None.
+Limits   What began and ended between two reports is not seen, apart from migrations and refusals, which reports list. Of many queries that
+         come or go between two reports the first ones are named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+#: So many queries that come or go together are events of their own; more are one event.
+_NAMED = 20
+
+Event = dict[str, Any]
+
+
+def decisions(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> list[Event]:
+    """Events in no particular order; each has a `kind` and a `text`."""
+    found: list[Event] = []
+    earlier: Mapping[str, Any] = before or {"stats": {}, "control": {}}
+    if before is None or before.get("started") != now["started"]:
+        again = "" if before is None else " again, from its checkpoint" if now["stats"].get("epochs") else " again"
+        found.append({"kind": "start", "text": f"the job started{again} ({now['engine']})"})
+    old, new = earlier["stats"], now["stats"]
+    found += _queries(set(earlier.get("names", ())), set(now["names"]), before is None)
+    found += _moves(old.get("migrations", ()), new["migrations"])
+    found += _passed_over(earlier.get("refused_plans", ()), now["refused_plans"])
+    found += _edges(old.get("demand", {}), new["demand"])
+    found += _indexes(old, new)
+    for number, reason in now["control"].get("refused", {}).items():
+        if number not in earlier.get("control", {}).get("refused", {}):
+            found.append({"kind": "refused", "text": f"control record {number} was refused", "reason": reason})
+    return found
+
+
+def _queries(before: set[str], now: set[str], is_first: bool) -> Iterable[Event]:
+    for kind, word, names in (("added", "was added", sorted(now - before)), ("dropped", "has gone", sorted(before - now))):
+        if is_first and kind == "added":
+            # Those of the job's own file are no decision.
+            continue
+        for name in names[:_NAMED]:
+            yield {"kind": kind, "query": name, "text": f"query {name} {word}"}
+        if len(names) > _NAMED:
+            yield {"kind": kind, "text": f"{len(names) - _NAMED} more queries: {word}"}
+
+
+def _moves(before: Iterable[Mapping[str, Any]], now: Iterable[Mapping[str, Any]]) -> Iterable[Event]:
+    known = {_name_of(move) for move in before}
+    for move in now:
+        if _name_of(move) not in known:
+            gain = 1.0 - move["cpu_after"] / move["cpu_before"] if move["cpu_before"] else 0.0
+            yield {
+                "kind": "migration", "queries": list(move["queries"])[:_NAMED], "text": f"{move['from']} became {move['to']}",
+                "before": move["from"], "after": move["to"], "cpu_before": move["cpu_before"], "cpu_after": move["cpu_after"],
+                "gain": gain, "reason": move["reason"], "seconds": move["seconds"], "rows": move["rows_rebuilt"],
+            }  # fmt: skip
+
+
+def _name_of(move: Mapping[str, Any]) -> tuple[object, ...]:
+    return move["epoch"], move["from"], move["to"], tuple(move["queries"])
+
+
+def _passed_over(before: Iterable[Mapping[str, Any]], now: Iterable[Mapping[str, Any]]) -> Iterable[Event]:
+    known = {(one["epoch"], one["tree"], tuple(one["queries"])) for one in before}
+    for one in now:
+        if (one["epoch"], one["tree"], tuple(one["queries"])) not in known:
+            queries = list(one["queries"])[:_NAMED]
+            yield {"kind": "kept", "queries": queries, "text": f"the plan stays; {one['tree']} was not taken", "reason": one["reason"]}
+
+
+def listening(demand: Mapping[str, Any]) -> dict[str, bool]:
+    """Edge -> whether it listens; on Spark the edges of each shard."""
+    found: dict[str, bool] = {}
+    for name, edge in demand.items():
+        if "state" in edge:
+            found[name] = edge["state"] == "listening"
+        else:
+            found.update({f"{inner} on shard {name}": is_on for inner, is_on in listening(edge).items()})
+    return found
+
+
+def _edges(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterable[Event]:
+    earlier = listening(before)
+    for name, is_on in listening(now).items():
+        if earlier.get(name, False) != is_on:
+            text = "listens: what is not demanded is held back" if is_on else "stops to listen: everything is made"
+            yield {"kind": "demand", "edge": name, "text": f"edge {name} {text}"}
+
+
+def _indexes(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterable[Event]:
+    known = before.get("templates", {})
+    for name, figures in now.get("templates", {}).items():
+        index = figures.get("index") if isinstance(figures, Mapping) else None
+        was = known.get(name, {}).get("index") if isinstance(known.get(name), Mapping) else None
+        if index is not None and was is not None and index != was:
+            yield {"kind": "index", "query": name, "text": f"template {name} has another index", "before": str(was), "after": str(index)}

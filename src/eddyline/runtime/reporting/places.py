@@ -1,0 +1,75 @@
+"""Where the reports of a job lie: the folder `dashboard` below the job's own.
+
+Answer   `Places(folder)` names every file. The job writes `report.json` (the newest report), `queries.json` (what each query is),
+         `overview.jsonl`, `queries.jsonl` and `decisions.jsonl` (bounded histories) and holds `alive` locked while it runs. A dashboard
+         writes `token`, `wanted/` (what its pages look at) and `leases/` (which tried queries are still wanted).
+State    Files only. Reports are not synced to the disk: after a power cut the next one replaces what is there.
+Limits   The folder is for its owner alone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from typing import Any
+
+from eddyline.state.whole_file import make_folder
+
+FOLDER = "dashboard"
+
+
+class Places:
+    def __init__(self, job: str) -> None:
+        #: The job's folder: its checkpoint.
+        self.job = job
+        self.folder = os.path.join(job, FOLDER)
+        self.report = os.path.join(self.folder, "report.json")
+        self.queries = os.path.join(self.folder, "queries.json")
+        self.overview = os.path.join(self.folder, "overview.jsonl")
+        self.lines = os.path.join(self.folder, "queries.jsonl")
+        self.decisions = os.path.join(self.folder, "decisions.jsonl")
+        self.token = os.path.join(self.folder, "token")
+        self.wanted = os.path.join(self.folder, "wanted")
+        self.leases = os.path.join(self.folder, "leases")
+        self.alive = os.path.join(self.folder, "alive")
+
+    def make(self) -> None:
+        for folder in (self.folder, self.wanted, self.leases):
+            make_folder(folder)
+
+    def lease(self, query: str) -> str:
+        """The file whose age is that of a query's lease; a query's name may hold any character."""
+        return os.path.join(self.leases, query.encode().hex())
+
+    def is_running(self) -> bool:
+        """Whether a process holds the job: its lock goes with it, however it ends."""
+        try:
+            file = os.open(self.alive, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        finally:
+            os.close(file)
+        return False
+
+
+def replace_file(path: str, content: bytes) -> None:
+    """Put a file in the place of another one: a reader finds the old content or the new."""
+    hidden = f"{path}.part"
+    file = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(file, "wb") as opened:
+        opened.write(content)
+    os.replace(hidden, path)
+
+
+def read_json(path: str) -> Any:
+    """The content of a JSON file; None: there is none, or it is not readable."""
+    try:
+        with open(path, "rb") as file:
+            return json.loads(file.read())
+    except (OSError, ValueError, RecursionError):
+        return None

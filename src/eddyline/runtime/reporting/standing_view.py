@@ -1,0 +1,55 @@
+"""What pages show of one query that stands in a pipeline: in words, and as a plan to be drawn.
+
+Answer   `described` says what a query is; `detail` has its plan as text and as a shape, and which queries its unit serves too.
+State    None.
+Limits   Reads a pipeline at rest. On Spark the pipeline is the driver's model, which has all plans and no rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eddyline.operators.join.port import LONG_AGO
+from eddyline.plan.shape import Part, query_shape, text_shape
+from eddyline.runtime.pipeline import Pipeline
+from eddyline.runtime.standing import StandingQuery
+from eddyline.runtime.unit import Standing
+from eddyline.runtime.units.filters import FilterQuery
+
+#: So many of the queries that share a plan are named.
+_NAMED = 50
+
+
+def described(standing: Standing) -> dict[str, Any]:
+    query = standing.query
+    return {
+        "sql": query.text,
+        "start": None if standing.start == LONG_AGO else standing.start,
+        "stop": standing.stop,
+        "lease": query.settings.lease,
+        "streams": sorted({reference.source for reference in query.streams}),
+    }
+
+
+def shape_of(standing: Standing, text: str) -> Part:
+    """The plan of a query as parts."""
+    if isinstance(standing, StandingQuery):
+        return query_shape(standing.lowered, standing.group.tree, standing.group.name_of)
+    if isinstance(standing, FilterQuery):
+        return query_shape(standing.lowered, standing.group.tree)
+    return text_shape(standing.name, text, standing.unit.streams, standing.unit.name)
+
+
+def detail(pipeline: Pipeline, name: str, more: str = "") -> dict[str, Any] | None:
+    """The plan of a query; `more` are further lines of its text."""
+    standing = pipeline.queries.get(name)
+    if standing is None:
+        return None
+    text = standing.plan(pipeline)
+    others = [other for other in standing.unit.queries if other != name]
+    return {
+        "plan": f"{text}\n{more}" if more else text,
+        "shape": shape_of(standing, text).as_json(),
+        "shared_with": others[:_NAMED],
+        "shared": len(others),
+    }

@@ -1,0 +1,208 @@
+"""Reports that a job writes below its folder: what they say, how often, how large their history becomes."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eddyline import Session
+from eddyline.errors import EddylineError
+from eddyline.runtime.control import ControlFolder
+from eddyline.runtime.control_record import add_record, drop_record
+from eddyline.runtime.reporting import history
+from eddyline.runtime.reporting.history import QueryLines, read_overview, read_query
+from eddyline.runtime.reporting.places import Places, read_json
+
+STREAMS = """CREATE STREAM a (k BIGINT, v STRING, ts TIMESTAMP) WITH (time = 'ts');
+             CREATE STREAM b (k BIGINT, w BIGINT, ts TIMESTAMP) WITH (time = 'ts')"""
+JOIN = "SELECT a.k, a.v, b.w FROM a [RANGE 10 SECONDS], b [RANGE 10 SECONDS] WHERE a.k = b.k"
+
+
+def rows(first: int, count: int) -> list[tuple[Any, ...]]:
+    return [(n % 7, f"<script>{n}</script>", n * 100_000) for n in range(first, first + count)]
+
+
+def opened(folder: Path, **options: Any) -> Session:
+    session = Session(checkpoint=str(folder), **options)
+    session.execute(STREAMS)
+    session.query("pairs", JOIN)
+    session.query("sums", "SELECT k, COUNT(*) AS n FROM a [RANGE 5 SECONDS] GROUP BY k")
+    return session
+
+
+def fill(session: Session, first: int = 0, count: int = 50) -> None:
+    session.push("a", rows(first, count))
+    session.push("b", [(k, n, ts) for n, (k, _, ts) in enumerate(rows(first, count))])
+    session.step()
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report after every epoch."""
+    from eddyline.runtime.reporting import reporter
+
+    for name in ("_SECONDS", "_WATCHED_SECONDS", "_PARTS"):
+        monkeypatch.setattr(reporter, name, 0)
+
+
+def report(folder: Path) -> dict[str, Any]:
+    found = read_json(Places(str(folder)).report)
+    assert isinstance(found, dict)
+    return found
+
+
+def events(folder: Path) -> list[dict[str, Any]]:
+    return list(history.read_lines(Places(str(folder)).decisions))
+
+
+def test_the_last_report_has_the_figures_of_stats(tmp_path: Path) -> None:
+    with opened(tmp_path / "job") as session:
+        fill(session)
+        session.run()
+        stats = session.stats()
+    found = report(tmp_path / "job")
+    assert found["state_of_job"] == "ended" and found["engine"] == "embedded"
+    assert not Places(str(tmp_path / "job")).is_running()
+    whole = json.loads(json.dumps(stats))
+    del whole["plan"]
+    assert found["stats"] == whole
+    assert found["streams"]["a"] == {"newest": 4_900_000, "horizon": 4_900_000}
+    assert set(found["stores"]) >= {"a", "b"} and sum(found["stats"]["results"].values()) > 0
+    assert found["stage_seconds"].keys() == {"read", "step", "deliver"}
+    assert os.stat(Places(str(tmp_path / "job")).report).st_mode & 0o777 == 0o600
+
+
+def test_at_most_one_report_a_second(tmp_path: Path) -> None:
+    with opened(tmp_path / "job") as session:
+        began = time.monotonic()
+        for first in range(0, 1_000, 20):
+            fill(session, first, 20)
+        most = 1 + int(time.monotonic() - began)
+        assert 1 <= report(tmp_path / "job")["sequence"] <= most
+        assert Places(str(tmp_path / "job")).is_running()
+
+
+def test_decisions_are_the_difference_of_reports(tmp_path: Path, eager: None) -> None:
+    folder = tmp_path / "job"
+    with opened(folder) as session:
+        fill(session)
+        control = ControlFolder(str(folder))
+        control.append(add_record("CREATE QUERY more AS SELECT v FROM a WHERE k = 1"))
+        control.append(add_record("CREATE QUERY wrong AS SELECT nothing FROM a"))
+        fill(session, 50)
+        control.append(drop_record(["sums"]))
+        fill(session, 100)
+        fill(session, 200)
+    assert [(e["kind"], e.get("query")) for e in events(folder)] == [
+        ("start", None), ("added", "more"), ("refused", None), ("dropped", "sums"),
+    ]  # fmt: skip
+    assert "nothing" in next(e for e in events(folder) if e["kind"] == "refused")["reason"]
+    with opened(folder) as session:
+        session.step()
+    assert [e["kind"] for e in events(folder)][4:] == ["start"]
+
+
+def test_pages_see_plans_and_newest_rows_of_what_they_look_at(tmp_path: Path, eager: None) -> None:
+    places = Places(str(tmp_path / "job"))
+    with opened(tmp_path / "job", out=str(tmp_path / "out")) as session:
+        fill(session)
+        assert report(tmp_path / "job")["details"] == {}
+        Path(places.wanted, "page.json").write_text(json.dumps(["pairs", "unknown"]))
+        fill(session, 50)
+        fill(session, 100)
+        found = report(tmp_path / "job")
+        assert found["details"].keys() == {"pairs"}
+        assert found["details"]["pairs"]["plan"].startswith("query: pairs\ntree: (a b)")
+        shape = found["details"]["pairs"]["shape"]
+        assert [part["kind"] for part in shape["inputs"]] == ["join"]
+        assert shape["inputs"][0]["key"] in found["stats"]["operators"]
+        tail = found["tails"]["pairs"]
+        assert tail["columns"] == ["k", "v", "w", "_ts"] and len(tail["rows"]) == 200
+        os.utime(os.path.join(places.wanted, "page.json"), (1, 1))
+        fill(session, 150)
+        assert report(tmp_path / "job")["tails"] == {}
+
+
+def test_a_tried_query_writes_no_files_and_goes_with_its_lease(tmp_path: Path, eager: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, out = tmp_path / "job", tmp_path / "out"
+    with opened(folder, out=str(out)) as session:
+        fill(session)
+        ControlFolder(str(folder)).append(add_record("CREATE QUERY try_1 WITH (lease = 30) AS SELECT v FROM a WHERE k = 1"))
+        fill(session, 50)
+        fill(session, 100)
+        assert report(folder)["tails"]["try_1"]["rows"][-1][0].startswith("<script>")
+        assert not (out / "try_1").exists()
+    with opened(folder, out=str(out)) as session:
+        # It survives a restart; then its lease ends, for no page asks for it.
+        fill(session, 150)
+        assert "try_1" in report(folder)["names"]
+        later = time.time() + 20
+        monkeypatch.setattr(time, "time", lambda: later)
+        fill(session, 200)
+        Path(Places(str(folder)).lease("try_1")).touch()
+        os.utime(Places(str(folder)).lease("try_1"), (later, later))
+        monkeypatch.setattr(time, "time", lambda: later + 25)
+        fill(session, 250)
+        fill(session, 300)
+        assert "try_1" in report(folder)["names"]
+        monkeypatch.setattr(time, "time", lambda: later + 31)
+        for first in range(350, 500, 50):
+            fill(session, first)
+        assert "try_1" not in report(folder)["names"]
+
+
+def test_dead_rows_have_samples_by_reason(tmp_path: Path, eager: None) -> None:
+    with opened(tmp_path / "job") as session:
+        fill(session)
+        session.push("a", [(1, "late", 0)])
+        session.step()
+    dead = report(tmp_path / "job")["dead"]["a"]
+    assert dead["columns"] == ["_reason", "k", "v", "ts"]
+    ((reason, found),) = dead["reasons"].items()
+    assert reason.startswith("late") and found["count"] == 1 and found["samples"][0][2] == "late"
+
+
+def test_a_failed_job_says_so(tmp_path: Path) -> None:
+    with pytest.raises(EddylineError), opened(tmp_path / "job") as session:
+        session.on_results("pairs", lambda table: 1 / 0)
+        fill(session)
+        session.run()
+    found = report(tmp_path / "job")
+    assert found["state_of_job"] == "failed" and "ZeroDivision" in found["error"]
+
+
+def test_a_report_that_cannot_be_written_does_not_end_the_job(tmp_path: Path, eager: None) -> None:
+    with opened(tmp_path / "job") as session:
+        fill(session)
+        os.rename(tmp_path / "job" / "dashboard", tmp_path / "elsewhere")
+        fill(session, 50)
+        assert session.stats()["rows_in"]["a"] == 100
+
+
+def test_an_hour_of_a_thousand_queries_fits_and_more_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(tmp_path / "queries.jsonl")
+    lines = QueryLines(path)
+    figures = {f"a_query_with_a_name_{n}": (n * 1_000_003, n * 0.1237, n * 0.00123) for n in range(1_000)}
+    for second in range(3_600):
+        lines.note(1.7e9 + second, figures)
+    size = sum(os.path.getsize(tmp_path / name) for name in os.listdir(tmp_path))
+    assert size <= 42 << 20
+    found = read_query(path, "a_query_with_a_name_999", 0.0, 10_000)
+    assert len(found) == 360 and found[-1]["results"] == 999 * 1_000_003
+    assert len(read_query(path, "a_query_with_a_name_1", 0.0, 100)) <= 100
+    small = QueryLines(str(tmp_path / "small.jsonl"), room=200_000)
+    for second in range(0, 3_600, 10):
+        small.note(second, figures)
+    assert sum(os.path.getsize(tmp_path / n) for n in os.listdir(tmp_path) if n.startswith("small")) <= 300_000
+    assert read_query(str(tmp_path / "small.jsonl"), "a_query_with_a_name_7", 0.0, 1_000)[-1]["t"] == 3_590
+
+
+def test_a_history_that_was_cut_off_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "overview.jsonl"
+    path.write_text('{"t": 1}\n{"t": 2}\n{"t": 3, "ro')
+    assert read_overview(str(path), 2, 10) == [{"t": 2}]
