@@ -33,6 +33,7 @@ from eddyline.runtime.spark.job.progress import Progress
 from eddyline.runtime.spark.job.settle import settled
 from eddyline.runtime.spark.output.sinks import Delivered, Delivery
 from eddyline.runtime.spark.shard import processor
+from eddyline.settings import Settings
 from tests.oracle.intake import Values
 from tests.property.compare import Outcome, plain_rows
 from tests.property.specs import Case
@@ -88,9 +89,12 @@ class Driver:
 
 
 class Simulated:
-    def __init__(self, text: str, checkpoint: str, shards: int, random: Random, forgetful: float = 0.4) -> None:
+    def __init__(
+        self, text: str, checkpoint: str, shards: int, random: Random, forgetful: float = 0.4, settings: Settings | None = None
+    ) -> None:
         self.text, self.checkpoint, self.shards, self.random = text, checkpoint, shards, random
         self.forgetful = forgetful
+        self.settings = settings
         self.folder = ControlFolder(checkpoint)
         self.sinks: dict[str, MemorySink] = {}
         self.dead: dict[str, list[pa.Table]] = {}
@@ -105,7 +109,8 @@ class Simulated:
 
     def start(self, text: str | None = None) -> None:
         self.text = text or self.text
-        self.driver = Driver(bind_script(self.text), self.checkpoint, self.shards, lambda n: self.sinks.setdefault(n, MemorySink()))
+        job = bind_script(self.text, self.settings)
+        self.driver = Driver(job, self.checkpoint, self.shards, lambda n: self.sinks.setdefault(n, MemorySink()))
 
     def add(self, sql: str) -> None:
         self.folder.append(add_record(sql))
