@@ -23,9 +23,9 @@ from eddyline.errors import BindingProblem, Position, Unsupported
 from eddyline.language import Job, parse_body, parse_span
 from eddyline.language.asked import bind_asks
 from eddyline.language.templates import request_stream
+from eddyline.model.clock import Clock
 from eddyline.model.datatypes import DataType
 from eddyline.model.schema import Schema, Stream
-from eddyline.runtime.clock import Clock
 from eddyline.runtime.given_schema import columns_of
 from eddyline.runtime.runner import Handle, Observer, Runner
 from eddyline.runtime.statements import Statements

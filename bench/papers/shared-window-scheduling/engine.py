@@ -22,8 +22,8 @@ from measures import BURSTS
 from workload import TABLE_1, Rows, arrivals
 
 from eddyline import Session
+from eddyline.model.clock import Clock
 from eddyline.operators.join.scheduling.release import SharedSchedule
-from eddyline.runtime.clock import Clock
 from eddyline.runtime.response import Responses
 from eddyline.settings import Settings
 

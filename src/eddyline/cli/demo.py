@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import time
 
 from rich.console import Console
 
@@ -14,6 +13,7 @@ from eddyline.cli import state as state_command
 from eddyline.connectors.draws import Shape
 from eddyline.connectors.generate import auction
 from eddyline.connectors.sinks import as_rich
+from eddyline.model.clock import WALL
 
 _QUERIES = """
 -- Bids over 150 with the category's VAT: two streams and a static table.
@@ -51,7 +51,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    began = time.monotonic()
+    began = WALL.now()
     console = Console()
     data, out, state, job = (os.path.join(args.dir, name) for name in ("data", "results", "checkpoint", "job.sql"))
     for made_before in (data, out, state):
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     console.print(f"[bold]4.[/] what the job would go on with: eddyline state --checkpoint {state}", soft_wrap=True)
     carry_out(["state", "--checkpoint", state])
     console.print(
-        f"results are in {out}/<query>/*.parquet, figures in {figures}; {time.monotonic() - began:.0f} s in all",
+        f"results are in {out}/<query>/*.parquet, figures in {figures}; {WALL.now() - began:.0f} s in all",
         highlight=False,
         soft_wrap=True,
     )

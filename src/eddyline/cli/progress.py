@@ -6,7 +6,6 @@ Limits   Drawn at most a few times per second, whatever the epochs.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from types import TracebackType
@@ -16,17 +15,19 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from eddyline.model.clock import WALL, Clock
 from eddyline.runtime.report import Report
 
 _SECONDS_BETWEEN = {True: 0.25, False: 2.0}
 
 
 class Progress:
-    def __init__(self, quiet: bool = False, console: Console | None = None) -> None:
+    def __init__(self, quiet: bool = False, console: Console | None = None, clock: Clock = WALL) -> None:
+        self._clock = clock
         self.quiet = quiet
         self.console = console or Console()
         self._live: Live | None = None
-        self._shown = time.monotonic()
+        self._shown = self._clock.now()
         self._rows = 0
 
     def __enter__(self) -> Progress:
@@ -40,7 +41,7 @@ class Progress:
             self._live.__exit__(kind, problem, trace)
 
     def observe(self, look: Callable[[], Report]) -> None:
-        now = time.monotonic()
+        now = self._clock.now()
         if self.quiet or now - self._shown < _SECONDS_BETWEEN[self._live is not None]:
             return
         seen = look()

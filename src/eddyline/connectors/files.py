@@ -29,6 +29,7 @@ from eddyline.connectors.parquet import first_line, read_parquet
 from eddyline.connectors.text import read_csv, read_json
 from eddyline.connectors.watch import Watch, seen, warn_of
 from eddyline.errors import CheckpointProblem, SourceProblem
+from eddyline.model.clock import WALL, Clock
 from eddyline.model.schema import Schema, Stream, Table
 
 FORMATS = ("parquet", "csv", "jsonl", "json")
@@ -38,19 +39,20 @@ POLL_SECONDS = 0.2
 SETTLE_SECONDS = 2.0
 
 
-def open_source(stream: Stream, columns: Iterable[str] | None = None, follow: bool = False) -> Source:
+def open_source(stream: Stream, columns: Iterable[str] | None = None, follow: bool = False, clock: Clock = WALL) -> Source:
     """The source that a stream's options describe.
 
     Args:
         stream: options `format` (parquet, csv, jsonl, json) and `path`; for csv also `delimiter`, `header`, `multiline`.
         columns: those that queries need; None: all. Time and sequence always come along.
         follow: keep looking for new files; otherwise the files that are there now are read once.
+        clock: says when to look again.
     """
     what = f"stream {stream.name}"
     path = required_path(stream.options, what)
     reader = _reader(stream.options, what)
     check_path(path, what, follow=follow)
-    return FileSource(stream, path, reader, wanted_columns(stream, columns), follow)
+    return FileSource(stream, path, reader, wanted_columns(stream, columns), follow, clock)
 
 
 def read_table(table: Table) -> pa.Table:
@@ -125,16 +127,17 @@ def _flag(options: Any, name: str, default: bool) -> bool:
 class FileSource:
     """Rows of a stream's files. See the head of this file."""
 
-    def __init__(self, stream: Stream, path: str, reader: Reader, columns: frozenset[str] | None, follow: bool):
+    def __init__(self, stream: Stream, path: str, reader: Reader, columns: frozenset[str] | None, follow: bool, clock: Clock):
         self.stream = stream
+        self._clock = clock
         self.bounded = not follow
         self._path = path
         self._reader = reader
         self._columns = columns
-        self._finder = Finder(path)
+        self._finder = Finder(path, clock)
         #: Files read out; never read again.
         self._taken = TakenFiles()
-        self._watch = Watch(stream.name, lambda name: self._finder.path_of(name))
+        self._watch = Watch(stream.name, lambda name: self._finder.path_of(name), clock=clock)
         #: Known files not yet read out, in name order; the first one may be begun.
         self._waiting: list[DataFile] = []
         #: Records of the first waiting file that have been handed out.
@@ -183,7 +186,7 @@ class FileSource:
     def seek(self, position: Position) -> None:
         self._drop()
         self._taken.restore(position)
-        self._finder = Finder(self._path)
+        self._finder = Finder(self._path, self._clock)
         self._waiting = []
         self._next_look = float("-inf")
         self._look()
@@ -214,7 +217,7 @@ class FileSource:
 
     def _look(self) -> None:
         """Look for files not yet known; while following, not more often than the poll interval."""
-        now = time.monotonic()
+        now = self._clock.now()
         if now < self._next_look:
             return
         self._next_look = now + POLL_SECONDS

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 from eddyline.connectors.listing import DataFile, is_hidden, relative_hint, split_pattern
 from eddyline.errors import SourceProblem
+from eddyline.model.clock import WALL, Clock
 
 #: Clocks of file systems are coarse: only after so many seconds does an unchanged time prove that nothing has come.
 _SETTLED_SECONDS = 3.0
@@ -52,8 +53,9 @@ class _Folder:
 class Finder:
     """The files of one path: a file, a folder with its subfolders, or a pattern."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, clock: Clock = WALL) -> None:
         self._path = path
+        self._clock = clock
         self._base, self._pattern = split_pattern(path)
         self._folders: dict[str, _Folder] = {}
         self._found = False
@@ -66,7 +68,7 @@ class Finder:
 
     def look(self) -> list[DataFile]:
         """The files that were not there at the last look; one that went and came again counts as new."""
-        now, began = time.monotonic(), time.thread_time()
+        now, began = self._clock.now(), time.thread_time()
         if now < self._next:
             return []
         fresh = sorted(self._fresh(now), key=lambda file: file.name)

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections.abc import Callable, MutableSequence
 
 from eddyline.connectors.file_log import Seen
+from eddyline.model.clock import WALL, Clock
 
 log = logging.getLogger(__name__)
 
@@ -32,17 +32,20 @@ def seen(name: str, path: str) -> Seen:
 class Watch:
     """Looks at files of one stream. `path_of` tells where a name lies."""
 
-    def __init__(self, stream: str, path_of: Callable[[str], str], warn: Callable[[str, list[str]], None] | None = None) -> None:
+    def __init__(
+        self, stream: str, path_of: Callable[[str], str], warn: Callable[[str, list[str]], None] | None = None, clock: Clock = WALL
+    ) -> None:
         self._stream = stream
         self._path_of = path_of
         self._warn = warn or warn_of
-        self._next = 0.0
+        self._clock = clock
+        self._next = float("-inf")
 
     def look(self, files: MutableSequence[Seen], *, now: bool = False) -> None:
         """Warn of files that have changed, once each; where it is not time yet, nothing is done."""
-        if not now and time.monotonic() < self._next:
+        if not now and self._clock.now() < self._next:
             return
-        self._next = time.monotonic() + _EVERY_SECONDS
+        self._next = self._clock.now() + _EVERY_SECONDS
         changed = [file for file in files if self._has_changed(file)]
         for file in changed:
             files.remove(file)

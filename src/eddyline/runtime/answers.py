@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from eddyline.errors import EddylineError, UserError
+from eddyline.model.clock import WALL
 from eddyline.runtime.folder_lock import FolderLock
 from eddyline.state.whole_file import make_folder, write_whole
 
@@ -69,10 +70,10 @@ def wait_for(checkpoint: str, control: str, token: str, timeout: float | None) -
         UserError: the job refuses the requests, has stopped, or does not answer in time.
     """
     path = os.path.join(control, FOLDER, _name(token))
-    limit = None if timeout is None else time.monotonic() + timeout
+    limit = None if timeout is None else WALL.now() + timeout
     looked = 0.0
     while not os.path.exists(path):
-        now = time.monotonic()
+        now = WALL.now()
         if limit is not None and now > limit:
             raise unanswered(timeout)
         if now - looked >= _LOOK_JOB:
@@ -80,7 +81,7 @@ def wait_for(checkpoint: str, control: str, token: str, timeout: float | None) -
             # Looked for once more: the answer may be the last thing that the job has written.
             if not FolderLock(checkpoint).is_taken and not os.path.exists(path):
                 raise stopped(checkpoint)
-        time.sleep(_LOOK)
+        WALL.sleep(_LOOK)
     with pa.OSFile(path) as file:
         found = pa.ipc.open_file(file).read_all()
     os.unlink(path)

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from eddyline.kernels.arrivals import changes, count_kinds, note_arrivals
+from eddyline.model.clock import Clock
 from eddyline.operators.join.combination import POSITION_BITS, Combinations
 from eddyline.operators.join.counters import Counters
-from eddyline.runtime.clock import Clock
 from eddyline.state.columns import Ints
 
 _MOST_PAIRS = 16_384

@@ -20,9 +20,9 @@ from eddyline.connectors.base import LoggedSource, Source
 from eddyline.connectors.file_log import remove_other_logs
 from eddyline.connectors.output import shared_writer
 from eddyline.errors import UserError, unwritable
+from eddyline.model.clock import Clock, WallClock
 from eddyline.model.records import Records
 from eddyline.model.schema import Stream
-from eddyline.runtime.clock import Clock, WallClock
 from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
 from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.embedded.reader import EpochReader, StreamReader

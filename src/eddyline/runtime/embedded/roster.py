@@ -10,7 +10,6 @@ Limits   A record that cannot be carried out, for whatever reason, is refused as
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -18,6 +17,7 @@ from eddyline.connectors.base import Sink
 from eddyline.errors import CheckpointProblem, UserError
 from eddyline.language import Job
 from eddyline.language import Sink as DeclaredSink
+from eddyline.model.clock import WALL, Clock
 from eddyline.model.query import BoundQuery
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.plan.prepare import check
@@ -43,8 +43,11 @@ _LOOK_SECONDS = 1.0
 
 
 class Roster:
-    def __init__(self, job: Job, pipeline: Pipeline, delivery: Delivery, own: Own, control: ControlFolder | None = None) -> None:
+    def __init__(
+        self, job: Job, pipeline: Pipeline, delivery: Delivery, own: Own, control: ControlFolder | None = None, clock: Clock = WALL
+    ) -> None:
         self.job = job
+        self._clock = clock
         self.pipeline = pipeline
         self.delivery = delivery
         self.control = control
@@ -53,7 +56,7 @@ class Roster:
         self._own = own
         #: Records that have been carried out and are still in the folder; all of them are folded when one was refused.
         self._unfolded = 0
-        self._looked = 0.0
+        self._looked = float("-inf")
         #: Queries that have been dropped: start and stop.
         self._dropped: dict[str, tuple[int | None, int | None]] = {}
         self._refused: dict[str, str] = {}
@@ -165,7 +168,7 @@ class Roster:
         assert self.control is not None
         if self.control.has(self.applied):
             return True
-        now = time.monotonic()
+        now = self._clock.now()
         late = now - self._looked >= _LOOK_SECONDS
         self._looked = now if late else self._looked
         return late

@@ -31,6 +31,7 @@ from eddyline.connectors.sinks import CallbackSink, open_sink
 from eddyline.errors import BindingProblem, Unsupported, UserError, unwritable
 from eddyline.language import Job
 from eddyline.language.catalog import Sink as DeclaredSink
+from eddyline.model.clock import WALL, Clock
 from eddyline.model.query import BoundQuery
 from eddyline.model.records import Records
 from eddyline.model.schema import Schema, Stream, Table
@@ -38,7 +39,6 @@ from eddyline.model.template import BoundRequests, BoundTemplate, Request
 from eddyline.plan.prepare import explanation
 from eddyline.plan.template_text import requests_text, template_text
 from eddyline.runtime.answers import unanswered
-from eddyline.runtime.clock import Clock
 from eddyline.runtime.control import ControlFolder
 from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
 from eddyline.runtime.embedded.delivery import Delivery
@@ -117,7 +117,7 @@ class EmbeddedRunner:
         self._overwrite = overwrite
         self._follow = follow
         self._keep_results = keep_results
-        self._clock = clock
+        self._clock = clock or WALL
         self._driver: EmbeddedDriver | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -155,7 +155,7 @@ class EmbeddedRunner:
             if stream.options.get("format", "parquet" if "path" in stream.options else "memory") == "memory":
                 self._sources[stream.name] = MemorySource(stream)
             elif self._driver is not None:
-                self._sources[stream.name] = open_source(stream, follow=self._follow)
+                self._sources[stream.name] = open_source(stream, follow=self._follow, clock=self._clock)
         if self._driver is not None:
             with self._driver.changing():
                 self._driver.pipeline.add_stream(stream)
@@ -296,7 +296,7 @@ class EmbeddedRunner:
         """Answer requests after everything that was pushed; one for an instant ahead waits where a thread runs the job."""
         self._raise_failure()
         driver = self.driver
-        limit = None if timeout is None else time.monotonic() + timeout
+        limit = None if timeout is None else self._clock.now() + timeout
         self.step_pending()
         token = uuid.uuid4().hex
         if self._thread is not None:
@@ -305,7 +305,7 @@ class EmbeddedRunner:
         try:
             while self._thread is not None and not self._can_answer(driver, requests):
                 self._raise_failure()
-                if limit is not None and time.monotonic() > limit:
+                if limit is not None and self._clock.now() > limit:
                     raise unanswered(timeout)
                 time.sleep(_LOOK)
             with driver.changing():
@@ -426,7 +426,7 @@ class EmbeddedRunner:
         sources = {}
         for stream in self.job.streams:
             if stream.name not in self._sources:
-                self._sources[stream.name] = open_source(stream, follow=self._follow)
+                self._sources[stream.name] = open_source(stream, follow=self._follow, clock=self._clock)
             sources[stream.name] = self._sources[stream.name]
         pending = None if self._checkpoint is None else os.path.join(self._checkpoint.folder, "pending")
         delivery = Delivery(self._out, Outbox(self.job.settings.output_files, self.job.settings.output_seconds, pending))
@@ -437,7 +437,7 @@ class EmbeddedRunner:
         driver.observers = [self._observed]
         driver.before_finish = self._answer_asked
         control = None if self._folder is None else ControlFolder(self._folder)
-        driver.roster = Roster(self.job, pipeline, delivery, self._own_sinks, control)
+        driver.roster = Roster(self.job, pipeline, delivery, self._own_sinks, control, self._clock)
         later = driver.roster.open(None if saved is None else saved.header, None if saved is None else saved.control)
         if saved is not None:
             driver.resume(saved)

@@ -27,6 +27,7 @@ from eddyline.connectors.output import prepare_output, result_files
 from eddyline.errors import BindingProblem, Unsupported, UserError
 from eddyline.language import Job
 from eddyline.language.catalog import Sink as DeclaredSink
+from eddyline.model.clock import Clock
 from eddyline.model.query import BoundQuery
 from eddyline.model.records import Records
 from eddyline.model.schema import Schema, Stream, Table
@@ -34,7 +35,6 @@ from eddyline.model.template import BoundRequests, BoundTemplate, Request
 from eddyline.model.window import Rows
 from eddyline.plan.prepare import explanation
 from eddyline.runtime.checkpoint_identity import Claim, claim
-from eddyline.runtime.clock import Clock
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.publication import Publication
 from eddyline.runtime.report import Report

@@ -12,8 +12,8 @@ import logging
 import threading
 from collections.abc import Sequence
 
+from eddyline.model.clock import Clock, WallClock
 from eddyline.model.schema import Stream
-from eddyline.runtime.clock import Clock, WallClock
 from eddyline.runtime.spark.ingest.control import write_control
 
 _LOOK_SECONDS = 0.2

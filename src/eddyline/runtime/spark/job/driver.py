@@ -28,9 +28,9 @@ from eddyline.connectors.sinks import hand_over_problem
 from eddyline.errors import EddylineError, UserError
 from eddyline.language.catalog import Catalog
 from eddyline.language.catalog import Sink as DeclaredSink
+from eddyline.model.clock import Clock, WallClock
 from eddyline.model.query import BoundQuery
 from eddyline.runtime.catalog_text import query_text
-from eddyline.runtime.clock import Clock, WallClock
 from eddyline.runtime.control import ControlFolder
 from eddyline.runtime.control_record import add_record, drop_record
 from eddyline.runtime.publication import Publication
@@ -90,7 +90,7 @@ class SparkDriver:
         self.clock = clock or WallClock()
         self._processor = processor
         self.delivery = Delivery(
-            {s.name: s for s in layout.streams}, layout.staging, out, self._delivered, self._opened_sink, layout.settings
+            {s.name: s for s in layout.streams}, layout.staging, out, self._delivered, self._opened_sink, layout.settings, self.clock
         )
         self.idle = IdleWatch(layout.streams, layout.checkpoint, self.clock)
         self.control = ControlFolder(layout.checkpoint)

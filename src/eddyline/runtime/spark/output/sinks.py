@@ -17,7 +17,6 @@ import json
 import os
 import shutil
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,6 +30,7 @@ from eddyline.connectors.dead_letter import DeadLetters
 from eddyline.connectors.outbox import Outbox
 from eddyline.connectors.sinks import AllSink, ParquetSink, open_sink
 from eddyline.language.catalog import Sink as DeclaredSink
+from eddyline.model.clock import WALL, Clock
 from eddyline.model.schema import Stream
 from eddyline.operators.evaluate import Issues
 from eddyline.runtime.newest import merged
@@ -72,7 +72,9 @@ class Delivery:
         told: Callable[[Delivered], None],
         opened_sink: Callable[[DeclaredSink], Sink] = lambda sink: open_sink(sink.options, sink.name),
         settings: Settings | None = None,
+        clock: Clock = WALL,
     ):
+        self._clock = clock
         settings = settings or Settings()
         self.streams = streams
         self.staging = staging
@@ -183,7 +185,7 @@ class Delivery:
             if self.failed is not None:
                 raise self.failed
             self._write(batch, pieces, delivered)
-            self.outbox.end_epoch(batch, time.monotonic(), closable=batch - 1)
+            self.outbox.end_epoch(batch, self._clock.now(), closable=batch - 1)
             self._flush(batch)
             self.outbox.committed(batch - 1)
             self.told(delivered)
@@ -252,7 +254,7 @@ class Delivery:
                 return
             try:
                 committed = committed_batch(self._checkpoint)
-                self.outbox.end_epoch(committed, time.monotonic(), closable=committed)
+                self.outbox.end_epoch(committed, self._clock.now(), closable=committed)
             except Exception as problem:
                 # The next batch fails with it.
                 self.failed = problem

@@ -19,3 +19,7 @@ class WallClock:
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
+
+
+#: The clock of everything that is given no other.
+WALL: Clock = WallClock()
