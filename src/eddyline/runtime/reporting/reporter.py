@@ -22,6 +22,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from eddyline.connectors.base import Sink
+from eddyline.model.clock import WALL
 from eddyline.runtime.control import ControlFolder
 from eddyline.runtime.control_record import drop_record
 from eddyline.runtime.report import Report
@@ -105,7 +106,7 @@ class Reporter:
 
     def beat(self) -> None:
         """Publish a report if one is due, and nothing else is being published."""
-        if time.monotonic() < self._due or self._alive < 0 or not self.lock.acquire(blocking=False):
+        if WALL.now() < self._due or self._alive < 0 or not self.lock.acquire(blocking=False):
             return
         try:
             self._publish("running")
@@ -130,7 +131,7 @@ class Reporter:
                 self._complained = True
                 log.warning("reports of the job are not written: %s: %s", type(problem).__name__, problem)
         pause = _WATCHED_SECONDS if self._tails or self._is_watched else _SECONDS
-        self._due = time.monotonic() + max(pause, _PARTS * (time.thread_time() - began))
+        self._due = WALL.now() + max(pause, _PARTS * (time.thread_time() - began))
 
     def _write(self, state: str, error: str | None) -> None:
         now = time.time()
