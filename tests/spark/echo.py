@@ -23,6 +23,8 @@ from eddyline.runtime.spark.shard.processor import ShardProcessor
 class EchoEngine:
     """Query `echo_<stream>` answers with the rows of its stream, and the number of rows the shard had before."""
 
+    shard: int | None = None
+
     def __init__(self, layout: Layout):
         self.layout = layout
         self.blocks: dict[str, pa.Table] = {}

@@ -59,12 +59,14 @@ class _Shard:
     def __init__(self, layout: Layout, number: int, random: Random):
         self.layout, self.number, self.random = layout, number, random
         self.engine = ShardPipeline.open(layout, None, _no_blocks)
+        self.engine.shard = number
         self.header = "null"
         self.blobs: dict[str, bytes] = {}
 
     def step(self, packets: list[Any]) -> Any:
         if self.random.random() < 0.4 and self.header != "null":
             self.engine = ShardPipeline.open(self.layout, json.loads(self.header), lambda name: from_blob(self.blobs[name]))
+            self.engine.shard = self.number
         assembled = assemble(self.layout, packets, self.engine.bounds())
         self.engine.control(self.layout, assembled.control)
         outcome = self.engine.step(assembled.epoch)

@@ -24,7 +24,7 @@ from eddyline.language.syntax import (
 from eddyline.model.constraint import ConstraintSet
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Column, Stream
-from eddyline.model.template import RequestStream, Template
+from eddyline.model.template import BoundRequests, BoundTemplate, RequestStream, Template
 from eddyline.model.window import span_text
 from eddyline.settings import Settings
 
@@ -47,6 +47,15 @@ def query_text(query: BoundQuery) -> str:
     """CREATE QUERY with everything that differs from the defaults said in WITH."""
     settings = ", ".join(f"{name} = {_value(value)}" for name, value in _settings(query.settings).items())
     return f'CREATE QUERY "{query.name}"{f" WITH ({settings})" if settings else ""} AS {query.text.rstrip().rstrip(";")}'
+
+
+def statement_text(query: BoundQuery) -> str:
+    """The statement that creates a query, a template or a stream of requests."""
+    if isinstance(query, BoundTemplate) and query.template is not None:
+        return template_text(query.template)
+    if isinstance(query, BoundRequests) and query.asking is not None:
+        return requests_text(query.asking)
+    return query_text(query)
 
 
 def template_text(template: Template) -> str:

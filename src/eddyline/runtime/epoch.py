@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -69,5 +70,8 @@ class Outcome:
     #: Event times strictly below are answered by all queries; and per timeline by its queries.
     frontier: int | None = None
     frontiers: dict[str, int | None] = field(default_factory=dict)
+    #: Of requests that were asked of a shard: per token what became of them, and per token and template the parts of the answers.
+    asked: dict[str, Any] = field(default_factory=dict)
+    answers: dict[str, pa.Table] = field(default_factory=dict)
     #: Rows that wait for the frontier.
     waiting: int = 0

@@ -1,14 +1,15 @@
 """Single requests, answered from a pipeline between two epochs.
 
 Answer   `answers(pipeline, requests)` gives one table per request: its columns and `_ts`. `is_ahead` says that an instant has to wait;
-         between `hold` and `release` the rows that it will need are kept.
+         between `hold` and `release` the rows that it will need are kept. Pipelines that each have some of the rows give
+         `answer_parts`, and `merged_answers` makes the same tables of them.
 State    None.
 Limits   The caller keeps epochs from running meanwhile. An instant at or after the frontier is not answered here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -49,24 +50,79 @@ def answers(pipeline: Pipeline, requests: Sequence[Request]) -> list[pa.Table]:
         UserError: the rows for an instant are no longer kept, or the frontier has not passed it.
     """
     found: dict[int, pa.Table] = {}
-    for name in dict.fromkeys(request.template for request in requests):
-        unit = pipeline.kinds.templates.unit(name)
-        numbers = [n for n, request in enumerate(requests) if request.template == name]
-        for number, table in zip(numbers, _of_template(unit, [requests[n] for n in numbers]), strict=True):
-            found[number] = table
+    for name, numbers in _by_template(requests).items():
+        tables = _of_template(pipeline.kinds.templates.unit(name), [requests[n] for n in numbers])
+        found |= dict(zip(numbers, tables, strict=True))
     return [found[n] for n in range(len(requests))]
 
 
 def _of_template(unit: TemplateUnit, requests: list[Request]) -> list[pa.Table]:
-    now = LONG_AGO if unit.frontier is None else unit.frontier - 1
-    instants = [_instant(unit, request, now) for request in requests]
-    whole = unit.answer(of_requests(unit.template, requests, instants))
+    instants = _instants(unit, requests)
+    return _shaped(unit, requests, instants, unit.answer(of_requests(unit.template, requests, instants)))
+
+
+def _shaped(unit: TemplateUnit, requests: Sequence[Request], instants: Sequence[int], whole: pa.Table) -> list[pa.Table]:
+    """One table per request, from the answers of all."""
     number = np.asarray(whole.column(REQUEST))
     tables = []
     for at, (request, instant) in enumerate(zip(requests, instants, strict=True)):
         low, high = np.searchsorted(number, [at, at + 1]).tolist()
-        tables.append(_shaped(unit.template, request, whole.slice(low, high - low), None if instant == LONG_AGO else instant))
+        tables.append(_columns(unit.template, request, whole.slice(low, high - low), None if instant == LONG_AGO else instant))
     return tables
+
+
+def _instants(unit: TemplateUnit, requests: Sequence[Request]) -> list[int]:
+    now = LONG_AGO if unit.frontier is None else unit.frontier - 1
+    return [_instant(unit, request, now) for request in requests]
+
+
+# -- answers in parts
+
+
+def answer_parts(pipeline: Pipeline, requests: Sequence[Request]) -> tuple[list[int], dict[str, pa.Table]]:
+    """The instants of requests, and per template what the rows of this pipeline add to its answers.
+
+    Raises:
+        UserError: as `answers`; the same in all pipelines, whose frontiers are the same.
+    """
+    instants = [0] * len(requests)
+    parts: dict[str, pa.Table] = {}
+    for name, numbers in _by_template(requests).items():
+        unit = pipeline.kinds.templates.unit(name)
+        mine = [requests[n] for n in numbers]
+        found = _instants(unit, mine)
+        for number, instant in zip(numbers, found, strict=True):
+            instants[number] = instant
+        asked = of_requests(unit.template, mine, found)
+        here = unit.asked_here(asked)
+        part = unit.parts(asked.some(here))
+        if part.num_rows:
+            parts[name] = part.set_column(0, REQUEST, pa.array(here[np.asarray(part.column(REQUEST))]))
+    return instants, parts
+
+
+def merged_answers(
+    pipeline: Pipeline, requests: Sequence[Request], instants: Sequence[int], parts: Mapping[str, Sequence[pa.Table]]
+) -> list[pa.Table]:
+    """The answers of requests from the parts of all pipelines; this one knows the templates and needs no rows."""
+    found: dict[int, pa.Table] = {}
+    for name, numbers in _by_template(requests).items():
+        unit = pipeline.kinds.templates.unit(name)
+        whole = unit.standing.answering.merged(parts.get(name, ()), pipeline.issues)
+        tables = _shaped(unit, [requests[n] for n in numbers], [instants[n] for n in numbers], whole)
+        found |= dict(zip(numbers, tables, strict=True))
+    return [found[n] for n in range(len(requests))]
+
+
+def _by_template(requests: Sequence[Request]) -> dict[str, list[int]]:
+    """The numbers of requests by template."""
+    found: dict[str, list[int]] = {}
+    for number, request in enumerate(requests):
+        found.setdefault(request.template, []).append(number)
+    return found
+
+
+# -- one request
 
 
 def _instant(unit: TemplateUnit, request: Request, now: int) -> int:
@@ -92,7 +148,7 @@ def _text(instant: int) -> str:
     return str(np.datetime64(instant, "us")).replace("T", " ")
 
 
-def _shaped(template: Template, request: Request, rows: pa.Table, instant: int | None) -> pa.Table:
+def _columns(template: Template, request: Request, rows: pa.Table, instant: int | None) -> pa.Table:
     schema = request.schema(template)
     columns = [rows.column(name) for name in schema.names[:-1]]
     stamp = pa.scalar(instant, pa.int64())

@@ -1,16 +1,23 @@
 """Which rows reach a query in this pipeline: all of them, or those that a route sends to its shard.
 
 Answer   `routed` gives a lowered query with the routes of its references; `is_merged` says whether other pipelines have parts of
-         its groups. `Everything` is the answer of a pipeline that sees all rows.
+         its groups, `here` which keys of a template have their rows in this pipeline.
+         `Everything` is the answer of a pipeline that sees all rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from eddyline.model.constraint import Book
 from eddyline.model.query import BoundQuery
+from eddyline.model.template import Template
 from eddyline.plan.lower import Lowered
+from eddyline.state.columns import Ints
 
 
 class Routes(Protocol):
@@ -25,6 +32,9 @@ class Routes(Protocol):
     def pattern(self, query: BoundQuery) -> int | None:
         """The route of an EVENT query, which is that of its book."""
 
+    def here(self, template: Template, words: Sequence[Ints]) -> npt.NDArray[np.bool_] | None:
+        """Whether the rows of whole grouping keys, given as words per column, are sent here; None: all rows may be."""
+
 
 class Everything:
     def routed(self, lowered: Lowered) -> Lowered:
@@ -37,4 +47,7 @@ class Everything:
         return None
 
     def pattern(self, query: BoundQuery) -> int | None:
+        return None
+
+    def here(self, template: Template, words: Sequence[Ints]) -> npt.NDArray[np.bool_] | None:
         return None

@@ -1,7 +1,8 @@
 """Streams of requests: each row asks a template, at its own event time.
 
 Answer   `RequestsUnit.advance` answers the requests that the epoch brought: all rows of the template's stream up to their instants are
-         in the store then. Results come in the order of the requests.
+         in the store then. Results come in the order of the requests. Where other shards have further rows of the template, each
+         gives the parts that it has, and `merged` makes the results of them.
 State    Nothing between two epochs: requests wait in the intake of their stream.
 Limits   A request whose window is too long, or that names columns which do not exist, is a dead letter.
 Reading  docs/operators/templates.md
@@ -9,35 +10,40 @@ Reading  docs/operators/templates.md
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.errors import DataProblem
 from eddyline.model.datatypes import TIMESTAMP
 from eddyline.model.query import BoundQuery
 from eddyline.model.template import BoundRequests, RequestStream
+from eddyline.operators.evaluate import Issues
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.template.answer import REQUEST
 from eddyline.operators.template.probes import of_rows
+from eddyline.plan.shares import HOME_BIT
 from eddyline.plan.template_text import requests_text
 from eddyline.runtime.epoch import Outcome
-from eddyline.runtime.unit import Blocks, Load, Moment, Slice, Unit, UnitFigures
+from eddyline.runtime.unit import Blocks, Load, Merging, Moment, Slice, Unit, UnitFigures
 from eddyline.runtime.units.templates import TemplateKind, TemplateUnit
 from eddyline.state.columns import Ints
 
 if TYPE_CHECKING:
     from eddyline.runtime.pipeline import Pipeline
 
+#: Columns that results carry along, on their way.
+_CARRIED = "_carried_"
+
 
 class RequestsQuery:
     """The answers of a stream of requests, as pipelines know them."""
 
     is_timed = False
-    merging = None
 
     def __init__(self, query: BoundQuery, unit: RequestsUnit, start: int) -> None:
         self.query = query
@@ -50,6 +56,11 @@ class RequestsQuery:
         self.rows_in = 0
         self.seconds = 0.0
         self.schema = unit.asking.schema
+
+    @property
+    def merging(self) -> Merging | None:
+        assert isinstance(self.unit, RequestsUnit)
+        return self.unit.merged if self.unit.in_parts else None
 
     def plan(self, pipeline: Pipeline | None = None) -> str:
         assert isinstance(self.unit, RequestsUnit)
@@ -67,7 +78,10 @@ class RequestsUnit:
         self.name = f"requests {asking.name}"
         self.streams = frozenset([asking.name, asking.template.source])
         self.query = RequestsQuery(query, self, start)
-        self._waiting: list[tuple[pa.Table, Ints]] = []
+        #: Whether other shards answer the same requests from their rows.
+        self.in_parts = kind.pipeline.routes.is_merged(query.name)
+        #: Requests, their instants, and whether this shard keeps the books for them.
+        self._waiting: list[tuple[pa.Table, Ints, npt.NDArray[np.bool_]]] = []
         template.read_by(asking.name, LONG_AGO)
 
     @property
@@ -84,45 +98,67 @@ class RequestsUnit:
         table = part.tables.get(self.asking.name)
         if table is None:
             return 0
-        ts = part.ts[self.asking.name]
+        ts, routes = part.ts[self.asking.name], part.routes[self.asking.name]
+        home = np.ones(len(ts), np.bool_) if routes is None else routes >> np.uint64(HOME_BIT) == 1
         begun = int(np.searchsorted(ts, self.query.start, side="right"))
-        self._waiting.append((table.slice(begun), ts[begun:]))
+        self._waiting.append((table.slice(begun), ts[begun:], home[begun:]))
         return len(ts)
 
     def advance(self, moment: Moment, outcome: Outcome) -> None:
         asked, self._waiting = self._waiting, []
-        if sum(len(ts) for _, ts in asked):
+        if sum(len(ts) for _, ts, _ in asked):
             began = perf_counter()
-            self._answer(pa.concat_tables([t for t, _ in asked]).combine_chunks(), np.concatenate([ts for _, ts in asked]), outcome)
+            rows = pa.concat_tables([t for t, _, _ in asked]).combine_chunks()
+            self._answer(rows, np.concatenate([ts for _, ts, _ in asked]), np.concatenate([h for _, _, h in asked]), outcome)
             self.query.seconds += perf_counter() - began
         self.template.read_by(self.asking.name, moment.frontier)
 
-    def _answer(self, rows: pa.Table, instants: Ints, outcome: Outcome) -> None:
+    def _answer(self, rows: pa.Table, instants: Ints, home: npt.NDArray[np.bool_], outcome: Outcome) -> None:
         if self.query.stop is not None:
             rows, instants = rows.slice(0, n := int(np.searchsorted(instants, self.query.stop, side="right"))), instants[:n]
+            home = home[:n]
         requests, good, reasons = of_rows(self.asking, rows, instants)
         chosen = np.flatnonzero(good)
         if len(chosen) < len(rows):
-            self._refuse(rows, np.flatnonzero(~good), reasons, outcome)
+            self._refuse(rows, np.flatnonzero(~good & home), reasons, outcome)
             requests = requests.some(chosen)
+        self.query.rows_in += int((good & home).sum())
+        if self.in_parts:
+            mine = self.template.asked_here(requests)
+            chosen, requests = chosen[mine], requests.some(mine)
         if not len(chosen):
             return
-        found = self.template.answer(requests)
+        found = self.template.parts(requests) if self.in_parts else self.template.answer(requests)
         number = chosen[np.asarray(found.column(REQUEST))]
-        columns = [rows.column(name).take(pa.array(number)) for name in self.asking.carried]
-        columns += [found.column(name) for name in found.column_names if name != REQUEST]
-        columns.append(pa.array(instants[number], pa.int64()).cast(TIMESTAMP.arrow))
-        arrays = [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in columns]
-        order = [field.name for field in self.query.schema]
-        named = dict(zip([*self.asking.carried, *(n for n in found.column_names if n != REQUEST), "_ts"], arrays, strict=True))
-        table = pa.table([named[name] for name in order], schema=self.query.schema)
-        self.query.rows_in += len(chosen)
+        # All shards number the requests of an epoch alike.
+        found = found.set_column(0, REQUEST, pa.array(number))
+        for name in self.asking.carried:
+            found = found.append_column(f"{_CARRIED}{name}", rows.column(name).take(pa.array(number)))
+        found = found.append_column("_ts", pa.array(instants[number], pa.int64()).cast(TIMESTAMP.arrow))
+        table = found if self.in_parts else self._shaped(found)
         self.query.results += len(table)
         if len(table):
             outcome.results[self.query.name].append(table)
 
+    def _shaped(self, found: pa.Table) -> pa.Table:
+        """Answers with their carried columns, as results."""
+        names = [f"{_CARRIED}{name}" for name in self.asking.carried] + self.query.schema.names[len(self.asking.carried) :]
+        return pa.table([found.column(name).combine_chunks() for name in names], schema=self.query.schema)
+
+    def merged(self, parts: Sequence[pa.Table], issues: Issues) -> pa.Table:
+        """The results of an epoch from the parts of all shards."""
+        whole = pa.concat_tables(parts).combine_chunks()
+        found = self.template.standing.answering.merged(parts, issues)
+        numbers, first = np.unique(np.asarray(whole.column(REQUEST)), return_index=True)
+        at = pa.array(first[np.searchsorted(numbers, np.asarray(found.column(REQUEST)))])
+        for name in [name for name in whole.column_names if name.startswith(_CARRIED) or name == "_ts"]:
+            found = found.append_column(name, whole.column(name).take(at))
+        return self._shaped(found)
+
     def _refuse(self, rows: pa.Table, bad: Ints, reasons: list[str], outcome: Outcome) -> None:
-        """Requests that cannot be answered are rows that cannot be read."""
+        """Requests that cannot be answered are rows that cannot be read; the shard that keeps their books says so."""
+        if not len(bad):
+            return
         pipeline = self.kind.pipeline
         told = [reasons[at] for at in bad.tolist()]
         if pipeline.settings.on_bad == "error":

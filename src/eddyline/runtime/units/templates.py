@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import pyarrow as pa
 
 from eddyline.errors import Fault
@@ -25,6 +26,7 @@ from eddyline.plan.prepare import prepare
 from eddyline.plan.template_text import template_text
 from eddyline.runtime.epoch import Outcome
 from eddyline.runtime.unit import Blocks, Load, Moment, Slice, Unit, UnitFigures
+from eddyline.state.columns import Ints
 
 if TYPE_CHECKING:
     from eddyline.runtime.pipeline import Pipeline
@@ -114,6 +116,24 @@ class TemplateUnit:
         began = perf_counter()
         found = self.standing.answer(requests)
         self.query.seconds += perf_counter() - began
+        return found
+
+    def parts(self, requests: Requests) -> pa.Table:
+        """What the rows of this pipeline add to the answers."""
+        began = perf_counter()
+        found = self.standing.parts(requests)
+        self.query.seconds += perf_counter() - began
+        return found
+
+    def asked_here(self, requests: Requests) -> Ints:
+        """The numbers of the requests for which this pipeline may have rows: others fix the whole key, and it is sent elsewhere."""
+        whole = (1 << len(self.template.keys)) - 1
+        here = self.kind.pipeline.routes.here(self.template, requests.words)
+        if here is None:
+            return np.arange(requests.count)
+        asks = here | (requests.fixed != whole)
+        probes = np.bincount(requests.request, minlength=requests.count)
+        found: Ints = np.flatnonzero((np.bincount(requests.request[asks], minlength=requests.count) > 0) | (probes == 0))
         return found
 
     def read_by(self, reader: str, upto: int | None) -> None:

@@ -19,6 +19,7 @@ from functools import cached_property, lru_cache
 from eddyline.errors import CheckpointProblem
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
+from eddyline.model.template import BoundRequests, BoundTemplate
 from eddyline.model.window import Rows
 from eddyline.plan.shares import RoutingTable
 from eddyline.runtime.spark.job.document import from_document, to_document
@@ -34,7 +35,8 @@ _AGAIN = "stop the job and start it again: the driver writes layouts anew"
 class Layout:
     #: In catalog order.
     streams: tuple[Stream, ...]
-    queries: tuple[BoundQuery, ...]
+    #: A document makes only the classes that are named here.
+    queries: tuple[BoundQuery | BoundTemplate | BoundRequests, ...]
     routing: RoutingTable
     #: Of each shard, the value that groups its packets.
     labels: tuple[int, ...]

@@ -28,7 +28,7 @@ from eddyline.errors import CheckpointProblem
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.plan.shares import Record, RoutingTable
-from eddyline.runtime.catalog_text import query_text
+from eddyline.runtime.catalog_text import statement_text
 from eddyline.runtime.spark.job.static_table import StaticTable, keep, kept
 from eddyline.runtime.stream_identity import check_identities, identity
 from eddyline.state.sealed import RESTORE, read_sealed, write_sealed
@@ -49,7 +49,7 @@ class Entry:
     """A query and what became of it."""
 
     text: str
-    #: CREATE QUERY with all its settings: for a query that no job file has.
+    #: What creates it, with all its settings: for a query that no job file has.
     statement: str = ""
     #: Its own sinks: name and options.
     sinks: list[tuple[str, dict[str, str]]] = field(default_factory=list)
@@ -123,7 +123,7 @@ class Ledger:
         if not self.exists:
             self.shards = shards
             self.streams = {s.name: identity(s) for s in streams}
-            self.queries = {q.name: Entry(q.text, query_text(q)) for q in queries}
+            self.queries = {q.name: Entry(q.text, statement_text(q)) for q in queries}
             return [q.name for q in queries]
         if shards != self.shards:
             raise CheckpointProblem(
@@ -144,7 +144,7 @@ class Ledger:
     def _settle_query(self, query: BoundQuery) -> None:
         entry = self.queries.get(query.name)
         if entry is None or (entry.final and entry.dropped_by == JOB):
-            self.queries[query.name] = Entry(query.text, query_text(query), state="prepared")
+            self.queries[query.name] = Entry(query.text, statement_text(query), state="prepared")
         elif entry.is_leaving and entry.dropped_by == JOB:
             raise CheckpointProblem(
                 f"query {query.name} was dropped and still has results to give",

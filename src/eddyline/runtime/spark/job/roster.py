@@ -27,12 +27,14 @@ from eddyline.language.catalog import Catalog
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.language.syntax import CreateQuery
 from eddyline.model.query import BoundQuery
+from eddyline.model.template import BoundRequests, BoundTemplate, RequestStream, Template
 from eddyline.plan.prepare import check
 from eddyline.runtime.catalog_text import catalog_text, query_text, sink_text
 from eddyline.runtime.control import FOLD_RECORDS, ControlFolder, apply_record, refusal, undo
 from eddyline.runtime.control_fold import Fold
 from eddyline.runtime.control_record import Record
 from eddyline.runtime.spark.ingest.control import write_control
+from eddyline.runtime.spark.job.asking import Asking
 from eddyline.runtime.spark.job.layout import Layout, PackedLayout
 from eddyline.runtime.spark.job.ledger import CONTROL, Entry, Ledger
 from eddyline.runtime.spark.job.replanning import Replanning
@@ -59,6 +61,7 @@ class Roster:
         #: All queries without rows: their schemas and plans.
         self.model = model_pipeline(layout, self.ledger.initial if committed_batch(layout.checkpoint) >= 0 else ())
         self.replanning = Replanning(self.model)
+        self.asking = Asking(self.control.folder)
         self.job = self._job(catalog)
         self.control.write_catalog(catalog_text(Job(layout.settings, catalog)))
         for name in self.ledger.routed:
@@ -77,14 +80,15 @@ class Roster:
         """The job as it stands now, for records to be applied to; the sinks of its queries are noted on the way."""
         job = Job(self.layout.settings)
         for stream in catalog.streams.values():
-            job.catalog.add(stream)
+            if stream.name not in catalog.requests:
+                job.catalog.add(stream)
         for table in catalog.tables.values():
             job.catalog.add(table)
         for name, entry in self.ledger.routed.items():
-            if name in catalog.queries and not entry.is_leaving:
+            if (name in catalog.queries or name in catalog.requests) and not entry.is_leaving:
                 entry.sinks = [(s.name, dict(s.options)) for s in catalog.sinks.values() if s.query == name]
             if not entry.is_leaving:
-                job.catalog.add(self.layout.by_name[name])
+                job.catalog.add(_entry_of(self.layout.by_name[name]))
         for sink in catalog.sinks.values():
             if sink.query is None:
                 job.catalog.add(sink)
@@ -101,6 +105,9 @@ class Roster:
             return
         declared = [s for s in self.job.sinks if s.query is None]
         declared += [DeclaredSink(sink, name, options) for sink, options in self.ledger.queries[name].sinks]
+        if isinstance(self.model.queries[name].query, BoundTemplate):
+            # It has no results of its own.
+            return
         schema = self.model.queries[name].schema
         self.delivery.add_query(name, schema, declared, self.own(name, schema), self.model.queries[name].merging)
 
@@ -152,7 +159,7 @@ class Roster:
         before, applied = self.layout, self.ledger.applied
         changed = self._note(delivered)
         changed = self._release(delivered.batch) or changed
-        said = [*self.replanning.after_batch(delivered), *self._poll()]
+        said = [*self.replanning.after_batch(delivered), *self.asking.after_batch(delivered, self.model), *self._poll()]
         if changed or applied != self.ledger.applied:
             self.ledger.write()
         if self.layout is not before:
@@ -232,6 +239,8 @@ class Roster:
         return bool(going) and not going.isdisjoint(created_queries(record))
 
     def _take_up(self, record: Record) -> list[dict[str, object]]:
+        if record["op"] == "request":
+            return self.asking.take(record, self.job.catalog)
         change = apply_record(self.job, record)
         if change.added:
             try:
@@ -292,6 +301,15 @@ class Roster:
             for name, entry in self.ledger.queries.items()
         ]
         self.control.write_state({"applied": self.ledger.applied, "queries": queries, "refused": self.ledger.refused})
+
+
+def _entry_of(query: BoundQuery) -> BoundQuery | Template | RequestStream:
+    """What the catalog has of a query that stands."""
+    if isinstance(query, BoundTemplate) and query.template is not None:
+        return query.template
+    if isinstance(query, BoundRequests) and query.asking is not None:
+        return query.asking
+    return query
 
 
 def created_queries(record: Record) -> set[str]:

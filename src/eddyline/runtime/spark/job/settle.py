@@ -17,6 +17,7 @@ from eddyline.connectors.files import read_table
 from eddyline.language import Job, parse_script
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
+from eddyline.model.template import Template
 from eddyline.plan.shares import RoutingTable, books_of, declared_rates, route_all
 from eddyline.runtime.spark.job.layout import Layout, with_absolute_paths
 from eddyline.runtime.spark.job.ledger import Ledger
@@ -89,6 +90,6 @@ def _definitions(
             found.append(given[name])
         else:
             made = names.apply(parse_script(entry.statement)[0])
-            assert isinstance(made, BoundQuery)
-            found.append(made)
+            assert isinstance(made, BoundQuery | Template)
+            found.append(made.standing if isinstance(made, Template) else made)
     return tuple(found)

@@ -1,4 +1,4 @@
-"""What a shard sends to the driver: results, dead letters, and a note about the epoch.
+"""What a shard sends to the driver: results, answers to requests, dead letters, and a note about the epoch.
 
 Answer   Small results travel inside the row as an Arrow IPC blob. Large ones are staged as an Arrow IPC file under a name
          that no other attempt has, and only the name travels: Spark moves results at some 35 MB/s, a file is mapped.
@@ -31,6 +31,8 @@ def parcels(layout: Layout, shard: int, batch: int, outcome: Outcome, silent: Se
     for query, tables in outcome.results.items():
         if query not in silent:
             yield from _sent(layout, "result", query, shard, batch, tables)
+    for name, part in outcome.answers.items():
+        yield from _sent(layout, "answer", name, shard, batch, [part])
     for stream, tables in outcome.dead.items():
         # Late rows are typed, bad ones are text: they are not one table.
         for table in tables:

@@ -55,6 +55,8 @@ class Delivered:
     results: dict[str, int] = field(default_factory=dict)
     #: stream -> dead letters.
     dead: dict[str, int] = field(default_factory=dict)
+    #: token and template -> the parts of the answers to requests.
+    answers: dict[str, list[pa.Table]] = field(default_factory=dict)
     #: shard -> its note.
     notes: dict[int, dict[str, Any]] = field(default_factory=dict)
     #: What could not be computed here, when groups were merged.
@@ -205,6 +207,8 @@ class Delivery:
                 # Of groups in parts, HAVING may leave none.
                 for sink in self.sinks[name] if whole.num_rows else ():
                     sink.write(batch, whole)
+            elif kind == "answer":
+                delivered.answers[name] = [table for _, table in found]
             else:
                 delivered.dead[name] = sum(table.num_rows for _, table in found)
                 if self.on_dead is not None:

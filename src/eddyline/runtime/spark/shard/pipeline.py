@@ -15,10 +15,14 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.model.constraint import Book
+from eddyline.model.expression import rename_refs
 from eddyline.model.query import BoundQuery
+from eddyline.model.template import Template
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.plan.lower import Lowered
 from eddyline.plan.migration import Migration, plan_document, plan_from
@@ -30,12 +34,17 @@ from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.planner import running_orders
 from eddyline.runtime.snapshot import Snapshot, restore, saved_queries, take_snapshot
 from eddyline.runtime.spark.job.layout import Layout
+from eddyline.runtime.spark.shard.asked import ShardAsked
+from eddyline.state.columns import Ints
 
 Load = Callable[[str], pa.Table]
 
 
 class Engine(Protocol):
     """What the processor asks of a shard's engine."""
+
+    #: Its number; None: it is not known yet.
+    shard: int | None
 
     @classmethod
     def open(cls, layout: Layout, header: dict[str, Any] | None, load: Load) -> Engine: ...
@@ -59,7 +68,10 @@ class Engine(Protocol):
 class LayoutRoutes:
     """The routes of a layout: each reference takes the rows that its route sent."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, shard: int | None = None) -> None:
+        self._routings = layout.routing.routings
+        #: None: it is not known, as in the pipeline of the driver.
+        self.shard = shard
         self._bits: dict[str, Mapping[str, int]] = {query.name: layout.routing.bits(query.name) for query in layout.queries}
         self._routes = layout.routing.routes
         self._books = {s.book: book_route(s.book.stream, s.keys, layout.shards) for stream in layout.streams for s in stream.constraints}
@@ -79,6 +91,17 @@ class LayoutRoutes:
 
     def pattern(self, query: BoundQuery) -> int | None:
         return self._bits[query.name].get(query.references[0].alias)
+
+    def here(self, template: Template, words: Sequence[Ints]) -> npt.NDArray[np.bool_] | None:
+        alias = template.query.references[0].alias
+        route = self._routings[template.name].routes[alias]
+        known = [rename_refs(key.expression, {alias: template.source}) for key in template.keys]
+        if self.shard is None or not route.keys or any(key not in known for keys in route.keys for key in keys):
+            return None
+        hashes = [[words[known.index(key)] for key in keys] for keys in route.keys]
+        places = route.shards_of(hashes, 0, len(words[0]))
+        found: npt.NDArray[np.bool_] = (places == self.shard).any(axis=1)
+        return found
 
 
 def routed_pipeline(layout: Layout) -> Pipeline:
@@ -113,11 +136,14 @@ class ShardPipeline:
         self.pipeline = pipeline
         self.layout = layout
         pipeline.planner.autonomous = False
+        #: Requests that other processes sent to the job.
+        self.asked = ShardAsked(pipeline, layout.queries)
         #: Signature of a join group -> the tree and the probe orders that a control record gave it.
         self.moved: dict[str, dict[str, Any]] = {}
         #: What the last epoch added: counts that no header keeps.
         self._added: dict[str, Any] = {}
         self._looks: dict[str, int] = {}
+        self._shard: int | None = None
 
     @classmethod
     def open(cls, layout: Layout, header: dict[str, Any] | None, load: Load) -> ShardPipeline:
@@ -140,15 +166,27 @@ class ShardPipeline:
             restore(pipeline, header, load)
             pipeline.planner.resume(header.get("planner", {}))
             shard._looks = {signature: watch.looks for signature, watch in pipeline.planner.watches.items()}
+            shard.asked.restore(header.get("asked", {}))
         shard._forget_moves()
         return shard
+
+    @property
+    def shard(self) -> int | None:
+        return self._shard
+
+    @shard.setter
+    def shard(self, number: int | None) -> None:
+        self._shard = number
+        self.pipeline.routes = LayoutRoutes(self.layout, number)
 
     def control(self, layout: Layout, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         if layout is not self.layout:
             self.layout = layout
-            self.pipeline.routes = LayoutRoutes(layout)
+            self.pipeline.routes = LayoutRoutes(layout, self._shard)
+            self.asked.queries = layout.queries
         told: dict[str, Any] = {"started": {}, "stopped": {}, "gone": [], "moved": []}
         for record in records:
+            self.asked.take(record)
             for name in record.get("start", ()):
                 self._start(name, told)
             for name in record.get("stop", ()):
@@ -210,6 +248,7 @@ class ShardPipeline:
             self.pipeline.intakes[name].closed = False
         before = self._counts(), operators(self.pipeline), dict(self.pipeline.issues.counts)
         outcome = self.pipeline.step(epoch)
+        self.asked.answer(epoch.closing, outcome)
         if outcome.gone:
             self._forget_moves()
         self._added = {
@@ -227,7 +266,9 @@ class ShardPipeline:
 
     def snapshot(self) -> Snapshot:
         taken = take_snapshot(self.pipeline)
-        return replace(taken, header={**taken.header, "moved": self.moved, "planner": self.pipeline.planner.marks()})
+        return replace(
+            taken, header={**taken.header, "moved": self.moved, "planner": self.pipeline.planner.marks(), "asked": self.asked.waiting}
+        )
 
     def statistics(self) -> dict[str, Any]:
         pipeline = self.pipeline

@@ -106,6 +106,7 @@ class ShardProcessor(StatefulProcessor):
             "seconds": dict(zip(("open", "assemble", "step", "persist"), (b - a for a, b in pairwise(clock)), strict=True)),
             "statistics": pipeline.statistics(),
             "seen": pipeline.observed(),
+            "asked": outcome.asked,
         }
         silent = {name for name, routing in layout.routing.routings.items() if not routing.uses(shard)}
         yield from parcels(layout, shard, batch, outcome, silent)
@@ -150,6 +151,7 @@ class ShardProcessor(StatefulProcessor):
             return from_blob(opened[bundle][offset : offset + size])
 
         pipeline = self.open_engine(layout, header, load)
+        pipeline.shard = shard
         return pipeline, "nothing" if header is None else "state" if from_state else "spool"
 
     def _read_bundle(self, name: str, shard: int, stamp: Stamp) -> bytes:

@@ -1,0 +1,71 @@
+"""Requests of other processes, in a shard.
+
+Answer   `take` hears of a request through a control record, in the same batch as all other shards. `answer` gives, at the end of the batch
+         whose frontier has passed the instants, the parts of the answers that this shard has; the driver merges them.
+State    Requests that wait for an instant ahead, as texts: part of the header of the shard's state. Their rows are kept.
+Limits   A request that was asked at the end of a bounded run, and waits, is refused there. After a crash a request may be answered twice;
+         the second answer replaces the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from eddyline.errors import EddylineError
+from eddyline.model.query import BoundQuery
+from eddyline.model.template import BoundTemplate, Request
+from eddyline.runtime.epoch import Outcome
+from eddyline.runtime.pipeline import Pipeline
+from eddyline.runtime.requests import answer_parts, hold, is_ahead, release
+
+
+class ShardAsked:
+    def __init__(self, pipeline: Pipeline, queries: Sequence[BoundQuery]) -> None:
+        self.pipeline = pipeline
+        #: Those of the layout.
+        self.queries = queries
+        #: By token: `requests` as texts, their `instants`, and whether the run ends with them (`last`).
+        self.waiting: dict[str, Any] = {}
+
+    def take(self, record: Mapping[str, Any]) -> None:
+        """Hear of requests, or that no process waits for them any more."""
+        self.waiting |= record.get("ask", {})
+        for token in record.get("unask", ()):
+            if self.waiting.pop(token, None) is not None:
+                release(self.pipeline, token)
+
+    def restore(self, waiting: Mapping[str, Any]) -> None:
+        self.waiting = dict(waiting)
+        for token in self.waiting:
+            hold(self.pipeline, token, self._bound(token))
+
+    def answer(self, closing: bool, outcome: Outcome) -> None:
+        """Give the parts of the answers that can be given now."""
+        for token in list(self.waiting):
+            try:
+                requests = self._bound(token)
+                if not closing and not self.waiting[token]["last"] and any(is_ahead(self.pipeline, request) for request in requests):
+                    hold(self.pipeline, token, requests)
+                    continue
+                instants, parts = answer_parts(self.pipeline, requests)
+                outcome.asked[token] = {"instants": instants}
+                outcome.answers |= {f"{token} {template}": part for template, part in parts.items()}
+            except EddylineError as problem:
+                outcome.asked[token] = {"message": problem.message, "detail": problem.detail, "hint": problem.hint}
+            release(self.pipeline, token)
+            del self.waiting[token]
+
+    def _bound(self, token: str) -> list[Request]:
+        # Not at the top: a shard that is not asked does not read the language.
+        from eddyline.language.asked import bind_asks
+        from eddyline.language.catalog import Catalog
+
+        catalog = Catalog()
+        for query in self.queries:
+            if isinstance(query, BoundTemplate) and query.template is not None:
+                catalog.add(query.template)
+        asked = self.waiting[token]
+        found = bind_asks(asked["requests"], None, catalog)
+        return [replace(request, as_of=instant) for request, instant in zip(found, asked["instants"], strict=True)]
