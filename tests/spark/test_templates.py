@@ -88,7 +88,9 @@ CREATE REQUESTS asks (id BIGINT, src STRING, dst STRING, span BIGINT, what STRIN
 
 def packets(*rows: tuple[str, str, int, float]) -> pa.Table:
     times = pa.array([int(ts * 1_000_000) for *_, ts in rows], pa.timestamp("us"))
-    return pa.table({"src": [r[0] for r in rows], "dst": [r[1] for r in rows], "len": pa.array([r[2] for r in rows], pa.int32()), "ts": times})
+    return pa.table(
+        {"src": [r[0] for r in rows], "dst": [r[1] for r in rows], "len": pa.array([r[2] for r in rows], pa.int32()), "ts": times}
+    )
 
 
 def asks(*rows: tuple[int, str | None, str | None, int | None, str | None, float]) -> pa.Table:
@@ -135,7 +137,9 @@ def test_only_one_shard_looks_at_a_request_that_fixes_the_whole_key(job: Simulat
 
 
 def test_a_request_that_cannot_be_answered_is_one_dead_letter(job: Simulated) -> None:
-    job.run({"packets": packets(("a", "b", 1, 30.0)), "asks": asks((1, None, None, 99_000_000, None, 9.0), (2, None, None, None, "x", 9.0))})
+    job.run(
+        {"packets": packets(("a", "b", 1, 30.0)), "asks": asks((1, None, None, 99_000_000, None, 9.0), (2, None, None, None, "x", 9.0))}
+    )
     job.run({"asks": asks((3, None, None, None, None, 31.0))})
     assert sorted((values["id"], reason) for reason, values in job.letters("asks")) == [
         (1, "bad: a window of 99000000, and the template has 10000000"),

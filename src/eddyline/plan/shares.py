@@ -27,7 +27,7 @@ Reading  Afrati and Ullman, Optimizing joins in a map-reduce environment, EDBT 2
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -41,6 +41,7 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
 from eddyline.model.template import BoundRequests, BoundTemplate
 from eddyline.model.window import Rows
+from eddyline.plan.share_choice import choose_shares, load
 
 Keys = tuple[ColumnRef, ...]
 Hashes = npt.NDArray[np.int64]
@@ -292,7 +293,8 @@ def route_all(
             routings[query.name] = route(query, rates, shards, record=record)
             for alias, one in routings[query.name].routes.items():
                 taken[one.stream][record.bits[alias]] = one
-    for query in queries:
+    # Streams of requests last: their templates have been routed then.
+    for query in sorted(queries, key=lambda query: isinstance(query, BoundRequests)):
         if query.name not in records:
             routing = route(query, rates, shards)
             if isinstance(query, BoundRequests) and query.asking is not None:
@@ -333,37 +335,6 @@ def books_of(streams: Iterable[Stream]) -> dict[str, list[Keys]]:
 def _is_full(taken: Mapping[int, Route], wanted: Route) -> bool:
     """One bit is left for the route of queries that are placed whole."""
     return wanted not in taken.values() and len(taken) >= ROUTES_PER_STREAM - 1
-
-
-def load(axes: Sequence[Axis], rates: Mapping[str, float]) -> float:
-    """Expected rows that one cell receives: a reference is divided by the shares of the axes that place it."""
-    return sum(rate / math.prod(axis.share for axis in axes if alias in axis.keys) for alias, rate in rates.items())
-
-
-def choose_shares(axes: Sequence[Axis], rates: Mapping[str, float], shards: int) -> tuple[int, ...]:
-    """The shares with the smallest load; of equal ones, those with the fewest cells, hence the fewest rows sent.
-
-    Exact: all tuples of integers whose product is at most `shards` are tried.
-    """
-    if not axes:
-        return ()
-    member = np.array([[alias in axis.keys for axis in axes] for alias in rates])
-    rate = np.array(list(rates.values()))
-    tried = np.array(list(_tuples(len(axes), shards)))
-    divisor = np.where(member[None], tried[:, None, :], 1).prod(axis=2)
-    loads = (rate / divisor).sum(axis=1)
-    best = np.flatnonzero(loads <= loads.min() * (1 + 1e-9))
-    return tuple(int(s) for s in min(tried[best], key=lambda t: (int(t.prod()), tuple(-t))))
-
-
-def _tuples(length: int, most: int) -> Iterator[tuple[int, ...]]:
-    """All tuples of integers from 1 up with a product of at most `most`."""
-    if length == 0:
-        yield ()
-        return
-    for head in range(1, most + 1):
-        for tail in _tuples(length - 1, most // head):
-            yield (head, *tail)
 
 
 def _plain(keys: tuple[Expression, ...] | None, alias: str, stream: str) -> tuple[Expression, ...] | None:

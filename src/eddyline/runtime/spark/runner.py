@@ -24,6 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from eddyline.connectors.base import Sink
 from eddyline.connectors.output import prepare_output, result_files
+from eddyline.connectors.request_files import write_requests
 from eddyline.errors import BindingProblem, Unsupported, UserError
 from eddyline.language import Job
 from eddyline.language.catalog import Sink as DeclaredSink
@@ -34,6 +35,7 @@ from eddyline.model.schema import Schema, Stream, Table
 from eddyline.model.template import BoundRequests, BoundTemplate, Request
 from eddyline.model.window import Rows
 from eddyline.plan.prepare import explanation
+from eddyline.plan.template_text import requests_text, template_text
 from eddyline.runtime.checkpoint_identity import Claim, claim
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.publication import Publication
@@ -81,6 +83,8 @@ class FileResults:
 
     @property
     def schema(self) -> pa.Schema:
+        if isinstance(self._query, BoundRequests) and self._query.asking is not None:
+            return self._query.asking.schema
         job = self._runner.job
         pipeline = Pipeline(job.streams, job.settings)
         for table in job.tables:
@@ -142,6 +146,8 @@ class SparkRunner:
         self._own: dict[str, list[Sink]] = {}
         self._claim: Claim | None = None
         self._driver: SparkDriver | None = None
+        #: The answers of REQUEST statements, once the run has ended.
+        self.answered: list[pa.Table] = []
 
     @property
     def begun(self) -> bool:
@@ -185,13 +191,17 @@ class SparkRunner:
             raise Unsupported("tables cannot be added to a running job", hint="stop it, and start it again with the table")
 
     def request(self, requests: Sequence[Request], timeout: float | None) -> list[pa.Table]:
-        raise Unsupported("templates cannot be asked on Spark", hint="run the job in this process: Session() without spark")
+        if not self.begun:
+            raise UserError(
+                "the session does not run",
+                detail="the rows of templates live in the workers of a running job",
+                hint="start() first; REQUEST … in execute() is answered when the run ends",
+            )
+        return self.driver.ask(requests, timeout)
 
     def register(self, query: BoundQuery) -> None:
-        if isinstance(query, BoundTemplate | BoundRequests):
-            raise Unsupported(
-                "templates do not run on Spark", hint="run the job in this process: Session() without spark, or --engine embedded"
-            )
+        if self.begun and isinstance(query, BoundTemplate | BoundRequests):
+            raise Unsupported(f"{query.name} cannot be created while the job runs", hint="stop(), CREATE TEMPLATE, start()")
         for source in [r.source for r in query.streams if isinstance(r.window, Rows) and r.source in self._frames]:
             if self.job.catalog.streams[source].sequence is None:
                 raise BindingProblem(
@@ -207,6 +217,8 @@ class SparkRunner:
 
     def drop(self, name: str) -> None:
         if self.begun:
+            if isinstance(self.driver.layout.by_name.get(name), BoundTemplate | BoundRequests):
+                raise Unsupported(f"{name} cannot be dropped while the job runs", hint=f"stop(), drop {name}, start()")
             self.driver.drop_running(name)
         self.handles.pop(name, None)
         self._own.pop(name, None)
@@ -317,7 +329,12 @@ class SparkRunner:
     # -- looking in
 
     def explain(self, query: BoundQuery) -> str:
-        plan = explanation(query, {**self.job.catalog.streams, **self.job.catalog.tables})
+        if isinstance(query, BoundTemplate) and query.template is not None:
+            plan = template_text(query.template)
+        elif isinstance(query, BoundRequests) and query.asking is not None:
+            plan = requests_text(query.asking)
+        else:
+            plan = explanation(query, {**self.job.catalog.streams, **self.job.catalog.tables})
         others = [other for other in self.job.queries if other.name != query.name]
         return f"{plan}\n{planned_routing(self.spark, self.checkpoint, self.job, [*others, query]).routings[query.name].explain()}"
 
@@ -392,7 +409,14 @@ class SparkRunner:
         driver.add_queries(self.job.catalog, self._own)
         driver.publication = Publication(partial(job_report, driver))
         driver.be_watched(Reporter(WatchedDriver(driver), self.checkpoint))
+        driver.asked, driver.on_answers = self.job.asked, self._answered
         return driver
+
+    def _answered(self, tables: list[pa.Table]) -> None:
+        """The answers of the REQUEST statements: each run writes them anew."""
+        self.answered = tables
+        if self._out is not None:
+            write_requests(self._out, tables)
 
     def _told(self, delivered: Delivered, progress: Progress) -> None:
         for observer in tuple(self.observers):

@@ -3,8 +3,8 @@
 Answer   Numbered JSON files below the checkpoint, written whole or not at all; the source's offset says the number of the next one, and
          each is copied to every shard. Those of batches that cannot run again are removed (`forget_control`).
          A record may say: `idle` (these streams are silent), `closing` (the streams end), `start` and `stop` (these queries
-         come and go, at the newest instant of any stream), `move` (this join group goes to another tree). An empty one only
-         makes Spark run a batch.
+         come and go, at the newest instant of any stream), `move` (this join group goes to another tree), `ask` and `unask`
+         (requests to templates come and go). An empty one only makes Spark run a batch.
 State    The records that a batch may still read, sealed, and the newest one.
 Limits   One writing process: the driver of the job.
 """
@@ -62,11 +62,12 @@ def forget_control(checkpoint: str, taken: int) -> None:
                 os.unlink(os.path.join(_folder(checkpoint), record_name(number)))
 
 
-def ask_to_stop(checkpoint: str) -> None:
-    """From now on the source has nothing new: the job comes to rest after the batch that is running."""
+def ask_to_stop(checkpoint: str, upto: int = 0) -> None:
+    """From now on the source has nothing new but control records below a number: the job comes to rest after the batch that is running."""
     make_folder(os.path.dirname(_stop_path(checkpoint)))
-    with open(_stop_path(checkpoint), "w"):
-        return
+    # Not by renaming: a signal may come while this is written, and then writes it again.
+    with open(_stop_path(checkpoint), "w", encoding="utf-8") as file:
+        file.write(str(upto))
 
 
 def forget_stop(checkpoint: str) -> None:
@@ -74,8 +75,13 @@ def forget_stop(checkpoint: str) -> None:
         os.unlink(_stop_path(checkpoint))
 
 
-def is_asked_to_stop(checkpoint: str) -> bool:
-    return os.path.exists(_stop_path(checkpoint))
+def asked_to_stop(checkpoint: str) -> int | None:
+    """The number below which control records are still read before the job rests; None: the job goes on."""
+    try:
+        with open(_stop_path(checkpoint), encoding="utf-8") as file:
+            return int(file.read() or 0)
+    except FileNotFoundError:
+        return None
 
 
 def _stop_path(checkpoint: str) -> str:

@@ -26,7 +26,7 @@ from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from eddyline.connectors.listing import DataFile
 from eddyline.errors import CheckpointProblem
-from eddyline.runtime.spark.ingest.control import forget_control, is_asked_to_stop, next_control, read_control
+from eddyline.runtime.spark.ingest.control import asked_to_stop, forget_control, next_control, read_control
 from eddyline.runtime.spark.ingest.file_log import FileLog
 from eddyline.runtime.spark.ingest.packet import PACKET, PIECE_ROWS, spark_schema
 from eddyline.runtime.spark.job.failure import reported
@@ -96,8 +96,9 @@ class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             log.look()
 
     def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:
-        if is_asked_to_stop(self.packed.open().checkpoint):
-            return start
+        last = asked_to_stop(self.packed.open().checkpoint)
+        if last is not None:
+            return {**start, "control": max(start["control"], last)}
         self._check(start)
         if not self.once:
             for log in self.logs.values():

@@ -52,6 +52,8 @@ class Pending:
         Raises:
             EddylineError: the requests were refused.
         """
+        if not self._there.is_set():
+            raise UserError("the requests of the job were not answered", hint="the run ended before its shards could answer")
         if isinstance(self._answer, EddylineError):
             raise self._answer
         return self._answer

@@ -30,6 +30,8 @@ from eddyline.language.catalog import Catalog
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.clock import Clock, WallClock
 from eddyline.model.query import BoundQuery
+from eddyline.model.template import Request
+from eddyline.runtime.answers import stopped, unanswered
 from eddyline.runtime.catalog_text import query_text
 from eddyline.runtime.control import ControlFolder
 from eddyline.runtime.control_record import add_record, drop_record
@@ -41,6 +43,7 @@ from eddyline.runtime.spark.ingest.frames import packed_frame
 from eddyline.runtime.spark.ingest.idle import IdleWatch
 from eddyline.runtime.spark.ingest.packet import PARCEL, spark_schema
 from eddyline.runtime.spark.ingest.sources import PacketSource
+from eddyline.runtime.spark.job.asking import Pending
 from eddyline.runtime.spark.job.failure import kept_in, readable
 from eddyline.runtime.spark.job.guest import job_settings
 from eddyline.runtime.spark.job.layout import Layout, PackedLayout
@@ -100,6 +103,11 @@ class SparkDriver:
         self.reporter: Reporter | None = None
         self.query: StreamingQuery | None = None
         self._stopping = False
+        #: Requests that are answered when the run ends, and what takes the answers.
+        self.asked: Sequence[Request] = ()
+        self.on_answers: Callable[[list[pa.Table]], None] = lambda tables: None
+        #: Control records below this number are read before the job rests.
+        self._last_control = 0
         #: The run is over, well or not.
         self.ended = False
 
@@ -153,6 +161,10 @@ class SparkDriver:
             # Only Spark knows when they have nothing more, and it has just said so.
             write_control(self.layout.checkpoint, {"closing": True})
             self._run_once()
+        if self.asked:
+            pending = self._ask_last()
+            self._run_once()
+            self.on_answers(pending.tables)
         self.ended = True
         self.delivery.close()
         self._report_end()
@@ -161,6 +173,27 @@ class SparkDriver:
     def _report_end(self, problem: BaseException | None = None) -> None:
         if self.reporter is not None:
             self.reporter.end(problem)
+
+    def ask(self, requests: Sequence[Request], timeout: float | None) -> list[pa.Table]:
+        """Ask the templates of the job that runs."""
+        assert self.roster is not None
+        said, pending = self.roster.asking.ask(requests, timeout)
+        write_control(self.layout.checkpoint, said)
+        limit = None if timeout is None else self.clock.now() + timeout
+        while not pending.wait(_LOOK_SECONDS / 4):
+            self.raise_failure()
+            if not self.is_running:
+                raise stopped(self.layout.checkpoint)
+            if limit is not None and self.clock.now() > limit:
+                raise unanswered(timeout)
+        return pending.tables
+
+    def _ask_last(self) -> Pending:
+        """Ask what is answered when the run ends; the source reads the record even where the job was asked to stop."""
+        assert self.roster is not None
+        said, pending = self.roster.asking.ask(self.asked, last=True)
+        self._last_control = write_control(self.layout.checkpoint, said) + 1
+        return pending
 
     @property
     def is_running(self) -> bool:
@@ -199,12 +232,19 @@ class SparkDriver:
         self.idle.stop()
         if self.roster is not None:
             self.roster.rest()
-        ask_to_stop(self.layout.checkpoint)
+        pending = self._ask_last() if self.asked and query.isActive else None
+        ask_to_stop(self.layout.checkpoint, self._last_control)
+        if pending is not None:
+            limit = self.clock.now() + patience
+            while query.isActive and self.clock.now() < limit and not pending.wait(_LOOK_SECONDS):
+                take_warnings(self.layout.checkpoint)
         self._finish_batch(query, patience)
         self.ended = True
         self._note_events(query)
         self.raise_failure()
         self.delivery.close()
+        if pending is not None:
+            self.on_answers(pending.tables)
         self._report_end()
         return self.progress
 
@@ -224,7 +264,7 @@ class SparkDriver:
     def ask_to_stop(self) -> None:
         """Let `run` or `wait` return after the batch that is running; safe to call from a signal handler."""
         self._stopping = True
-        ask_to_stop(self.layout.checkpoint)
+        ask_to_stop(self.layout.checkpoint, self._last_control)
 
     def wait(self) -> Progress:
         """After `start`: return when the job has failed or was asked to stop."""
@@ -270,7 +310,7 @@ class SparkDriver:
         forget_stop(self.layout.checkpoint)
         if self._stopping:
             # The request came before the start; the one of an earlier run has been forgotten.
-            ask_to_stop(self.layout.checkpoint)
+            ask_to_stop(self.layout.checkpoint, self._last_control)
         self.spark.dataSource.register(PacketSource)
         if self.roster is not None:
             self.roster.begin()
