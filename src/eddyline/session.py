@@ -35,6 +35,7 @@ from eddyline.settings import Settings, Value
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from eddyline.dashboard.server import Server
     from eddyline.runtime.embedded.driver import EmbeddedDriver
     from eddyline.runtime.pipeline import Pipeline
 
@@ -117,6 +118,8 @@ class Session:
         """
         self.job = Job(settings, workflows=workflow_rules)
         self._runner: Runner
+        #: The dashboards of this session.
+        self._served: list[Server] = []
         # The engine is loaded when a session needs it: declaring and checking do without its compiled kernels.
         if spark is None:
             from eddyline.runtime.embedded.runner import EmbeddedRunner
@@ -257,10 +260,14 @@ class Session:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
-        if kind is None:
-            self.stop()
-        else:
-            self._runner.abandon()
+        try:
+            if kind is None:
+                self.stop()
+            else:
+                self._runner.abandon()
+        finally:
+            while self._served:
+                self._served.pop().stop()
 
     # -- looking in
 
@@ -307,6 +314,19 @@ class Session:
     def stats(self) -> dict[str, Any]:
         """The figures of the run so far, as `--stats` writes them."""
         return self._runner.stats()
+
+    def dashboard(self, port: int = 0, *, host: str = "127.0.0.1", token_file: str | None = None, readonly: bool = False) -> str:
+        """Serve a page that shows the session as it runs, and return its address, token included; port 0 takes a free one.
+
+        The page is there until the session is left (`with`) or the program ends. A host that others can reach needs a token file.
+        """
+        from eddyline.dashboard.server import serve
+
+        runner = self._runner
+        served = serve(runner.report_folder(), host, port, token_file=token_file, readonly=readonly, latest=runner.latest_report)
+        served.start()
+        self._served.append(served)
+        return served.address
 
     def dead_letters(self, stream: str) -> pa.Table:
         """Late and bad rows of a stream so far: declared columns as text, and `_reason`."""

@@ -23,6 +23,8 @@ COMMANDS = (
     "query",
     "request",
     "state",
+    "dashboard",
+    "top",
     "explain",
     "check",
     "constraints",

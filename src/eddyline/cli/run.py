@@ -13,8 +13,10 @@ from importlib.util import find_spec
 from types import FrameType
 from typing import Any
 
+from eddyline.cli.dashboard import add_dashboard_options
 from eddyline.cli.jobs import read_job
 from eddyline.cli.progress import Progress
+from eddyline.dashboard.server import check_installed, read_address
 from eddyline.errors import SettingProblem, UserError
 from eddyline.session import Session
 from eddyline.state.whole_file import SHARED, write_whole
@@ -30,12 +32,16 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--overwrite", action="store_true", help="empty a DIR that holds earlier results")
     parser.add_argument("--checkpoint", metavar="DIR", help="keep state in DIR and continue from it")
     parser.add_argument("--stats", metavar="FILE", help="write figures of the run as JSON")
+    add_dashboard_options(parser, "--dashboard", "serve a page about the job at http://HOST:PORT (default host: 127.0.0.1)")
     parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     text = read_job(args.job)
+    if args.dashboard is not None:
+        read_address(args.dashboard)
+        check_installed()
     if args.stats:
         _check_file(args.stats)
     with opened(args) as session:
@@ -45,6 +51,10 @@ def run(args: argparse.Namespace) -> int:
             raise UserError(f"{args.job} has no query", hint="CREATE QUERY name AS SELECT …")
         for warning in session.warnings:
             print(f"warning: {warning}", file=sys.stderr)
+        if args.dashboard is not None:
+            host, port = read_address(args.dashboard)
+            token_file, readonly = args.dashboard_token_file, args.dashboard_readonly
+            print(f"dashboard: {session.dashboard(port, host=host, token_file=token_file, readonly=readonly)}", flush=True)
         stats = _run(session, args)
     if args.stats:
         write_whole(args.stats, json.dumps(stats, indent=1), mode=SHARED)

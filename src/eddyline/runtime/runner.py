@@ -113,6 +113,9 @@ class Runner(Protocol):
 
     def stats(self) -> dict[str, Any]: ...
 
+    def latest_report(self) -> dict[str, Any] | None:
+        """The newest report as files and pages have it; None: there is none yet."""
+
     def report_folder(self) -> str:
         """The folder below which the job writes its reports and reads control records: its checkpoint, or one that goes with it."""
 

@@ -45,6 +45,7 @@ from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.embedded.driver import EmbeddedDriver
 from eddyline.runtime.embedded.roster import Roster, instant
 from eddyline.runtime.embedded.watched import WatchedDriver
+from eddyline.runtime.folder_lock import FolderLock
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.report import Report
 from eddyline.runtime.reporting.reporter import Reporter
@@ -452,9 +453,16 @@ class EmbeddedRunner:
             driver.reporter = Reporter(WatchedDriver(driver), self._folder)
         return driver
 
+    def latest_report(self) -> dict[str, Any] | None:
+        reporter = None if self._driver is None else self._driver.reporter
+        return None if reporter is None else reporter.latest
+
     def report_folder(self) -> str:
         if self._folder is None:
             self._folder = tempfile.mkdtemp(prefix="eddyline-job-")
+            # Those who look from outside see by the lock that the job runs.
+            self._lock = FolderLock(self._folder)
+            self._lock.take()
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
             if self._driver is not None:
                 with self._driver.changing():

@@ -1,7 +1,7 @@
 """Where the reports of a job lie: the folder `dashboard` below the job's own.
 
 Answer   `Places(folder)` names every file. The job writes `report.json` (the newest report), `queries.json` (what each query is),
-         `overview.jsonl`, `queries.jsonl` and `decisions.jsonl` (bounded histories) and holds `alive` locked while it runs. A dashboard
+         `overview.jsonl`, `queries.jsonl` and `decisions.jsonl` (bounded histories). A dashboard
          writes `token`, `wanted/` (what its pages look at) and `leases/` (which tried queries are still wanted).
 State    Files only. Reports are not synced to the disk: after a power cut the next one replaces what is there.
 Limits   The folder is for its owner alone.
@@ -9,11 +9,11 @@ Limits   The folder is for its owner alone.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from typing import Any
 
+from eddyline.runtime.folder_lock import FolderLock
 from eddyline.state.whole_file import make_folder
 
 FOLDER = "dashboard"
@@ -32,7 +32,6 @@ class Places:
         self.token = os.path.join(self.folder, "token")
         self.wanted = os.path.join(self.folder, "wanted")
         self.leases = os.path.join(self.folder, "leases")
-        self.alive = os.path.join(self.folder, "alive")
 
     def make(self) -> None:
         for folder in (self.folder, self.wanted, self.leases):
@@ -44,17 +43,7 @@ class Places:
 
     def is_running(self) -> bool:
         """Whether a process holds the job: its lock goes with it, however it ends."""
-        try:
-            file = os.open(self.alive, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            return False
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return True
-        finally:
-            os.close(file)
-        return False
+        return FolderLock(self.job).is_taken
 
 
 def replace_file(path: str, content: bytes) -> None:

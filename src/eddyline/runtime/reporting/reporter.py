@@ -5,14 +5,13 @@ Answer   `beat` is called between epochs as often as they come. When a report is
 
              engine thread   |= epoch =|beat|= epoch =|beat → report, histories|= epoch =| …
 
-State    The last document; the tails of queries that are looked at; the lock that says that the job runs.
+State    The last document; the tails of queries that are looked at.
 Limits   At most one report a second, two where pages are open; fewer where making one takes long: never more than a fiftieth of the time.
          A disk that is full or a figure that fails costs a report, never the job. One thread at a time: `lock` sees to that.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
@@ -74,6 +73,8 @@ class Reporter:
         self._started = time.time()
         self._sequence = 0
         self._tails: dict[str, Tail] = {}
+        #: The last report has been written.
+        self._is_over = False
         #: Pages are open.
         self._is_watched = False
         #: Tried queries whose lease has ended, until they have gone.
@@ -90,23 +91,12 @@ class Reporter:
         found = read_json(self.places.report)
         self._before: dict[str, Any] | None = found if isinstance(found, dict) and "stats" in found else None
         self._since.update(_known_since(read_json(self.places.queries)))
-        self._alive = os.open(self.places.alive, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._hold()
-
-    def _hold(self) -> None:
-        """Say that the job runs; a dashboard that looks at this very moment holds the file for an instant."""
-        for _ in range(50):
-            try:
-                fcntl.flock(self._alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except OSError:
-                time.sleep(0.002)
 
     # -- as epochs come
 
     def beat(self) -> None:
         """Publish a report if one is due, and nothing else is being published."""
-        if WALL.now() < self._due or self._alive < 0 or not self.lock.acquire(blocking=False):
+        if WALL.now() < self._due or self._is_over or not self.lock.acquire(blocking=False):
             return
         try:
             self._publish("running")
@@ -116,11 +106,10 @@ class Reporter:
     def end(self, problem: BaseException | None = None) -> None:
         """The last report: the job has ended, well or not."""
         with self.lock:
-            if self._alive < 0:
+            if self._is_over:
                 return
             self._publish("ended" if problem is None else "failed", None if problem is None else str(problem))
-            os.close(self._alive)
-            self._alive = -1
+            self._is_over = True
 
     def _publish(self, state: str, error: str | None = None) -> None:
         began = time.thread_time()

@@ -351,6 +351,10 @@ class SparkRunner:
     def stats(self) -> dict[str, Any]:
         return self._report().as_json()
 
+    def latest_report(self) -> dict[str, Any] | None:
+        reporter = None if self._driver is None else self._driver.reporter
+        return None if reporter is None else reporter.latest
+
     def report_folder(self) -> str:
         return self.checkpoint
 

@@ -1,0 +1,139 @@
+"""What pages ask of a job: queries to try, to add and to drop, requests to templates.
+
+Answer   Everything goes through the job's control folder, as `eddyline query` and `eddyline request` do it, and is checked before it is
+         sent: a mistake comes back with the engine's own message, detail, hint, line and column. `outcome` says what became of a record.
+State    Control records, and one file per lease.
+Limits   A query that is tried has a lease of 30 seconds, which its page renews. A job that does not run takes no requests, tries nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from eddyline.errors import EddylineError, UserError
+from eddyline.language.asked import bind_asks, parse_asks
+from eddyline.model.schema import Stream, Table
+from eddyline.plan.prepare import check, notices
+from eddyline.runtime.answers import check_running, wait_for
+from eddyline.runtime.control import ControlFolder, apply_record, planned_job
+from eddyline.runtime.control_record import add_record, drop_record, request_record
+from eddyline.runtime.reporting.places import Places
+from eddyline.runtime.reporting.samples import TAIL, shown_rows
+
+LEASE_SECONDS = 30
+_PREFIX = "try_"
+#: Seconds that a page waits for the answer to a request, and rows of it that it is shown.
+_PATIENCE, _ROWS = 15.0, 1_000
+
+
+class Console:
+    def __init__(self, folder: str) -> None:
+        self.control = ControlFolder(folder)
+        self.places = Places(folder)
+
+    def add(self, sql: str) -> dict[str, Any]:
+        """Add the queries of some statements."""
+        return self._added(sql)
+
+    def attempt(self, select: str) -> dict[str, Any]:
+        """Try a SELECT on the rows to come."""
+        check_running(self.places.job)
+        name = _PREFIX + secrets.token_hex(4)
+        self.renew(name)
+        # The statement stands on lines of its own, so that places in it are those of the text.
+        body = select.strip().rstrip(";")
+        try:
+            return self._added(f"CREATE QUERY {name} WITH (lease = {LEASE_SECONDS}) AS\n{body}")
+        except EddylineError as problem:
+            raise _one_line_up(problem) from problem
+
+    def _added(self, sql: str) -> dict[str, Any]:
+        job = planned_job(self.control)
+        record = add_record(sql)
+        change = apply_record(job, record)
+        sources: dict[str, Stream | Table] = {**job.catalog.streams, **job.catalog.tables}
+        warnings: list[str] = []
+        for query in change.added:
+            check(query, sources)
+            warnings += notices(query, sources)
+        return {"record": self.control.append(record), "queries": [query.name for query in change.added], "warnings": warnings}
+
+    def renew(self, name: str) -> dict[str, Any]:
+        """A page still looks at a query that it tries."""
+        if not name.startswith(_PREFIX):
+            raise UserError(f"{name} is no query that is tried")
+        self.places.make()
+        path = self.places.lease(name)
+        with open(path, "a"):
+            os.utime(path)
+        self._forget_leases()
+        return {"query": name, "seconds": LEASE_SECONDS}
+
+    def _forget_leases(self) -> None:
+        """Files of leases that ended long ago go."""
+        limit = time.time() - 100 * LEASE_SECONDS
+        with os.scandir(self.places.leases) as entries:
+            for entry in entries:
+                if entry.stat().st_mtime < limit:
+                    os.unlink(entry.path)
+
+    def drop(self, names: Sequence[str]) -> dict[str, Any]:
+        change = apply_record(planned_job(self.control), drop_record(names))
+        dropped = [query.name for query, _ in change.dropped]
+        return {"record": self.control.append(drop_record(dropped)), "queries": dropped}
+
+    def request(self, text: str) -> dict[str, Any]:
+        """Ask templates; the answers of several requests come one after the other."""
+        texts = [ask.text for ask in parse_asks(text)]
+        bind_asks(texts, None, planned_job(self.control).catalog)
+        check_running(self.places.job)
+        token = uuid.uuid4().hex
+        self.control.append(request_record(token, texts, None, time.time() + _PATIENCE))
+        tables = wait_for(self.places.job, self.control.folder, token, _PATIENCE)
+        return {
+            "answers": [
+                {
+                    "request": " ".join(asked.split()),
+                    "columns": table.column_names,
+                    "rows": shown_rows(table.slice(0, _ROWS)),
+                    "all": len(table),
+                }
+                for asked, table in zip(texts, tables, strict=True)
+            ]
+        }
+
+    def outcome(self, number: int) -> dict[str, Any]:
+        """What became of a record."""
+        state = self.control.state()
+        reason = state["refused"].get(str(number))
+        if reason is not None:
+            return {"state": "refused", "reason": reason}
+        return {"state": "taken" if state["applied"] > number else "waiting", "reason": None}
+
+
+def problem_document(problem: EddylineError) -> dict[str, Any]:
+    place = problem.position
+    return {
+        "message": problem.message,
+        "detail": problem.detail,
+        "hint": problem.hint,
+        "line": None if place is None else place.line,
+        "column": None if place is None else place.column,
+    }
+
+
+def _one_line_up(problem: EddylineError) -> EddylineError:
+    """The same error, with its place in the text that was given."""
+    place = problem.position
+    if place is None:
+        return problem
+    moved = type(place)(max(1, place.line - 1), place.column)
+    return type(problem)(problem.message, detail=problem.detail, hint=problem.hint, position=moved)
+
+
+__all__ = ["Console", "LEASE_SECONDS", "TAIL", "problem_document"]

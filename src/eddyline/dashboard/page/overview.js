@@ -1,0 +1,138 @@
+// Overview: what comes in, what goes out, how far time is, what is held, how long epochs take, what went wrong.
+
+import { get } from "./api.js";
+import { Chart } from "./charts.js";
+import { card, element, say, table } from "./dom.js";
+import { bytes, count, moment, rate, seconds, short } from "./format.js";
+
+const total = (values) => Object.values(values).reduce((sum, value) => sum + value, 0);
+
+// What two lines of history say of the time between them.
+function between(before, now) {
+  const span = now.t - before.t;
+  if (span <= 0 || before.run !== now.run) return null;
+  const grew = (a, b) => Math.max(0, (b - a) / span);
+  const rows = {};
+  for (const name of Object.keys(now.rows)) rows[name] = grew(before.rows[name] ?? 0, now.rows[name]);
+  const epochs = now.epochs - before.epochs;
+  const stages = {};
+  for (const [name, value] of Object.entries(now.stages)) stages[name] = epochs ? Math.max(0, value - (before.stages[name] ?? 0)) / epochs : null;
+  return { rows, results: grew(before.results, now.results), stages, dead: { late: grew(before.late, now.late), bad: grew(before.bad, now.bad), "not computed": grew(before.nulls ?? 0, now.nulls ?? 0) } };
+}
+
+function asLine(news) {
+  const newest = {}, horizons = {};
+  for (const [name, stream] of Object.entries(news.streams)) { newest[name] = stream.newest; horizons[name] = stream.horizon; }
+  return { t: news.written, run: news.started, rows: news.rows_in, results: news.results, late: total(news.late), bad: total(news.bad), nulls: total(news.null_results), stored: news.state.rows, bytes: news.state.bytes, memory: news.memory_bytes, epochs: news.epochs, stages: news.stage_seconds, frontier: news.frontier, newest, horizons, stores: news.stores };
+}
+
+// How far each stream, and the frontier, lie behind the newest row of any stream.
+function behind(line) {
+  const times = Object.values(line.newest).filter((value) => value !== null);
+  if (!times.length) return {};
+  const first = Math.max(...times), found = {};
+  for (const [name, value] of Object.entries(line.horizons)) if (value !== null) found[name] = (first - value) / 1e6;
+  if (line.frontier !== null) found.frontier = (first - line.frontier) / 1e6;
+  return found;
+}
+
+export function overview() {
+  const charts = {
+    rows: new Chart("Rows in", "rows per second", short),
+    results: new Chart("Results", "results per second", short),
+    behind: new Chart("Behind the newest row", "seconds of event time", seconds),
+    wall: new Chart("Event time against wall time", "the newest row is this old", seconds),
+    stores: new Chart("State by store", "rows", short),
+    memory: new Chart("Memory", "bytes", bytes),
+    stages: new Chart("Time of an epoch by stage", "seconds per epoch", seconds),
+    dead: new Chart("Rows and values that could not take part", "per second", short),
+  };
+  const streams = element("div"), dead = element("div"), features = element("div", { class: "stack" });
+  const view = element("div", { class: "stack" },
+    element("div", { class: "cards" }, card("rows in", "rows"), card("results", "results"), card("queries", "queries"), card("frontier", "frontier"), card("state", "state"), card("memory", "memory"), card("epoch, median", "epoch"), card("late and bad rows", "dead")),
+    element("div", { class: "grid" }, Object.values(charts).map((chart) => chart.panel)),
+    element("section", { class: "panel" }, element("h2", { text: "Streams" }), streams),
+    element("section", { class: "panel" }, element("h2", { text: "Dead letters and null results" }), dead),
+    features);
+  let last = null, ready = false;
+
+  function add(line, draw) {
+    const change = last && between(last, line);
+    if (change) {
+      charts.rows.add(line.t, change.rows, draw);
+      charts.results.add(line.t, { results: change.results }, draw);
+      if (Object.values(change.stages).some((value) => value !== null)) charts.stages.add(line.t, change.stages, draw);
+      charts.dead.add(line.t, change.dead, draw);
+    }
+    const far = behind(line);
+    if (Object.keys(far).length) charts.behind.add(line.t, far, draw);
+    const newest = {};
+    for (const [name, value] of Object.entries(line.newest)) if (value !== null) newest[name] = line.t - value / 1e6;
+    if (Object.keys(newest).length) charts.wall.add(line.t, newest, draw);
+    charts.stores.add(line.t, line.stores, draw);
+    charts.memory.add(line.t, { process: line.memory, "streams' stores": line.bytes }, draw);
+    last = line;
+    return change;
+  }
+
+  get("api/history?seconds=3600&points=600").then(({ points }) => {
+    const since = last;
+    last = null;
+    points.filter((line) => !since || line.t < since.t).forEach((line) => add(line, false));
+    if (since) add(since, false);
+    Object.values(charts).forEach((chart) => chart.fill([]));
+    ready = true;
+  }, () => { ready = true; });
+
+  function figures(news, change) {
+    say("rows", count(total(news.rows_in)), change ? `${rate(total(change.rows))} now` : "");
+    say("results", count(news.results), change ? `${rate(change.results)} now` : "");
+    say("queries", count(news.queries), news.migrations ? `${count(news.migrations)} plans moved` : "");
+    say("frontier", news.frontier === null ? "–" : moment(news.frontier).slice(11), news.held_by ? `${news.held_by} holds it back` : moment(news.frontier).slice(0, 10));
+    say("state", `${short(news.state.rows)} rows`, `${bytes(news.state.bytes)}, ${short(news.state.waiting)} rows wait${news.spilled_bytes ? `, ${bytes(news.spilled_bytes)} on disk` : ""}`);
+    say("memory", bytes(news.memory_bytes), news.engine === "spark" ? "largest worker" : "this process");
+    say("epoch", seconds(news.epoch_times.median), `p99 ${seconds(news.epoch_times.p99)}, ${count(news.epochs)} so far`);
+    say("dead", count(total(news.late) + total(news.bad)), `${count(total(news.late))} late, ${count(total(news.bad))} bad`);
+  }
+
+  function tables(news, change) {
+    streams.replaceChildren(table(["stream", "rows", "now", "newest row", "horizon", "late", "bad", ""],
+      Object.keys(news.rows_in).map((name) => [name, count(news.rows_in[name]), change ? rate(change.rows[name]) : "–", moment(news.streams[name].newest), moment(news.streams[name].horizon), count(news.late[name]), count(news.bad[name]), news.held_by === name ? element("span", { class: "warn", text: "holds the frontier back" }) : ""]), [1, 2, 5, 6]));
+    const nulls = Object.entries(news.null_results).map(([name, value]) => [name, count(value)]);
+    const parts = [];
+    for (const [stream, found] of Object.entries(news.dead)) {
+      for (const [reason, one] of Object.entries(found.reasons)) {
+        parts.push(element("p", {}, element("b", { text: `${stream}: ` }), `${reason}, ${count(one.count)} rows`), table(found.columns, one.samples));
+      }
+    }
+    if (nulls.length) parts.push(element("p", { text: "values that could not be computed and became null" }), table(["function", "values"], nulls, [1]));
+    dead.replaceChildren(...(parts.length ? parts : [element("p", { class: "soft", text: "none so far" })]));
+    features.replaceChildren(...Object.entries(news.features).map(([name, value]) => feature(name, value)));
+  }
+
+  return {
+    element: view,
+    overview(news) {
+      const change = ready ? add(asLine(news), true) : (last = last ?? asLine(news), null);
+      figures(news, change);
+      tables(news, change);
+    },
+    close: () => Object.values(charts).forEach((chart) => chart.close()),
+  };
+}
+
+// A feature's figures as `--stats` has them: one row per thing, one column per count.
+function feature(name, value) {
+  const panel = element("section", { class: "panel" }, element("h2", { text: name.replaceAll("_", " ") }));
+  const isRow = (one) => one !== null && typeof one === "object" && !Array.isArray(one);
+  const text = (one) => (typeof one === "number" ? one.toLocaleString("en", { maximumFractionDigits: 4 }) : typeof one === "string" ? one : JSON.stringify(one));
+  if (isRow(value) && Object.values(value).every(isRow)) {
+    const columns = [...new Set(Object.values(value).flatMap((row) => Object.keys(row)))];
+    panel.append(table(["", ...columns.map((one) => one.replaceAll("_", " "))], Object.entries(value).map(([key, row]) => [key, ...columns.map((one) => (one in row ? text(row[one]) : ""))])));
+  } else if (isRow(value)) {
+    panel.append(table(["", ""], Object.entries(value).map(([key, one]) => [key.replaceAll("_", " "), text(one)])));
+  } else {
+    panel.append(element("p", { text: text(value) }));
+  }
+  return panel;
+}

@@ -1,0 +1,86 @@
+"""What was counted, written on the parts of a plan: rates and selectivities on edges, stored rows in boxes.
+
+Answer   `plan_notes` gives a note for every part of a shape: rows per second, share of combinations that go on, rows held now, what demand
+         holds back, what zones skip and punctuations purge where the job counts that.
+State    None.
+Limits   Rates are those of the last seconds, shares those since the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from eddyline.dashboard.feed import Document, Feed
+from eddyline.plan.picture import Note, name_of
+from eddyline.plan.shape import Part
+
+
+def plan_notes(feed: Feed, shape: Part) -> dict[str, Note]:
+    document = feed.document
+    assert document is not None
+    return {name_of(part): _note(feed, document, part) for part in shape.all()}
+
+
+def _note(feed: Feed, document: Document, part: Part) -> Note:
+    stats = document["stats"]
+    if part.kind in ("stream", "table"):
+        stored = [f"{document['stores'][part.key]:,} rows stored"] if part.key in document["stores"] else []
+        rate = feed.rate(lambda one: one["stats"]["rows_in"].get(part.key))
+        return Note((*stored, *_purged(stats, part.key)), _rows(rate, stats["rows_in"].get(part.key)))
+    operator = stats["operators"].get(part.key)
+    if operator is None:
+        return Note()
+    rate = feed.rate(lambda one: one["stats"]["operators"].get(part.key, {}).get("rows_out"))
+    if part.kind == "results":
+        return Note((f"{operator['rows_out']:,} results", *([f"{_number(rate)} per second"] if rate is not None else [])))
+    lines = [f"{document['stores'][part.key]:,} rows stored"] if part.key in document["stores"] else []
+    lines += [*_held_back(stats["demand"], part.key), *_purged(stats, part.key)]
+    share = f" · {_share(operator['rows_out'], operator['rows_in'])}" if operator["rows_in"] else ""
+    return Note(tuple(lines), _rows(rate, operator["rows_out"]) + share)
+
+
+def _held_back(demand: Mapping[str, Any], key: str) -> list[str]:
+    """What just-in-time joins hold back at a node, on all shards."""
+    edges = [demand[key]] if key in demand else [one[key] for one in demand.values() if isinstance(one, Mapping) and key in one]
+    edges = [edge for edge in edges if "state" in edge]
+    if not edges:
+        return []
+    listening = sum(edge["state"] == "listening" for edge in edges)
+    where = "" if len(edges) == 1 else f" on {listening} of {len(edges)} shards"
+    said = [f"demand: listens{where}" if listening else "demand: makes everything"]
+    avoided = sum(edge["partials_avoided"]["estimate"] for edge in edges)
+    held = sum(edge["suspensions"] - edge["resumptions"] for edge in edges)
+    return said + ([f"held back {max(held, 0):,}, about {avoided:,} not made"] if avoided or held > 0 else [])
+
+
+def _purged(stats: Mapping[str, Any], key: str) -> list[str]:
+    """What zones and punctuations say of a store or stream."""
+    said = []
+    for feature, word in (("zones", "zones"), ("punctuations", "punctuations")):
+        found = stats.get(feature)
+        mine = found.get(key) if isinstance(found, Mapping) else None
+        if isinstance(mine, Mapping):
+            figures = [f"{name.replace('_', ' ')} {value:,}" for name, value in mine.items() if isinstance(value, int) and value]
+            said += [f"{word}: {', '.join(figures[:2])}"] if figures else []
+    return said
+
+
+def _rows(rate: float | None, total: float | None) -> str:
+    if rate is not None:
+        return f"{_number(rate)} rows/s"
+    return "" if total is None else f"{int(total):,} rows"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 or value == 0 else f"{value:.2g}"
+
+
+def _share(out: float, came: float) -> str:
+    """How many go on for each that comes: a percentage, or a factor.
+
+    >>> _share(1, 8), _share(30, 10)
+    ('12.5 %', '× 3')
+    """
+    ratio = out / came
+    return f"{100 * ratio:.3g} %" if ratio <= 1 else f"× {ratio:.3g}"

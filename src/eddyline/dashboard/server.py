@@ -1,0 +1,156 @@
+"""A dashboard that is served: on an address, in a thread of its own or in the one that asks.
+
+Answer   `serve` opens the port at once, so that a port in use is an error of the caller; `Server.address` has the token. `Server.start`
+         serves in the background, `Server.run` until it is interrupted, `Server.stop` ends either.
+State    One socket, one event loop.
+Limits   Loopback unless the caller brings a token of its own: then any host, and the caller answers for the network between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import threading
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from eddyline.dashboard.feed import Document, Feed
+from eddyline.dashboard.token import job_token, token_from
+from eddyline.errors import SettingProblem, UserError
+
+if TYPE_CHECKING:
+    import uvicorn
+
+    from eddyline.dashboard.app import Dashboard
+
+HOST = "127.0.0.1"
+_LOOPBACK = re.compile(r"127(\.\d+){3}|localhost|::1")
+
+
+def read_address(text: str) -> tuple[str, int]:
+    """The host and port of `[HOST:]PORT`.
+
+    >>> read_address("8080"), read_address("localhost:80"), read_address("[::1]:80")
+    (('127.0.0.1', 8080), ('localhost', 80), ('::1', 80))
+    """
+    host, _, port = text.rpartition(":")
+    if not port.isdigit() or int(port) > 65535:
+        raise UserError(f"{text} is no address for a dashboard", hint="--dashboard PORT, or --dashboard HOST:PORT; port 0 takes a free one")
+    return host.strip("[]") or HOST, int(port)
+
+
+def check_installed() -> None:
+    """Refuse where the packages of the extra are missing."""
+    missing = [name for name in ("starlette", "uvicorn", "prometheus_client") if find_spec(name) is None]
+    if missing:
+        raise SettingProblem(f"the dashboard needs {', '.join(missing)}", hint="pip install 'eddyline[dashboard]'")
+
+
+class Server:
+    def __init__(self, opened: socket.socket, dashboard: Dashboard, host: str, token: str) -> None:
+        self._socket = opened
+        self.dashboard = dashboard
+        self.port: int = opened.getsockname()[1]
+        shown = f"[{host}]" if ":" in host else host
+        self.address = f"http://{shown}:{self.port}/?token={token}"
+        self._server: uvicorn.Server | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def line(self) -> str:
+        """What is printed: one line."""
+        return f"dashboard: {self.address}"
+
+    def start(self) -> None:
+        """Serve in the background until `stop`, or until the process ends."""
+        ready = threading.Event()
+        self._thread = threading.Thread(target=self.run, args=(ready,), name="eddyline-dashboard", daemon=True)
+        self._thread.start()
+        ready.wait(10.0)
+
+    def run(self, ready: threading.Event | None = None) -> None:
+        import uvicorn
+
+        config = uvicorn.Config(
+            self.dashboard.app, loop="asyncio", http="h11", ws="none", lifespan="off", log_level="error", access_log=False,
+            timeout_graceful_shutdown=1, server_header=False, date_header=False,
+        )  # fmt: skip
+        self._server = server = uvicorn.Server(config)
+
+        async def serve() -> None:
+            if ready is not None:
+                asyncio.get_running_loop().call_soon(ready.set)
+            await server.serve(sockets=[self._socket])
+
+        asyncio.run(serve())
+
+    def wait(self) -> None:
+        """Return when it serves no more."""
+        while self._thread is not None and self._thread.is_alive():
+            self._thread.join(1.0)
+
+    def stop(self) -> None:
+        if self._server is not None:
+            self._server.should_exit = True
+        if self._thread is not None:
+            self._thread.join(5.0)
+        self._socket.close()
+
+
+def serve(
+    folder: str,
+    host: str = HOST,
+    port: int = 0,
+    *,
+    token_file: str | None = None,
+    readonly: bool = False,
+    latest: Callable[[], Document | None] | None = None,
+) -> Server:
+    """A dashboard over a job's folder, not yet serving.
+
+    Args:
+        folder: The job's folder: its checkpoint.
+        host: Where it listens; other than loopback only with a token file.
+        port: 0 takes a free one.
+        token_file: A file that holds the token; without it the job's own is used.
+        readonly: Nothing is sent to the job.
+        latest: Gives the newest report of a job in this process.
+    """
+    check_installed()
+    loopback = _LOOPBACK.fullmatch(host) is not None
+    if not loopback and token_file is None:
+        raise UserError(
+            f"a dashboard on {host} needs a token of your own",
+            detail="others can reach it",
+            hint="--dashboard-token-file FILE names a file that holds it; without it the dashboard listens on 127.0.0.1",
+        )
+    token = job_token(folder) if token_file is None else token_from(token_file)
+    from eddyline.dashboard.app import Dashboard
+
+    dashboard = Dashboard(Feed(folder, latest), token, readonly=readonly, loopback=loopback)
+    return Server(_opened(host, port), dashboard, host, token)
+
+
+def _opened(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        opened = socket.socket(family, kind, protocol)
+        try:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            opened.bind(address)
+            opened.listen(128)
+        except OSError:
+            opened.close()
+            raise
+    except OSError as problem:
+        raise UserError(
+            f"the dashboard cannot listen on {host}:{port}",
+            detail=problem.strerror or str(problem),
+            hint="choose another port; 0 takes a free one",
+        ) from problem
+    return opened
+
+
+__all__: list[Any] = ["HOST", "Server", "check_installed", "read_address", "serve"]

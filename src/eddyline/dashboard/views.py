@@ -1,0 +1,174 @@
+"""What pages and programs are told: views of the newest report.
+
+Answer   `overview` is small and goes to every page; `queries` has one column per figure, for tables of ten thousand; `query` is one query
+         with its plan drawn, its newest rows and its history; `shards` is what only Spark has.
+State    None: everything is made of the feed.
+Limits   Figures of `--stats` keep their names. Of a run that has just begun, rates are not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from eddyline.dashboard.feed import Document, Feed
+from eddyline.dashboard.plan_notes import plan_notes
+from eddyline.plan.picture import draw
+from eddyline.plan.shape import Part
+from eddyline.runtime.report import COUNTS
+from eddyline.runtime.reporting.document import largest
+
+#: Keys of `--stats` that views show in their own way; all others are figures of single features, shown as they are.
+_SHOWN = {
+    "elapsed_s", "epochs", "epoch_seconds", "epoch_times", "rows_in", "late", "bad", "results", *COUNTS, "peak_stored_rows",
+    "stored_rows", "peak_state_bytes", "state_bytes", "spilled_bytes", "response", "null_results", "frontier", "frontiers", "plan",
+    "migrations", "operators", "suspended_peak", "partials_avoided", "demand", "shards", "stages", "shard_seconds", "worker_bytes",
+    "reopened",
+}  # fmt: skip
+#: Of a feature with many entries so many are sent to every page.
+_ENTRIES = 50
+
+
+def overview(feed: Feed) -> dict[str, Any]:
+    """What every page is told of every report."""
+    document = feed.document
+    if document is None:
+        return {"sequence": 0, "running": feed.is_running, "engine": None}
+    stats = document["stats"]
+    return {
+        **{key: document[key] for key in ("sequence", "written", "started", "engine", "error", "state_of_job", "pid")},
+        "running": document["state_of_job"] == "running" and feed.is_running,
+        **{key: stats[key] for key in ("elapsed_s", "epochs", "epoch_times", "rows_in", "late", "bad", "null_results", "frontier")},
+        "results": sum(stats["results"].values()),
+        "queries": len(document["names"]),
+        "counts": {name: stats[name] for name in COUNTS},
+        "streams": document["streams"],
+        "held_by": held_by(document),
+        "state": document["state"],
+        "peak_stored_rows": stats["peak_stored_rows"],
+        "state_bytes": stats["state_bytes"],
+        "spilled_bytes": sum(stats["spilled_bytes"].values()),
+        "stores": largest(document["stores"]),
+        "memory_bytes": document["memory_bytes"],
+        "stage_seconds": document["stage_seconds"],
+        "dead": document["dead"],
+        "migrations": len(stats["migrations"]),
+        "features": features(stats),
+    }
+
+
+def held_by(document: Document) -> str | None:
+    """The stream that holds the frontier back: the one with the smallest horizon; None: all are equal, or one is not known."""
+    horizons = {name: stream["horizon"] for name, stream in document["streams"].items() if stream["horizon"] is not None}
+    if len(horizons) < 2 or len(set(horizons.values())) == 1:
+        return None
+    return min(horizons, key=lambda name: horizons[name])
+
+
+def features(stats: Mapping[str, Any]) -> dict[str, Any]:
+    """Figures of single features (patterns, templates, zones, punctuations, …) as `--stats` has them."""
+    found = {}
+    for name, value in stats.items():
+        if name not in _SHOWN and value not in ({}, [], 0, None):
+            found[name] = dict(list(value.items())[:_ENTRIES]) if isinstance(value, Mapping) else value
+    return found
+
+
+def queries(feed: Feed) -> dict[str, Any]:
+    """One list per figure, all in the order of `names`."""
+    document = feed.document
+    if document is None:
+        return {"sequence": 0, "names": []}
+    stats, earlier = document["stats"], feed.earlier
+    names = document["names"]
+    seconds = 0.0 if earlier is None else document["written"] - earlier["written"]
+    then = {} if earlier is None else earlier["stats"]["results"]
+    now, responses = stats["results"], stats.get("response", {})
+    rates = [max(0.0, (now[n] - then[n]) / seconds) if seconds > 0 and n in then else None for n in names]
+    told = [feed.described.get(n, {}) for n in names]
+    return {
+        "sequence": document["sequence"],
+        "names": names,
+        "results": [now[n] for n in names],
+        "rate": rates,
+        "mean": [responses.get(n, {}).get("mean") for n in names],
+        "p95": [responses.get(n, {}).get("p95") for n in names],
+        "share": shares(document),
+        "state": ["pending" if not one else "stopping" if one["stop"] is not None else "running" for one in told],
+        "lease": [one.get("lease") is not None for one in told],
+        "since": [one.get("since") for one in told],
+        "sql": [one.get("sql", "") for one in told],
+    }
+
+
+def shares(document: Document) -> list[float | None]:
+    """Of all operators' seconds, the part that serves each query: its own, and its part of what it shares."""
+    operators, units = document["stats"]["operators"], document["units"]
+    total = sum(one["seconds"] for one in operators.values())
+    if not total:
+        return [None] * len(document["names"])
+    shared: dict[str, float] = {}
+    for name, one in operators.items():
+        if not name.startswith("query "):
+            unit = name if name in units.values() else name.split(":", 1)[0]
+            shared[unit] = shared.get(unit, 0.0) + one["seconds"]
+    members: dict[str, int] = {}
+    for unit in units.values():
+        members[unit] = members.get(unit, 0) + 1
+    found = []
+    for name in document["names"]:
+        unit = units.get(name, "")
+        own = operators.get(f"query {name}", {}).get("seconds", 0.0)
+        found.append((own + shared.get(unit, 0.0) / max(members.get(unit, 1), 1)) / total)
+    return found
+
+
+def query(feed: Feed, name: str) -> dict[str, Any] | None:
+    """One query; its plan and rows are there a moment after a page has begun to look."""
+    document = feed.document
+    if document is None or (name not in document["names"] and name not in feed.described):
+        return None
+    table = queries(feed)
+    place = table["names"].index(name) if name in table["names"] else None
+    figures = {} if place is None else {key: table[key][place] for key in table if isinstance(table[key], list) and key != "names"}
+    detail = document["details"].get(name)
+    response = document["stats"].get("response", {}).get(name, {})
+    return {
+        "name": name,
+        "sequence": document["sequence"],
+        **figures,
+        "max": response.get("max"),
+        "frontier": document["stats"]["frontiers"].get(name),
+        **{key: feed.described.get(name, {}).get(key) for key in ("start", "stop", "streams")},
+        "tail": document["tails"].get(name),
+        "plan": None if detail is None else detail["plan"],
+        "shared_with": [] if detail is None else detail["shared_with"],
+        "shared": 0 if detail is None else detail["shared"],
+        "drawing": None if detail is None else draw(Part.of(detail["shape"]), plan_notes(feed, Part.of(detail["shape"]))),
+    }
+
+
+def shards(feed: Feed) -> dict[str, Any]:
+    document = feed.document
+    if document is None or not document["each_shard"]:
+        return {"shards": 0, "each": {}}
+    stats, each = document["stats"], document["each_shard"]
+    return {
+        "shards": stats["shards"],
+        "each": each,
+        "skew": {key: _skew([one[key] for one in each.values()]) for key in ("rows", "bytes")},
+        "seconds_skew": _skew([sum(one["seconds"].values()) for one in each.values()]),
+        "reopened": stats["reopened"],
+        "shard_seconds": stats["shard_seconds"],
+        "stages": stats["stages"],
+    }
+
+
+def _skew(values: list[float]) -> float | None:
+    """The largest against the mean.
+
+    >>> _skew([1, 3]), _skew([0, 0])
+    (1.5, None)
+    """
+    total = sum(values)
+    return max(values) * len(values) / total if total else None
