@@ -79,6 +79,7 @@ class JoinGroup:
                 probed=moving > 1 or seat.is_table,
                 route=seat.route,
                 tuning=config.settings.tuning.sharing,
+                uses_zones=config.settings.heralds != "off",
             )
             port.required = tuple(key.mark for key in seat.keys)
             for key in seat.keys:

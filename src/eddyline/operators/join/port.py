@@ -57,6 +57,7 @@ class Port:
         probed: bool,
         route: int | None = None,
         tuning: SharingTuning | None = None,
+        uses_zones: bool = True,
     ) -> None:
         self.tuning = tuning or SharingTuning()
         self.position = position
@@ -74,7 +75,7 @@ class Port:
         #: How often rows that were stored have lost their words by `release`.
         self.releases = 0
         #: The members' filters: all together once there are many, one by one before.
-        self._grouped = GroupedFilter(tuning=self.tuning)
+        self._grouped = GroupedFilter(tuning=self.tuning, sorts_out=uses_zones)
         self._filters: dict[int, Predicate] = {}
         self._filtered = 0
         self._time = Ages((), 1)

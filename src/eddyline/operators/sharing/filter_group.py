@@ -80,12 +80,12 @@ class RowProjection:
 
 
 class FilterGroup:
-    def __init__(self, stream: str, issues: Issues | None = None, tuning: SharingTuning | None = None) -> None:
+    def __init__(self, stream: str, issues: Issues | None = None, tuning: SharingTuning | None = None, sorts_out: bool = True) -> None:
         self.stream = stream
         #: As the join groups have it: the only reference.
         self.tree = 0
         self.issues = issues
-        self.filter = GroupedFilter(issues, tuning)
+        self.filter = GroupedFilter(issues, tuning, sorts_out)
         self.slots: dict[str, int] = {}
         self._names: list[str] = []
         self._free: list[int] = []

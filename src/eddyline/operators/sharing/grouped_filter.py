@@ -25,7 +25,7 @@ from eddyline.model.expression import Expression
 from eddyline.operators.evaluate import Issues, Predicate, compile_predicate
 from eddyline.operators.sharing.boxes import BoxTable
 from eddyline.operators.sharing.column_keys import number_keys, validity
-from eddyline.operators.sharing.interval_index import IntervalIndex
+from eddyline.operators.sharing.interval_index import IntervalIndex, SortedOut
 from eddyline.operators.sharing.predicates import SELF, boxes_of
 from eddyline.tuning import SharingTuning
 
@@ -45,8 +45,13 @@ class GroupedFilter:
     [(0, 1), (1, 0), (1, 1)]
     """
 
-    def __init__(self, issues: Issues | None = None, tuning: SharingTuning | None = None) -> None:
+    def __init__(self, issues: Issues | None = None, tuning: SharingTuning | None = None, sorts_out: bool = True) -> None:
         self.tuning = tuning or SharingTuning()
+        #: Whether slots that the ends of a batch decide are skipped or passed as a whole; how many were.
+        self.sorts_out = sorts_out
+        self.slots_skipped = 0
+        self.slots_passed = 0
+        self._shape, self._alone = (-1, -1), False
         #: Counts values that an expression could not compute.
         self._issues = issues
         self._table = BoxTable()
@@ -78,8 +83,14 @@ class GroupedFilter:
     def match_pairs(self, columns: Columns, rows: int) -> tuple[np.ndarray, np.ndarray]:
         """All (slot, row) pairs, by slot and then by row."""
         bits = max(1, (rows - 1).bit_length())
-        pairs = self._pairs(columns, rows, bits, self._table.slot.view)
+        sorted_out = self._sorts_out(rows)
+        pairs = self._pairs(columns, rows, bits, self._table.slot.view, sorted_out)
         pairs.sort()
+        if sorted_out is not None and sorted_out.whole:
+            whole = np.unique(np.concatenate(sorted_out.whole))
+            pairs = np.concatenate((((whole << bits)[:, None] | np.arange(rows)).ravel(), pairs))
+            # Two runs, each in order: a stable sort merges them.
+            pairs.sort(kind="stable")
         if self._table.overlapping and pairs.size:
             pairs = pairs[np.concatenate(([True], pairs[1:] != pairs[:-1]))]
         return pairs >> bits, pairs & ((1 << bits) - 1)
@@ -98,25 +109,42 @@ class GroupedFilter:
         words = np.empty((rows, width), np.uint64)
         words[:] = full_set(bit_of[table.slot.view[always]], width)
         bits = max(1, (rows - 1).bit_length())
-        pairs = self._pairs(columns, rows, bits, np.where(wanted & ~always, table.slot.view, -1))
+        sorted_out = self._sorts_out(rows)
+        pairs = self._pairs(columns, rows, bits, np.where(wanted & ~always, table.slot.view, -1), sorted_out)
         set_pairs(words, pairs, bits, bit_of)
+        if sorted_out is not None and sorted_out.whole:
+            words |= full_set(bit_of[np.concatenate(sorted_out.whole)], width)
         return words
 
-    def _pairs(self, columns: Columns, rows: int, bits: int, slot: np.ndarray) -> np.ndarray:
-        """Pairs `slot << bits | row` in no order; of slots with several boxes some may come twice. Slot -1: not asked for."""
+    def _sorts_out(self, rows: int) -> SortedOut | None:
+        """Whether ranges are compared with the ends of the batch first."""
+        return SortedOut() if self.sorts_out and rows else None
+
+    def _pairs(self, columns: Columns, rows: int, bits: int, slot: np.ndarray, sorted_out: SortedOut | None) -> np.ndarray:
+        """Pairs `slot << bits | row` in no order; of slots with several boxes some may come twice. Slot -1: not asked for.
+
+        Args:
+            sorted_out: takes the slots that want all rows.
+        """
         table = self._table
         if rows == 0 or not slot.size:
             return np.empty(0, np.int64)
         keys, valid = self._keys(columns, rows)
         search = self._search_sorted if rows * self.tuning.ranges_per_row >= table.low.size else self._search_tree
         if not table.expressions:
-            return search(keys, valid, bits, slot)
+            return self._counted(search(keys, valid, bits, slot, sorted_out), sorted_out)
         has_rest = table.has_rest.view
         has_terms = np.diff(table.box_term.view) > 0
-        plain = search(keys, valid, bits, np.where(has_rest, -1, slot))
+        plain = self._counted(search(keys, valid, bits, np.where(has_rest, -1, slot), sorted_out), sorted_out)
         boxes = np.arange(slot.size)
-        open_pairs = search(keys, valid, bits, np.where(has_rest & has_terms & (slot >= 0), boxes, -1))
+        open_pairs = search(keys, valid, bits, np.where(has_rest & has_terms & (slot >= 0), boxes, -1), None)
         return np.concatenate((plain, self._settle(columns, rows, bits, slot, np.sort(open_pairs), has_terms)))
+
+    def _counted(self, pairs: np.ndarray, sorted_out: SortedOut | None) -> np.ndarray:
+        if sorted_out is not None:
+            self.slots_skipped += sorted_out.skipped
+            self.slots_passed += sorted_out.passed
+        return pairs
 
     def _keys(self, columns: Columns, rows: int) -> tuple[np.ndarray, np.ndarray]:
         """The keys of all columns that have sets, one line each, and where they have values."""
@@ -130,10 +158,10 @@ class GroupedFilter:
                 valid[line] = good
         return keys, valid
 
-    def _search_sorted(self, keys: np.ndarray, valid: np.ndarray, bits: int, label: np.ndarray) -> np.ndarray:
+    def _search_sorted(self, keys: np.ndarray, valid: np.ndarray, bits: int, label: np.ndarray, sorted_out: SortedOut | None) -> np.ndarray:
         table, rows = self._table, keys.shape[1]
         # Boxes of one term are done in one go; the others wait for the orders of all columns, to start from the best.
-        waiting = np.where(np.diff(table.box_term.view) == 1, -1, label)
+        waits = not self._all_alone()
         order = np.empty(keys.shape, np.int64)
         start, stop = np.empty(table.low.size, np.int64), np.empty(table.low.size, np.int64)
         found: list[np.ndarray] = []
@@ -145,12 +173,21 @@ class GroupedFilter:
                 places, ordered = ordered_rows(keys[column, present])
                 order[column, : present.size] = present[places]
                 order[column, present.size :] = np.flatnonzero(~valid[column])
-            found += self._index.sweep(column, ordered, order[column], label, bits)
-            self._index.ranges(column, ordered, rows, start, stop)
-        self._index.observe(keys, valid)
-        if (waiting >= 0).any():
+            found += self._index.sweep(column, ordered, order[column], label, bits, sorted_out)
+            if waits:
+                self._index.ranges(column, ordered, rows, start, stop)
+        if waits:
+            self._index.observe(keys, valid)
+        if waits and (waiting := np.where(np.diff(table.box_term.view) == 1, -1, label)).max(initial=-1) >= 0:
             found += self._search_waiting(keys, valid, bits, waiting, order, start, stop)
         return found[0] if len(found) == 1 else np.concatenate(found) if found else np.empty(0, np.int64)
+
+    def _all_alone(self) -> bool:
+        """Whether every box has one term; looked up once per change of the boxes."""
+        shape = (self._table.version, self._table.slot.size)
+        if self._shape != shape:
+            self._shape, self._alone = shape, bool((np.diff(self._table.box_term.view) == 1).all())
+        return self._alone
 
     def _search_waiting(
         self, keys: np.ndarray, valid: np.ndarray, bits: int, label: np.ndarray, order: np.ndarray, start: np.ndarray, stop: np.ndarray
@@ -167,7 +204,7 @@ class GroupedFilter:
             found.append(confirm_pairs(pairs, label, lead, box_term, term_column, term_interval, low, high, keys, valid, bits))
         return found
 
-    def _search_tree(self, keys: np.ndarray, valid: np.ndarray, bits: int, label: np.ndarray) -> np.ndarray:
+    def _search_tree(self, keys: np.ndarray, valid: np.ndarray, bits: int, label: np.ndarray, sorted_out: SortedOut | None) -> np.ndarray:
         bare = (label >= 0) & (np.diff(self._table.box_term.view) == 0)
         if not bare.any():
             return self._index.pairs(label, keys, valid, bits)

@@ -9,6 +9,9 @@ Limits   Which term leads is a matter of speed only.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from itertools import pairwise
+
 import numpy as np
 
 from eddyline.kernels.intervals import build_tree, choose_leads, confirm_pairs, cover_ranges, ordered_rows, stab_pairs, sweep_pairs
@@ -20,6 +23,31 @@ _SAMPLE = 1024
 _ROOM = 1 << 16
 
 
+@dataclass(slots=True)
+class SortedOut:
+    """Slots that a batch decides as a whole: what its least and greatest keys say of ranges."""
+
+    #: Labels that want every row.
+    whole: list[np.ndarray] = field(default_factory=list)
+    skipped: int = 0
+    passed: int = 0
+
+    def taken(
+        self, which: np.ndarray, low: np.ndarray, high: np.ndarray, boxes: np.ndarray, label: np.ndarray, ordered: np.ndarray, rows: int
+    ) -> np.ndarray:
+        """The ranges that are still to be looked up."""
+        if not ordered.size or ordered.size < rows or not which.size:
+            return which
+        covers = (low[which] <= ordered[0]) & (high[which] >= ordered[-1])
+        if covers.any():
+            labels = label[boxes[which[covers]]]
+            labels = labels[labels >= 0]
+            self.whole.append(labels)
+            self.passed += labels.size
+            which = which[~covers]
+        return which
+
+
 class IntervalIndex:
     def __init__(self, table: BoxTable):
         self._table = table
@@ -27,23 +55,37 @@ class IntervalIndex:
         #: How much of the table the orders cover.
         self._intervals = 0
         self._by_low = np.empty(0, np.int64)
+        #: Low ends in that order, and the highest high end so far of the same group: what a batch can concern lies between two searches.
+        self._lows = np.empty(0, np.int64)
+        self._reach = np.empty(0, np.int64)
         #: Where in `_by_low` each group begins (see `_groups`).
         self._group_from = np.zeros(1, np.int64)
         self._tree: _Tree | None = None
         self._sample: _Sample | None = None
+        #: Ranges that the last batch missed as a whole.
+        self._left_out = 0
         #: Candidates that the tree gave and that were in vain, since it was built.
         self._in_vain = 0
 
     @property
     def nbytes(self) -> int:
-        return self._by_low.nbytes + (self._tree.nbytes if self._tree is not None else 0)
+        return 3 * self._by_low.nbytes + (self._tree.nbytes if self._tree is not None else 0)
 
-    def sweep(self, column: int, ordered: np.ndarray, order: np.ndarray, label: np.ndarray, bits: int) -> list[np.ndarray]:
-        """The (label, row) pairs of a sorted batch, for boxes whose only term is on this column."""
+    def sweep(
+        self, column: int, ordered: np.ndarray, order: np.ndarray, label: np.ndarray, bits: int, sorted_out: SortedOut | None
+    ) -> list[np.ndarray]:
+        """The (label, row) pairs of a sorted batch, for boxes whose only term is on this column.
+
+        Args:
+            sorted_out: takes the labels that want all rows; None: every range is looked up.
+        """
         table = self._table
         low, high, boxes = table.low.view, table.high.view, table.interval_box.view
         found = []
-        for which in self._parts(column, alone=True):
+        for which in self._parts(column, True, ordered if sorted_out is not None and ordered.size == order.size else None):
+            if sorted_out is not None:
+                sorted_out.skipped += self._left_out
+                which = sorted_out.taken(which, low, high, boxes, label, ordered, order.size)
             at = 0
             while at < which.size:
                 pairs = np.empty(max(_ROOM, 2 * order.size), np.int64)
@@ -53,17 +95,27 @@ class IntervalIndex:
 
     def ranges(self, column: int, ordered: np.ndarray, rows: int, start: np.ndarray, stop: np.ndarray) -> None:
         """Where in a sorted batch the ranges of a column begin and end, for boxes of several terms."""
-        for which in self._parts(column, alone=False):
+        for which in self._parts(column, False):
             cover_ranges(ordered, self._table.low.view, self._table.high.view, which, rows, start, stop)
 
-    def _parts(self, column: int, alone: bool) -> list[np.ndarray]:
-        """The ranges of a column whose boxes have one term, or several: those in order, and those added since."""
+    def _parts(self, column: int, alone: bool, ordered: np.ndarray | None = None) -> list[np.ndarray]:
+        """The ranges of a column whose boxes have one term, or several: those in order, and those added since.
+
+        Args:
+            ordered: the keys of a batch without nulls, ascending: ranges in order that they all miss are left out.
+        """
         table = self._table
         self._refresh()
         group = 2 * column + alone
         parts = []
         if group + 1 < self._group_from.size:
-            parts.append(self._by_low[self._group_from[group] : self._group_from[group + 1]])
+            first, last = self._group_from[group : group + 2]
+            whole = last - first
+            if ordered is not None and ordered.size:
+                last = first + np.searchsorted(self._lows[first:last], ordered[-1], side="right")
+                first = first + np.searchsorted(self._reach[first:last], ordered[0])
+            self._left_out = int(whole - (last - first))
+            parts.append(self._by_low[first:last])
         if self._intervals < table.low.size:
             parts.append(self._intervals + np.flatnonzero(_groups(table, self._intervals) == group))
         return [part for part in parts if part.size]
@@ -118,6 +170,9 @@ class IntervalIndex:
         self._by_low = np.lexsort((table.low.view, groups))
         self._group_from = np.searchsorted(groups[self._by_low], np.arange(2 * len(table.columns) + 1))
         self._intervals = table.low.size
+        self._lows, self._reach = table.low.view[self._by_low], table.high.view[self._by_low]
+        for first, last in pairwise(self._group_from.tolist()):
+            np.maximum.accumulate(self._reach[first:last], out=self._reach[first:last])
 
 
 def _groups(table: BoxTable, first: int) -> np.ndarray:

@@ -77,13 +77,15 @@ class FilterQuery:
 
 
 class FilterUnit:
-    def __init__(self, kind: FilterKind, stream: str) -> None:
+    def __init__(self, kind: FilterKind, stream: str, key: str, uses_zones: bool) -> None:
         self.kind = kind
         self.pipeline = pipeline = kind.pipeline
-        self.name = f"filters of {stream}"
+        self.name = f"filters of {key}"
+        #: Its name in the kind: those that use no zones stand apart.
+        self.key = key
         self.stream = stream
         self.streams = frozenset([stream])
-        self.group = FilterGroup(stream, pipeline.issues, pipeline.settings.tuning.sharing)
+        self.group = FilterGroup(stream, pipeline.issues, pipeline.settings.tuning.sharing, uses_zones)
         self.members: dict[str, FilterQuery] = {}
 
     @property
@@ -94,7 +96,7 @@ class FilterUnit:
         del self.members[name]
         self.group.remove(name)
         if not self.members:
-            del self.kind.units[self.stream]
+            del self.kind.units[self.key]
 
     def take(self, part: Slice, outcome: Outcome) -> int:
         if self.stream not in part.tables:
@@ -133,7 +135,11 @@ class FilterUnit:
 
     def report(self) -> UnitFigures:
         group = self.group
-        return UnitFigures(operators={self.name: {"rows_in": group.rows_in, "rows_out": group.rows_out, "seconds": group.seconds}})
+        return UnitFigures(
+            operators={self.name: {"rows_in": group.rows_in, "rows_out": group.rows_out, "seconds": group.seconds}},
+            zones_skipped=group.filter.slots_skipped,
+            zones_passed=group.filter.slots_passed,
+        )
 
 
 class FilterKind:
@@ -141,7 +147,7 @@ class FilterKind:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
-        #: By stream.
+        #: By stream; the filters that use no zones beside it.
         self.units: dict[str, FilterUnit] = {}
 
     def serves(self, query: BoundQuery) -> bool:
@@ -150,9 +156,11 @@ class FilterKind:
     def stand(self, query: BoundQuery, start: int, slot: int | None) -> FilterQuery:
         lowered = self.pipeline.routes.routed(prepare(query))
         source = lowered.seats[0].source
-        unit = self.units.get(source)
+        uses_zones = query.settings.heralds != "off"
+        key = source if uses_zones else f"{source} without zones"
+        unit = self.units.get(key)
         if unit is None:
-            unit = self.units[source] = FilterUnit(self, source)
+            unit = self.units[key] = FilterUnit(self, source, key, uses_zones)
             self.pipeline.timeline(unit.streams)
         slot = unit.group.free_slot() if slot is None else slot
         standing = FilterQuery(query, lowered, unit, slot, start, lowered.seats[0].route)
