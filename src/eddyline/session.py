@@ -27,6 +27,7 @@ from eddyline.model.clock import Clock
 from eddyline.model.datatypes import DataType
 from eddyline.model.schema import Schema, Stream
 from eddyline.runtime.given_schema import columns_of
+from eddyline.runtime.punctuating import promise
 from eddyline.runtime.runner import Handle, Observer, Runner
 from eddyline.runtime.statements import Statements
 from eddyline.runtime.workflows import workflow_rules
@@ -231,6 +232,16 @@ class Session:
     def push(self, stream: str, rows: Rows) -> int:
         """Queue rows of a stream; they are processed by the next `step`, `run` or `results`."""
         return self._runner.push(self._stream(stream), rows)
+
+    def punctuate(self, stream: str, what: str | pa.Table | Mapping[str, object], at: str | datetime | None = None) -> None:
+        """Promise that no further row of a stream matches: a condition as text, or constants by column, one promise per line of a table.
+
+        Args:
+            stream: The stream of which no such row comes any more.
+            what: For example "item_id = 180 AND price < 5", or a table with a column item_id.
+            at: Rows of this instant may still come; without it rows that were pushed before may.
+        """
+        promise(self._runner, self._stream(stream), what, at)
 
     def step(self) -> None:
         """Run one epoch over what is there now."""

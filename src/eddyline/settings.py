@@ -51,6 +51,9 @@ class Settings:
     constraints: str = "prune"
     on_violation: str = "dead-letter"
     unsatisfiable: str = "error"
+    punctuations: str = "on"
+    #: auto | eager | a number of punctuations.
+    purge: str = "auto"
     output_files: str = "auto"
     #: Seconds after which a file of gathered results is closed.
     output_seconds: float = 2.0
@@ -152,6 +155,13 @@ def _index(name: str, value: Value) -> object:
     raise SettingProblem(f"SET {name} does not take {value!r}", hint="auto, scan, imp, 'hash(a, b)' or 'imp(6, 5, 5)'")
 
 
+def _purge(name: str, value: Value) -> object:
+    text = str(value).strip().lower()
+    if text in ("auto", "eager") or (text.isdigit() and int(text) > 0):
+        return text
+    raise SettingProblem(f"SET {name} does not take {value!r}", hint="auto, eager, or a number of punctuations")
+
+
 _BYTES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 
@@ -200,8 +210,12 @@ OPTIONS: dict[str, Option] = {
         "prune | check | off",
         "event patterns: use constraints to end matches early, only check them, neither",
     ),
-    "on_violation": Option(_word("dead-letter", "error"), "dead-letter | error", "what an event that breaks a constraint does"),
+    "on_violation": Option(
+        _word("dead-letter", "error"), "dead-letter | error", "what a row that breaks a promise, or an event that breaks a constraint, does"
+    ),
     "unsatisfiable": Option(_word("error", "warn"), "error | warn", "what an event pattern that can never match does"),
+    "punctuations": Option(_word("on", "off"), "on | off", "whether rows that no row to come can need are forgotten early"),
+    "purge": Option(_purge, "auto | eager | 100", "when punctuations make a join look for rows to forget"),
     "output_files": Option(
         _word("auto", "each"),
         "auto | each",

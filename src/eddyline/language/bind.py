@@ -79,7 +79,7 @@ def _query(name: str, select: Select, settings: Settings, catalog: Catalog) -> B
         # Groups differ in their grouping columns, all of which are selected: DISTINCT changes nothing.
         query = replace(query, distinct=False)
     if query.emit.kind == "close" or query.group_window is not None:
-        check_close(query, scope, select)
+        query = replace(query, by_promises=check_close(query, scope, select))
     return query
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from eddyline.errors import BindingProblem, Position
 from eddyline.model.constraint import Book, ConstraintSet
+from eddyline.model.punctuation import Derived
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.model.template import RequestStream, Template
@@ -36,7 +37,7 @@ class Sink:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
-Entry = Stream | Table | BoundQuery | Sink | Template | RequestStream | ConstraintSet
+Entry = Stream | Table | BoundQuery | Sink | Template | RequestStream | ConstraintSet | Derived
 
 #: Kinds whose names exclude each other.
 _TOGETHER = {
@@ -57,10 +58,11 @@ class Catalog:
     templates: dict[str, Template]
     requests: dict[str, RequestStream]
     constraints: dict[str, ConstraintSet]
+    punctuations: dict[str, Derived]
 
     def __init__(self) -> None:
         self.streams, self.tables, self.queries, self.sinks = {}, {}, {}, {}
-        self.templates, self.requests, self.constraints = {}, {}, {}
+        self.templates, self.requests, self.constraints, self.punctuations = {}, {}, {}, {}
         #: Per kind, the name in small letters to the name as spelled.
         self._spelling: dict[str, dict[str, str]] = {kind: {} for kind in _KINDS.values()}
         #: The place in the catalog that the next stream gets; places are not given twice.
@@ -108,6 +110,8 @@ class Catalog:
             self.add(entry.stream)
         if isinstance(entry, ConstraintSet):
             self._constrain(entry.book.stream)
+        if isinstance(entry, Derived):
+            self._promise(entry)
         if isinstance(entry, Stream):
             self.next_position = max(self.next_position, entry.position) + 1
 
@@ -152,12 +156,21 @@ class Catalog:
             self.drop("stream", spelled)
         if isinstance(entry, ConstraintSet):
             self._constrain(entry.book.stream)
+        if isinstance(entry, Derived):
+            self._promise(entry)
         return entry
 
     def _constrain(self, stream: str) -> None:
         """A stream carries the constraints of its events."""
         found = tuple(c for c in self.constraints.values() if c.book.stream == stream)
         self.streams[stream] = replace(self.streams[stream], constraints=found)
+
+    def _promise(self, derived: Derived) -> None:
+        """Streams carry what CREATE PUNCTUATION says of them, and what is derived from their rows."""
+        for name in {derived.stream, derived.source}:
+            said = tuple(d for d in self.punctuations.values() if d.stream == name)
+            given = tuple(d for d in self.punctuations.values() if d.source == name)
+            self.streams[name] = replace(self.streams[name], promised=said, promising=given)
 
     def _readers(self, kind: str, name: str) -> list[str]:
         """What would be left without its source: "query q", "template t", …"""
@@ -167,6 +180,8 @@ class Catalog:
             found += [f"template {t.name}" for t in self.templates.values() if t.source == name]
         if kind == "stream":
             found += [f"constraints {c.name}" for c in self.constraints.values() if c.book.stream == name]
+        if kind == "stream":
+            found += [f"punctuation {d.name}" for d in self.punctuations.values() if name in (d.stream, d.source)]
         if kind == "template":
             found += [f"stream of requests {r.name}" for r in self.requests.values() if r.template.name == name]
         return found
@@ -188,6 +203,7 @@ class Catalog:
             "template": self.templates,
             "requests": self.requests,
             "constraints": self.constraints,
+            "punctuation": self.punctuations,
         }
         return shelves[kind]
 
@@ -212,6 +228,7 @@ _KINDS: dict[type, str] = {
     Template: "template",
     RequestStream: "requests",
     ConstraintSet: "constraints",
+    Derived: "punctuation",
 }
 
 

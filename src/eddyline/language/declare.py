@@ -9,13 +9,26 @@ from __future__ import annotations
 
 from eddyline.errors import BindingProblem, EddylineError, Position
 from eddyline.language.catalog import Catalog, Sink
+from eddyline.language.punctuations import key_columns, punctuation_column
 from eddyline.language.syntax import ColumnDefinition, CreateSink, CreateStream, CreateTable, Option
 from eddyline.language.windows import parse_span
 from eddyline.model.schema import Column, Schema, Stream, Table
 
 #: What the readers of files understand; an option that nothing reads is refused, so that no wish is passed over.
 _READING = ("format", "path", "delimiter", "header", "multiline")
-STREAM_OPTIONS = ("time", "lateness", "idle", "sequence", *_READING, "files_per_batch", "rate", "distinct_<column>")
+STREAM_OPTIONS = (
+    "time",
+    "lateness",
+    "idle",
+    "sequence",
+    "key",
+    "punctuation",
+    "remember",
+    *_READING,
+    "files_per_batch",
+    "rate",
+    "distinct_<column>",
+)
 TABLE_OPTIONS = (*_READING, "distinct_<column>")
 SINK_OPTIONS = ("format", "path", "topic", "servers", "key", "<spark.option>")
 
@@ -32,6 +45,7 @@ def bind_stream(statement: CreateStream, catalog: Catalog) -> Stream:
             f"stream {statement.name} has no event time", hint="WITH (time = '…') names its TIMESTAMP column", position=statement.position
         )
     lateness, idle, sequence = given.pop("lateness", None), given.pop("idle", None), given.pop("sequence", None)
+    key, mark, remember = given.pop("key", None), given.pop("punctuation", None), given.pop("remember", None)
     if sequence is not None and schema.find(sequence) is None:
         raise BindingProblem(
             f"stream {statement.name} has no column {sequence}",
@@ -49,6 +63,9 @@ def bind_stream(statement: CreateStream, catalog: Catalog) -> Stream:
             sequence=None if sequence is None else _spelling(schema, sequence),
             position=catalog.next_position,
             options=given,
+            key=() if key is None else key_columns(statement.name, schema, key, places["key"]),
+            punctuation=None if mark is None else punctuation_column(statement.name, schema, (time, sequence), mark, places["punctuation"]),
+            remember=None if remember is None else parse_span(remember, places["remember"]),
         )
     except EddylineError as problem:
         problem.position = problem.position or places["time"]
@@ -60,7 +77,7 @@ def bind_table(statement: CreateTable, catalog: Catalog) -> Table:
     catalog.check_free("table", statement.name, statement.position)
     schema = _schema(statement.columns)
     for option in statement.options:
-        if option.name in ("time", "lateness", "idle", "sequence"):
+        if option.name in ("time", "lateness", "idle", "sequence", "key", "punctuation", "remember"):
             raise BindingProblem(
                 f"a table has no {option.name}",
                 hint="a static table is read once; rows that come in time are a STREAM",

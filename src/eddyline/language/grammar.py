@@ -16,6 +16,7 @@ from eddyline.language.asking import read_ask, read_requests, read_template
 from eddyline.language.datatypes import data_type
 from eddyline.language.events import read_constraints, read_event
 from eddyline.language.group_windows import read_table_function
+from eddyline.language.punctuations import read_punctuate, read_punctuation
 from eddyline.language.reader import Reader
 from eddyline.language.syntax import (
     ColumnDefinition,
@@ -40,7 +41,7 @@ from eddyline.model.query import Emit
 
 T = TypeVar("T")
 
-_STATEMENTS = "statements begin with CREATE, DROP, SET, EXPLAIN, REQUEST or SELECT"
+_STATEMENTS = "statements begin with CREATE, DROP, SET, EXPLAIN, REQUEST, PUNCTUATE or SELECT"
 _TWO_TABLES = "write the condition with JOIN … ON, or in WHERE"
 #: What may be met where a clause could begin, and what to do instead.
 _FOREIGN_CLAUSES = {
@@ -105,6 +106,8 @@ def _statement(reader: Reader, start: Position) -> Statement:
         return Explain(reader.name("the name of a query, or SELECT"), analyze, "query", start)
     if reader.take("REQUEST"):
         return read_ask(reader)
+    if reader.take("PUNCTUATE"):
+        return read_punctuate(reader, start)
     if reader.at("SELECT") or reader.at("EVENT"):
         return _body(reader)
     if reader.at("WITH"):
@@ -129,13 +132,13 @@ def _refuse_cte(reader: Reader) -> NoReturn:
 
 
 def _kind(reader: Reader, verb: str) -> str:
-    if kind := reader.at_any("STREAM", "TABLE", "QUERY", "SINK", "TEMPLATE", "REQUESTS", "CONSTRAINTS"):
+    if kind := reader.at_any("STREAM", "TABLE", "QUERY", "SINK", "TEMPLATE", "REQUESTS", "CONSTRAINTS", "PUNCTUATION"):
         reader.take(kind)
         return kind.lower()
     position = reader.position
     if reader.at("OR", "REPLACE"):
         raise Unsupported("OR REPLACE is not supported", hint="DROP first, then CREATE", position=position)
-    if word := reader.at_any("PATTERN", "PUNCTUATION", "HERALD"):
+    if word := reader.at_any("PATTERN", "HERALD"):
         raise Unsupported(
             f"{verb} {word} is not supported", hint="one can create streams, tables, queries, sinks and constraints", position=position
         )
@@ -143,7 +146,7 @@ def _kind(reader: Reader, verb: str) -> str:
         raise Unsupported(
             f"{verb} VIEW is not supported", hint="a standing SELECT is a query: CREATE QUERY name AS SELECT …", position=position
         )
-    reader.fail("expected STREAM, TABLE, QUERY, SINK, TEMPLATE, REQUESTS or CONSTRAINTS")
+    reader.fail("expected STREAM, TABLE, QUERY, SINK, TEMPLATE, REQUESTS, CONSTRAINTS or PUNCTUATION")
 
 
 def _create(reader: Reader, start: Position) -> Statement:
@@ -157,6 +160,8 @@ def _create(reader: Reader, start: Position) -> Statement:
         if reader.at("WITH"):
             _refuse_cte(reader)
         return CreateQuery(name, _body(reader), options, start)
+    if kind == "punctuation":
+        return read_punctuation(reader, name, start)
     if kind == "constraints":
         return read_constraints(reader, name, start, _options)
     if kind == "sink":

@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from eddyline.errors import BindingProblem, Position
 from eddyline.language.scope import Scope
 from eddyline.language.syntax import Item, Select
-from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, has_aggregate
+from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, columns_of, has_aggregate
 from eddyline.model.monotone import trend_of
 from eddyline.model.query import BoundQuery
+from eddyline.model.schema import Stream
 from eddyline.model.window import Range
 
 
@@ -53,20 +54,24 @@ def _check_grouped(e: Expression, groups: tuple[Expression, ...], position: Posi
         _check_grouped(arg, groups, position)
 
 
-def check_close(query: BoundQuery, scope: Scope, select: Select) -> None:
-    """EMIT ON CLOSE needs a grouping expression that is a bucket of some stream's event time, and that closes."""
+def check_close(query: BoundQuery, scope: Scope, select: Select) -> bool:
+    """EMIT ON CLOSE needs a grouping expression that is a bucket of some stream's event time, and that closes; or grouping columns that
+    punctuations close. Returns whether groups end by punctuations."""
     keys = query.group_by if query.group_by else tuple(o.expression for o in query.outputs) if query.distinct else ()
     buckets = [(key, trend.column.ref) for key in keys if (trend := trend_of(key)) is not None and scope.is_event_time(trend.column)]
+    closes = any(_closes(query, alias) for _, alias in buckets)
+    if query.group_window is None and not closes and _is_promised(query, scope, keys):
+        return True
     if not buckets:
         times = [f"{e.alias}.{e.relation.time}" for e in scope.entries if not e.reference.is_table]  # type: ignore[union-attr]
         raise BindingProblem(
             "EMIT ON CLOSE needs a time bucket among the grouping expressions",
-            detail="a group is complete when its bucket of the event time has passed",
+            detail="a group is complete when its bucket of the event time has passed, or when punctuations close its columns",
             hint=f"for example GROUP BY date_trunc('minute', {times[0]}), or epoch_us({times[0]}) // 300000000 for five minutes",
             position=select.emit_position,
         )
     windows = {reference.alias: reference.window for reference in query.streams}
-    if len(windows) > 1 and not any(isinstance(windows[alias], Range) for _, alias in buckets):
+    if not closes:
         key, alias = buckets[0]
         raise BindingProblem(
             f"the bucket {key} never closes",
@@ -74,3 +79,25 @@ def check_close(query: BoundQuery, scope: Scope, select: Select) -> None:
             hint=f"give {alias} a window such as [RANGE 10 MINUTES], or group by a bucket of a reference that has one",
             position=select.emit_position,
         )
+    return False
+
+
+def _closes(query: BoundQuery, alias: str) -> bool:
+    """Whether a bucket of a reference is over some time."""
+    return len(query.streams) == 1 or isinstance(query.reference(alias).window, Range)
+
+
+def _is_promised(query: BoundQuery, scope: Scope, keys: Sequence[Expression]) -> bool:
+    """Whether punctuations can close a grouping column: one of a stream that declares them, or one that is equal to such a column."""
+    punctuated = {e.alias for e in scope.entries if isinstance(e.relation, Stream) and e.relation.is_punctuated}
+    named = {column for key in keys for column in columns_of(key)}
+    grows = True
+    while grows:
+        before = len(named)
+        for part in query.where:
+            if isinstance(part, Call) and part.function == "=":
+                sides = [columns_of(side) for side in part.args]
+                if any(side & named for side in sides):
+                    named |= {column for side in sides for column in side}
+        grows = len(named) > before
+    return any(alias in punctuated for alias, _ in named)

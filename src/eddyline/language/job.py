@@ -17,9 +17,11 @@ from eddyline.language.bind import bind_query, bind_settings, bind_sink, bind_st
 from eddyline.language.bind_event import bind_constraints, bind_event
 from eddyline.language.catalog import Catalog, Entry, Sink
 from eddyline.language.parse import parse_script
+from eddyline.language.punctuations import bind_punctuate, bind_punctuation
 from eddyline.language.syntax import (
     Ask,
     CreateConstraints,
+    CreatePunctuation,
     CreateQuery,
     CreateRequests,
     CreateSink,
@@ -29,12 +31,14 @@ from eddyline.language.syntax import (
     Drop,
     Event,
     Explain,
+    Punctuate,
     Select,
     Set,
     Statement,
 )
 from eddyline.language.templates import bind_ask, bind_requests, bind_template
 from eddyline.model.constraint import ConstraintSet, Rule
+from eddyline.model.punctuation import Derived
 from eddyline.model.query import BoundQuery
 from eddyline.model.records import Records
 from eddyline.model.schema import Stream, Table
@@ -76,6 +80,8 @@ Applied = (
     | BoundQuery
     | Sink
     | ConstraintSet
+    | Derived
+    | Records
     | Template
     | RequestStream
     | Request
@@ -147,6 +153,10 @@ class Job:
                 return self.asked[-1]
             case CreateConstraints():
                 return self._add(bind_constraints(statement, self.catalog, self.settings, self.workflows))
+            case CreatePunctuation():
+                return self._add(bind_punctuation(statement, self.catalog))
+            case Punctuate():
+                return self.say(bind_punctuate(statement, self.catalog))
             case Drop(kind, name, position):
                 spelled = self.catalog.results_of(name, position) if kind in ("query", "requests") else ""
                 sinks = tuple(s for s in self.catalog.sinks.values() if s.query == spelled)

@@ -14,6 +14,7 @@ from eddyline.language.syntax import (
     Cast,
     Constant,
     CreateConstraints,
+    CreatePunctuation,
     CreateQuery,
     CreateRequests,
     CreateSink,
@@ -29,6 +30,7 @@ from eddyline.language.syntax import (
     Name,
     Node,
     Option,
+    Punctuate,
     Select,
     Set,
     Source,
@@ -66,6 +68,10 @@ def render(statement: Statement) -> str:
             return f"CREATE QUERY {_name(name)}{_options(options)} AS {_body(select)}"
         case CreateConstraints():
             return _constraints(statement)
+        case CreatePunctuation():
+            return _punctuation(statement)
+        case Punctuate(stream, where, at):
+            return f"PUNCTUATE {_name(stream)} WHERE {render_expression(where)} AT {render_expression(at)}"
         case CreateSink(name, query, options):
             return f"CREATE SINK {_name(name)} FOR {'ALL' if query is None else _name(query)}{_options(options)}"
         case CreateTemplate(name, select, options):
@@ -83,6 +89,13 @@ def render(statement: Statement) -> str:
             shown = _name(target) if isinstance(target, str) else render(target)
             named = "TEMPLATE " if isinstance(target, str) and kind == "template" else ""
             return f"EXPLAIN {'ANALYZE ' if analyze else ''}{named}{shown}"
+
+
+def _punctuation(statement: CreatePunctuation) -> str:
+    listed = [", ".join(map(_name, names)) for names in (statement.columns, statement.source_columns)]
+    at = "" if statement.at is None else f" AT {_name(statement.at)}"
+    about = f"ON {_name(statement.stream)} ({listed[0]}) FROM {_name(statement.source)} ({listed[1]}){at}"
+    return f"CREATE PUNCTUATION {_name(statement.name)} {about}"
 
 
 def render_expression(node: Node) -> str:

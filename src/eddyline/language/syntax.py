@@ -225,6 +225,31 @@ class CreateConstraints:
 
 
 @dataclass(frozen=True, slots=True)
+class CreatePunctuation:
+    """Punctuations that rows of another stream give; `at` is None where they stand at these rows."""
+
+    name: str
+    stream: str
+    columns: tuple[str, ...]
+    source: str
+    source_columns: tuple[str, ...]
+    at: str | None = None
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Punctuate:
+    """PUNCTUATE stream WHERE … AT TIMESTAMP '…'."""
+
+    stream: str
+    where: Node
+    at: Constant
+    #: The condition as written.
+    text: str = field(default="", compare=False, repr=False)
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class CreateTemplate:
     name: str
     select: Select
@@ -260,7 +285,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """`kind` is stream, table, query, sink, template, requests or constraints."""
+    """`kind` is stream, table, query, sink, template, requests, constraints or punctuation."""
 
     kind: str
     name: str
@@ -293,6 +318,8 @@ Statement = (
     | CreateTemplate
     | CreateRequests
     | CreateConstraints
+    | CreatePunctuation
+    | Punctuate
     | Ask
     | Drop
     | Set

@@ -85,6 +85,8 @@ class BoundQuery:
     #: Of an EVENT query; its conditions stand here, its one reference is the stream.
     pattern: Pattern | None = None
     group_window: GroupWindow | None = None
+    #: EMIT ON CLOSE: groups end by what is promised of their streams, not by a time bucket.
+    by_promises: bool = False
 
     @property
     def is_aggregate(self) -> bool:

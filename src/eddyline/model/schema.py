@@ -14,6 +14,7 @@ import pyarrow as pa
 from eddyline.errors import BindingProblem
 from eddyline.model.constraint import ConstraintSet
 from eddyline.model.datatypes import TIMESTAMP, DataType
+from eddyline.model.punctuation import Derived
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,20 @@ class Stream:
     constraints: tuple[ConstraintSet, ...] = ()
     #: Whether statements say something of it at instants: records wait among its rows.
     spoken_of: bool = False
+    #: After every row: no further row with its values in these columns.
+    key: tuple[str, ...] = ()
+    #: A row in which this BOOLEAN column is true, or which has a condition in this STRING column, is a punctuation.
+    punctuation: str | None = None
+    #: How long promises are remembered, in microseconds of event time; None: for ever.
+    remember: int | None = None
+    #: What CREATE PUNCTUATION says of this stream, and what is derived from its rows.
+    promised: tuple[Derived, ...] = ()
+    promising: tuple[Derived, ...] = ()
+
+    @property
+    def is_punctuated(self) -> bool:
+        """Whether punctuations may speak of it, as far as its declaration and the statements before say."""
+        return bool(self.key or self.punctuation or self.promised or self.remember or self.spoken_of)
 
     def __post_init__(self) -> None:
         column = self.schema.find(self.time)

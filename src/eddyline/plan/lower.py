@@ -62,13 +62,16 @@ def lower(query: BoundQuery) -> Lowered:
         Seat(f"r{position}", reference.source, reference.is_table, _keys_of(position, equalities))
         for position, reference in enumerate(references)
     )
-    share = "" if query.settings.share == "on" else f" alone={query.name}"
+    # Until when a group of promised columns lives depends on the rows of its own query alone.
+    share = "" if query.settings.share == "on" and not query.by_promises else f" alone={query.name}"
     wishes = query.settings
     lottery = f" route=lottery/{wishes.seed}" if wishes.route == "lottery" else ""
     zones = "" if wishes.heralds == "auto" else f" heralds={wishes.heralds}"
+    purging = "" if wishes.punctuations == "on" and wishes.purge == "auto" else f" purge={wishes.punctuations}/{wishes.purge}"
+    switches = f"{lottery}{zones}{purging}{share}"
     signature = "; ".join(
         [", ".join(seat.source for seat in seats), " & ".join(sorted(str(p) for p in where if len(refs_of(p)) > 1))]
-        + [f"plan={_tree_text(query, names)} probe={wishes.probe} jit={wishes.jit}/{wishes.jit_control}{lottery}{zones}{share}"]
+        + [f"plan={_tree_text(query, names)} probe={wishes.probe} jit={wishes.jit}/{wishes.jit_control}{switches}"]
     )
     return Lowered(
         query,

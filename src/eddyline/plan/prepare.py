@@ -9,6 +9,7 @@ from eddyline.plan.explain import cost_lines, explain
 from eddyline.plan.jtree.tree import JTree
 from eddyline.plan.lower import Lowered, lower
 from eddyline.plan.patterns import PatternPlan, explain_pattern, plan_pattern, rules_for, warnings_of_pattern
+from eddyline.plan.promised import promise_line
 from eddyline.plan.rewrite import rewrite
 from eddyline.plan.statistics import Sources
 from eddyline.plan.tree_choice import choose, choose_tree, qualified
@@ -36,7 +37,7 @@ def prepare_tree(query: BoundQuery, sources: Sources | None = None) -> tuple[Low
 def explained(lowered: Lowered, sources: Sources) -> str:
     """How a query would be answered if it ran alone, with what that would cost."""
     choice = qualified(lowered, choose(lowered, sources))
-    return explain(lowered, choice.tree, cost_lines(lowered, choice))
+    return explain(lowered, choice.tree, {**promise_line(lowered.query, sources), **cost_lines(lowered, choice)})
 
 
 def pattern_plan(query: BoundQuery, sources: Sources | None) -> PatternPlan:
@@ -59,7 +60,7 @@ def check(query: BoundQuery, sources: Sources | None = None) -> None:
 
 def notices(query: BoundQuery, sources: Sources | None = None) -> list[str]:
     """What is worth knowing about a query, one line each."""
-    return warnings_of(query) if query.pattern is None else warnings_of_pattern(pattern_plan(query, sources))
+    return warnings_of(query, sources) if query.pattern is None else warnings_of_pattern(pattern_plan(query, sources))
 
 
 def explanation(query: BoundQuery, sources: Sources) -> str:

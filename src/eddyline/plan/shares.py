@@ -238,6 +238,8 @@ def whole_because(query: BoundQuery) -> str:
         return "as only EMIT ON CLOSE merges them"
     if query.group_window is not None and query.group_window.kind == "session":
         return "as all rows of a group make its sessions"
+    if query.by_promises:
+        return "as punctuations close them where all their rows are"
     return ""
 
 

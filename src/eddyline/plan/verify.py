@@ -12,6 +12,7 @@ from eddyline.model.datatypes import BOOLEAN
 from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, conjuncts, has_aggregate, refs_of, walk
 from eddyline.model.query import BoundQuery
 from eddyline.model.window import Unbounded
+from eddyline.plan.promised import Sources, lasting
 
 
 def verify(query: BoundQuery) -> None:
@@ -78,11 +79,12 @@ def verify_rewritten(before: BoundQuery, after: BoundQuery) -> None:
             raise Fault(f"the {what} changed", detail=f"{old} became {new}")
 
 
-def warnings_of(query: BoundQuery) -> list[str]:
+def warnings_of(query: BoundQuery, sources: Sources | None = None) -> list[str]:
     """What grows for ever, one line each.
 
     Two streams and more are joined through their stores, and a store without a window keeps every row. One stream alone needs no
-    store; an aggregate over it keeps its groups, which are bounded if there is one group only or buckets close.
+    store; an aggregate over it keeps its groups, which are bounded if there is one group only or buckets close. Rows that wait only for
+    rows of references that punctuations close are not kept for ever.
 
     Raises:
         PlanProblem: there is one, and `SET unbounded = 'error'`.
@@ -90,6 +92,8 @@ def warnings_of(query: BoundQuery) -> list[str]:
     found = []
     for reference in query.streams:
         if not isinstance(reference.window, Unbounded):
+            continue
+        if len(query.streams) > 1 and query.settings.punctuations == "on" and reference.alias not in lasting(query, sources or {}):
             continue
         if len(query.streams) > 1:
             what = f"the store of {reference.source} ({reference.alias})"

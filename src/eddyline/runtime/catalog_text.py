@@ -14,6 +14,7 @@ from eddyline.language.syntax import (
     BookClause,
     ColumnDefinition,
     CreateConstraints,
+    CreatePunctuation,
     CreateRequests,
     CreateSink,
     CreateStream,
@@ -22,6 +23,7 @@ from eddyline.language.syntax import (
     Set,
 )
 from eddyline.model.constraint import ConstraintSet
+from eddyline.model.punctuation import Derived
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Column, Stream
 from eddyline.model.template import BoundRequests, BoundTemplate, RequestStream, Template
@@ -35,6 +37,7 @@ def catalog_text(job: Job) -> str:
     lines = [render(CreateStream(s.name, _definitions(s.schema.columns), _stream_options(s))) for s in plain]
     lines += [render(CreateTable(t.name, _definitions(t.schema.columns), _options(t.options))) for t in job.tables]
     lines += [line for found in job.constraints for line in _constraint_texts(found)]
+    lines += [punctuation_text(derived) for derived in job.catalog.punctuations.values()]
     lines += [template_text(template) for template in job.catalog.templates.values()]
     lines += [requests_text(asking) for asking in job.catalog.requests.values()]
     lines += [query_text(query) for query in job.catalog.queries.values()]
@@ -80,6 +83,10 @@ def _constraint_texts(found: ConstraintSet) -> list[str]:
     return lines + [render(Set(name, getattr(plain, name))) for name in around]
 
 
+def punctuation_text(derived: Derived) -> str:
+    return render(CreatePunctuation(derived.name, derived.stream, derived.columns, derived.source, derived.source_columns, derived.at))
+
+
 def sink_text(sink: Sink) -> str:
     return render(CreateSink(sink.name, sink.query, _options(sink.options)))
 
@@ -98,6 +105,12 @@ def _stream_options(stream: Stream) -> tuple[Option, ...]:
         given["idle"] = span_text(stream.idle).lower()
     if stream.sequence is not None:
         given["sequence"] = stream.sequence
+    if stream.key:
+        given["key"] = ", ".join(stream.key)
+    if stream.punctuation is not None:
+        given["punctuation"] = stream.punctuation
+    if stream.remember is not None:
+        given["remember"] = span_text(stream.remember).lower()
     return _options(given)
 
 

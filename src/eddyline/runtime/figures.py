@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from eddyline.model.punctuation import KIND
+from eddyline.operators.join.punctuations import Punctuations
 from eddyline.runtime.epoch_times import EpochTimes
 from eddyline.runtime.memory import resident_bytes
 from eddyline.runtime.pipeline import Pipeline
@@ -31,7 +33,30 @@ FURTHER: dict[str, Figure] = {
     "zones_skipped": Figure(lambda pipeline: sum(unit.zones_skipped for unit in units_of(pipeline)), lambda a, b: a + b),
     "zones_passed": Figure(lambda pipeline: sum(unit.zones_passed for unit in units_of(pipeline)), lambda a, b: a + b),
     "conditions_avoided": Figure(lambda pipeline: sum(unit.conditions_avoided for unit in units_of(pipeline)), lambda a, b: a + b),
+    "punctuations": Figure(lambda pipeline: promised(pipeline), lambda a, b: _added(a, b)),
+    "violations": Figure(lambda pipeline: violations(pipeline), lambda a, b: _added(a, b)),
+    "purged_rows": Figure(lambda pipeline: purged(pipeline), lambda a, b: a + b),
 }
+
+
+def promised(pipeline: Pipeline) -> dict[str, int]:
+    """Punctuations that came, per stream of which there are any."""
+    return {name: count for name, gate in pipeline.gating.gates.items() if (count := gate.counts.came.get(KIND, 0))}
+
+
+def violations(pipeline: Pipeline) -> dict[str, int]:
+    """Rows that broke what a record before them had said, per stream that records speak of."""
+    return {name: pipeline.intakes[name].violations for name in pipeline.gating.gates}
+
+
+def purged(pipeline: Pipeline) -> int:
+    """Rows that joins have let go because no row to come can need them."""
+    policies = (group.policy(Punctuations) for group in pipeline.groups.values())
+    return sum(policy.purged for policy in policies if policy is not None)
+
+
+def _added(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:
+    return {name: a.get(name, 0) + b.get(name, 0) for name in {**a, **b}}
 
 
 def books(pipeline: Pipeline) -> dict[str, dict[str, int]]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from eddyline.errors import DataProblem
 from eddyline.model.records import Records
 from eddyline.model.schema import Stream
 from eddyline.operators.gate import Census, Gate, Passed
@@ -122,6 +123,12 @@ class Gating:
             home = (passed.dead_routes >> np.uint64(HOME_BIT)) & np.uint64(1) != 0
             dead = dead.filter(pa.array(home))
         if len(dead):
+            if self._pipeline.settings.on_violation == "error":
+                raise DataProblem(
+                    f"a row of stream {name} breaks a promise",
+                    detail=str(dead.column("_reason")[0]),
+                    hint="mend the source, or SET on_violation = 'dead-letter'",
+                )
             self._pipeline.intakes[name].violations += len(dead)
             outcome.dead.setdefault(name, []).append(dead)
 

@@ -30,6 +30,7 @@ from eddyline.plan.explain import cost_lines
 from eddyline.plan.jtree.candidates import Budgets
 from eddyline.plan.lower import Lowered
 from eddyline.plan.migration import Migration, Running, assess, judge, passed_over, plan_document, plan_from
+from eddyline.plan.promised import promise_line
 from eddyline.plan.statistics import ReferenceSeen, Seen, join_pairs
 from eddyline.plan.tree_choice import Orders, TreeChoice, aliases_of, choose, qualified
 from eddyline.runtime.epoch_times import NEWEST
@@ -131,7 +132,9 @@ class Planner:
         """What EXPLAIN says of the costs of a group's plan."""
         watch = next((watch for watch in self.watches.values() if watch.group is group), None)
         costs = {} if watch is None else cost_lines(lowered, watch.choice, watch.now)
-        return {**costs, **self.pipeline.spilling.lines({seat.source for seat in lowered.seats})}
+        streams = {name: intake.stream for name, intake in self.pipeline.intakes.items()}
+        promises = promise_line(lowered.query, {**streams, **self.pipeline.table_schemas})
+        return {**promises, **costs, **self.pipeline.spilling.lines({seat.source for seat in lowered.seats})}
 
     # -- across a restart
 

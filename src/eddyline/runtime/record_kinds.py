@@ -85,7 +85,7 @@ class RecordKind:
 
 
 #: In the order in which their checkers are asked.
-KINDS: tuple[str, ...] = ()
+KINDS: tuple[str, ...] = ("eddyline.runtime.punctuation_records:PunctuationKind",)
 
 
 @lru_cache(maxsize=8)

@@ -115,7 +115,9 @@ def _saved_timeline(timeline: Timeline, blocks: dict[str, Callable[[], pa.Table]
             **saved_queue(queue, segments.store.name, blocks),
             "records": timeline.records[name].saved(blocks),
         }
-    return {"frontier": timeline.frontier, "next_rank": timeline.next_rank, "streams": streams}
+    closed, made = timeline.closings.snapshot(timeline.name)
+    blocks.update(made)
+    return {"frontier": timeline.frontier, "next_rank": timeline.next_rank, "streams": streams, "closed": closed}
 
 
 def _saved_streams(header: Header) -> list[tuple[str, dict[str, Any]]]:
@@ -210,6 +212,7 @@ def _restore_timeline(timeline: Timeline, saved: Mapping[str, Any], load: Load) 
         segments.segments = [Segment(segments.store.name, *segment) for segment in kept["segments"]]
         _restore_store(timeline.streams[name], [load(s.name) for s in segments.segments], kept["end"])
         _restore_drops(segments.store, kept, load)
+    timeline.closings.restore(saved["closed"], load)
 
 
 def _restore_store(stream: StreamState, tables: list[pa.Table], end: int) -> None:

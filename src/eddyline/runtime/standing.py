@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.model.query import BoundQuery
+from eddyline.operators.closings import Closings
 from eddyline.operators.evaluate import Issues
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.group import JoinGroup
@@ -128,11 +129,19 @@ class SelectQuery(StandingQuery):
 
 
 def standing_query(
-    query: BoundQuery, lowered: Lowered, unit: Unit, group: JoinGroup, slot: int, start: int, times: Mapping[str, str], merged: bool
+    query: BoundQuery,
+    lowered: Lowered,
+    unit: Unit,
+    group: JoinGroup,
+    slot: int,
+    start: int,
+    times: Mapping[str, str],
+    merged: bool,
+    closings: Closings | None = None,
 ) -> StandingQuery:
     """The standing form of a query with a join group; `times` are the event-time columns of the streams."""
     if query.is_aggregate:
         from eddyline.runtime.standing_aggregate import AggregateQuery
 
-        return AggregateQuery(query, lowered, unit, group, slot, start, times, merged)
+        return AggregateQuery(query, lowered, unit, group, slot, start, times, merged, closings)
     return SelectQuery(query, lowered, unit, group, slot, start)

@@ -31,9 +31,12 @@ from eddyline.operators.aggregate.instants import Due, changes_at
 from eddyline.operators.aggregate.saved import block_table, load_block, load_state, save
 from eddyline.operators.aggregate.tables import arrays_of, as_table
 from eddyline.operators.aggregate.windows import Sessions, several
+from eddyline.operators.closings import Closings
 from eddyline.operators.evaluate import Compiled, Issues, compile_expression
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.group import JoinGroup
+from eddyline.operators.join.group_roots import GroupRoots
+from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.project import gather
 from eddyline.plan.lower import Lowered
 from eddyline.runtime.standing import Released, StandingQuery
@@ -55,6 +58,7 @@ class AggregateQuery(StandingQuery):
         start: int,
         times: Mapping[str, str],
         parts: bool,
+        closings: Closings | None = None,
     ) -> None:
         super().__init__(query, lowered, unit, group, slot, start)
         keys = tuple(o.expression for o in lowered.outputs) if query.distinct and not lowered.group_by else lowered.group_by
@@ -80,6 +84,12 @@ class AggregateQuery(StandingQuery):
         self.told: int | None = None
         #: EVERY: the instant at which the one group without GROUP BY is first emitted, until it is.
         self.opening: int | None = None
+        #: ON CLOSE without a bucket that closes: groups end by what is promised of their streams.
+        self.roots = GroupRoots(group, closings or Closings(), keys) if query.by_promises else None
+        #: Up to where groups have been ended by promises.
+        self._ended = LONG_AGO
+        for base in group.bases.values() if query.by_promises else ():
+            base.port.lingers = LONG_AGO, 0
         self._run = uuid4().hex[:8]
         self._version = 0
 
@@ -142,7 +152,7 @@ class AggregateQuery(StandingQuery):
         began = perf_counter()
         last = frontier - 1 if self.stop is None else min(frontier - 1, self.stop)
         if self.query.emit.kind == "close":
-            found = [self.aggregation.close(frontier, self.stop, issues, parts=self.parts)]
+            found = [self._closed(frontier, issues, released)]
         elif last <= self.start:
             found = []
         elif self.query.emit.kind == "change":
@@ -157,6 +167,27 @@ class AggregateQuery(StandingQuery):
         self._version += 1
         self.seconds += perf_counter() - began
         return made
+
+    def _closed(self, frontier: int, issues: Issues, released: Released) -> pa.Table | None:
+        if self.roots is None:
+            return self.aggregation.close(frontier, self.stop, issues, parts=self.parts)
+        ended, self._ended = self._ended, frontier
+        self._linger(frontier, released)
+        if not self.roots.is_due(self.group):
+            return None
+        codes, values = self.aggregation.open_groups()
+        # A group that was open at the last look ends after it, whatever was promised before.
+        until = np.maximum(self.roots.alive(values, len(codes), released), ended)
+        chosen = np.flatnonzero(until < frontier)
+        chosen = chosen[np.argsort(until[chosen], kind="stable")]
+        return self.aggregation.close_groups(codes[chosen], until[chosen] + 1, self.stop, issues, parts=self.parts)
+
+    def _linger(self, frontier: int, released: Released) -> None:
+        """Rows that leave their windows before the next look are kept until then: they say when groups end."""
+        for base in self.group.bases.values():
+            if not base.stream.is_table:
+                before, times = released(base.port.source)
+                base.port.lingers = frontier, before + len(times)
 
     def _emitted(self, now: int, issues: Issues, released: Released) -> pa.Table | None:
         limits = [now] if self.ranges else []
@@ -239,6 +270,7 @@ class AggregateQuery(StandingQuery):
         state = {
             "prefix": prefix,
             "told": self.told,
+            "ended": self._ended,
             "opening": self.opening,
             "limits": self.aggregation.limits,
             "blocks": [[block.number, block.name, block.rows] for block in sealed],
@@ -248,6 +280,7 @@ class AggregateQuery(StandingQuery):
     def restore(self, state: object, load: Callable[[str], pa.Table]) -> None:
         saved: dict[str, Any] = dict(state)  # type: ignore[call-overload]
         self.told, self.opening, self.aggregation.limits = saved["told"], saved["opening"], saved["limits"]
+        self._ended = saved.get("ended", LONG_AGO)
         self.waiting = load_state(self.aggregation, lambda part: load(f"{saved['prefix']}-{part}"))
         if self.sessions is not None:
             held = arrays_of(load(f"{saved['prefix']}-sessions"))

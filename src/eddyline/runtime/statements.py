@@ -13,7 +13,9 @@ from eddyline.language import Dropped, ExplainRequest, Job, parse_script
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.language.job import Applied, ExplainTemplate
 from eddyline.model.constraint import ConstraintSet
+from eddyline.model.punctuation import Derived
 from eddyline.model.query import BoundQuery
+from eddyline.model.records import Records
 from eddyline.model.schema import Stream, Table
 from eddyline.model.template import BoundTemplate, RequestStream, Template
 from eddyline.plan.prepare import check, notices
@@ -53,6 +55,11 @@ class Statements:
                 self.runner.load(applied)
             case ConstraintSet():
                 self._constrain(applied)
+            case Derived():
+                self._promise(applied)
+            case Records():
+                if self.runner.begun:
+                    self.runner.announce([applied])
             case DeclaredSink():
                 self._check_sink(applied)
             case Dropped():
@@ -109,6 +116,12 @@ class Statements:
             self.job.catalog.drop("constraints", found.name)
             raise
 
+    def _promise(self, found: Derived) -> None:
+        """CREATE PUNCTUATION decides what streams wait for: it comes before the first row."""
+        if self.runner.begun:
+            self.job.catalog.drop("punctuation", found.name)
+            raise UserError("punctuations cannot be created in a running job", hint="CREATE PUNCTUATION before push, start or run")
+
     def _explain_template(self, explained: ExplainTemplate) -> str:
         found = self.runner.explain(explained.template.standing)
         return found if explained.request is None else request_text(explained.template, explained.request)
@@ -117,10 +130,11 @@ class Statements:
         if dropped.kind in ("query", "template", "requests"):
             self.runner.drop(dropped.entry.name)
             return
-        if dropped.kind == "constraints":
+        if dropped.kind in ("constraints", "punctuation"):
             if self.runner.begun:
                 self.job.catalog.add(dropped.entry)
-                raise UserError("constraints cannot be dropped from a running job", hint="stop it first")
+                word = "constraints" if dropped.kind == "constraints" else "punctuations"
+                raise UserError(f"{word} cannot be dropped from a running job", hint="stop it first")
             return
         try:
             self.runner.forget(dropped.kind, dropped.entry.name)

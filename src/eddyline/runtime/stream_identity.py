@@ -28,6 +28,7 @@ _WORDS = {
     "records": "options header and multiline",
     "path": "path",
     "constraints": "constraints",
+    "promises": "punctuations",
 }
 
 
@@ -47,8 +48,17 @@ def identity(stream: Stream) -> Identity:
         "records": [str(options.get(name, default)).strip().lower() for name, default in (("header", "true"), ("multiline", "false"))],
         "path": os.path.abspath(path) if path else None,
         "constraints": [" ".join(c.text.split()) for c in stream.constraints],
+        "promises": _promises(stream),
         "real_path": os.path.realpath(path) if path else None,
     }
+
+
+def _promises(stream: Stream) -> list[str]:
+    """What decides which rows break a promise."""
+    said = [f"key {', '.join(stream.key)}"] if stream.key else []
+    said += [f"column {stream.punctuation}"] if stream.punctuation is not None else []
+    said += [f"remember {stream.remember}"] if stream.remember is not None else []
+    return said + sorted(str(derived) for derived in stream.promised)
 
 
 def check_identities(streams: Iterable[Stream], saved: Mapping[str, Identity]) -> None:
@@ -72,7 +82,7 @@ def _check(stream: Stream, then: Identity) -> None:
     now = identity(stream)
     if then.get("path") is not None and then.get("real_path") == now["real_path"]:
         now["path"] = then["path"]
-    changed = [part for part in _WORDS if then.get(part, [] if part == "constraints" else None) != now[part]]
+    changed = [part for part in _WORDS if then.get(part, [] if part in ("constraints", "promises") else None) != now[part]]
     if not changed:
         return
     said = "; ".join(f"{_WORDS[part]}: {_shown(then.get(part))} in the checkpoint, {_shown(now[part])} now" for part in changed)

@@ -22,6 +22,7 @@ import numpy as np
 
 from eddyline.kernels.order import count_upto, merge_order, running_count
 from eddyline.model.schema import Stream
+from eddyline.operators.closings import Closings
 from eddyline.operators.intake import Intake
 from eddyline.operators.record_queue import RecordQueue
 from eddyline.operators.stream import StreamState
@@ -54,6 +55,8 @@ class Timeline:
         self.records = {s.name: RecordQueue(s) for s in ordered}
         #: Streams that no unit reads here and whose records speak of those that are read: their horizons hold the frontier back too.
         self.follows: frozenset[str] = frozenset()
+        #: What is promised of its streams.
+        self.closings = Closings(ordered)
         self.streams: dict[str, StreamState] = {}
         self.segments: dict[str, SegmentList] = {}
         # Stores of one stream in several timelines have different names: segments and files are called after them.
@@ -106,8 +109,10 @@ class Timeline:
             # The next epoch is likely to be like this one: room for it is made while nothing waits.
             self.streams[name].store.tidy(len(rows.ts))
         moment = Moment(self.frontier, closing, self._came, between(self._ranked, self.next_rank, None))
+        self.closings.take({name: [one.records for one in found] for name, found in self._ranked.items()})
         for unit in units:
             unit.advance(moment, outcome)
+        self.closings.settle(self.frontier)
         self._released, self._ranked = {}, {}
 
     def _slices(self, units: list[Unit]) -> Iterator[Slice]:

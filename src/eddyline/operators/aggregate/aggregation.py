@@ -159,8 +159,19 @@ class Aggregation:
 
         With `parts` what the groups hold here, before HAVING and outputs: for `merged_parts`.
         """
-        assert self.buckets is not None and self.groups is not None
-        codes, due = self.buckets.closed(frontier)
+        assert self.buckets is not None
+        return self.close_groups(*self.buckets.closed(frontier), stop, issues, parts=parts)
+
+    def open_groups(self) -> tuple[Ints, list[pa.Array]]:
+        """The codes of all groups, and the values of their grouping columns."""
+        assert self.groups is not None
+        self.touched.take()
+        codes = self.groups.live()
+        return codes, [self.key_column(at, codes) for at in range(len(self.config.group_by))]
+
+    def close_groups(self, codes: Ints, due: Ints, stop: int | None, issues: Issues, *, parts: bool = False) -> pa.Table | None:
+        """The results of groups that are complete, each at the instant before it was due; they are open no longer."""
+        assert self.groups is not None
         if not len(codes):
             return None
         wanted = np.ones(len(codes), np.bool_) if stop is None else due <= stop + 1

@@ -15,6 +15,10 @@ class Commons:
     def __init__(self) -> None:
         self._objects: dict[type, object] = {}
 
+    def share(self, found: object) -> None:
+        """Make an object that exists already the one of its class."""
+        self._objects[type(found)] = found
+
     def one(self, kind: type[T]) -> T:
         found = self._objects.setdefault(kind, kind()) if kind not in self._objects else self._objects[kind]
         assert isinstance(found, kind)

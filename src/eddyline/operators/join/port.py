@@ -83,6 +83,8 @@ class Port:
         self.longest = LONG_AGO
         self.most_rows = 0
         self._starts: list[int] = []
+        #: A query looks at rows that have left their windows since then: (frontier, rows seen). None: no query does.
+        self.lingers: tuple[int, int] | None = None
 
     # -- members
 
@@ -244,6 +246,8 @@ class Port:
         """The first id that a row at or after the frontier may still meet under this port."""
         if not self.probed or not self.members:
             return store.end
+        if self.lingers is not None:
+            frontier, seen = min(frontier, self.lingers[0]), min(seen, self.lingers[1])
         cut = store.end
         if self.longest > LONG_AGO:
             cut = store.first + int(np.searchsorted(store.mark("ts"), frontier - self.longest))

@@ -19,13 +19,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.model.joining import Tree
+from eddyline.model.punctuation import KIND
 from eddyline.model.query import BoundQuery
 from eddyline.model.window import Rows
+from eddyline.operators.closings import Closings
 from eddyline.operators.join.commons import Commons
 from eddyline.operators.join.group import JoinConfig, JoinGroup
 from eddyline.operators.join.join_slice import JoinSlice
 from eddyline.operators.join.port import LONG_AGO, Membership
+from eddyline.operators.join.punctuations import Punctuations
 from eddyline.operators.join.registry import join_group
+from eddyline.operators.promises import Promises
 from eddyline.operators.stream import ALWAYS, StreamState
 from eddyline.plan.lower import Lowered
 from eddyline.plan.predsat import conjuncts_of
@@ -75,6 +79,9 @@ class JoinUnit:
         for query in self.members.values():
             made = query.advance(moment.frontier, moment.closing, self.kind.pipeline.issues, moment.came)
             outcome.results[query.name].extend(made if query.stop is None else _until(query.stop, made))
+        # After the queries have looked at the rows.
+        if (purging := self.group.policy(Punctuations)) is not None:
+            purging.settle(self.group, moment.frontier, moment.came, moment.closing)
 
     def purge(self, now: int) -> None:
         self.group.purge(now)
@@ -139,7 +146,8 @@ class JoinKind:
                 group.bases[position].stream.need_row_numbers()
         times = {name: intake.stream.time for name, intake in self.pipeline.intakes.items()}
         merged = self.pipeline.routes.is_merged(query.name)
-        standing = standing_query(query, lowered, unit, group, slot, start, times, merged)
+        closings = self._closings(unit.streams)
+        standing = standing_query(query, lowered, unit, group, slot, start, times, merged, closings)
         starts = [LONG_AGO if seat.is_table else start for seat in lowered.seats]
         group.join([Membership(slot, *of) for of in zip(lowered.filters, lowered.windows, starts, strict=True)])
         self._load_tables(group)
@@ -164,10 +172,20 @@ class JoinKind:
             )
             streams = frozenset(lowered.seats[position].source for position in lowered.moving)
             sources = {**pipeline.timeline(streams).streams, **self._table_states(lowered)}
-            group = join_group(config, sources, pipeline.issues, self.commons.setdefault(streams, Commons()))
+            commons = self.commons.setdefault(streams, Commons())
+            commons.share(self._closings(streams))
+            group = join_group(config, sources, pipeline.issues, commons)
             self.units[lowered.signature] = JoinUnit(self, lowered, group)
             pipeline.planner.watch(group, lowered, choice)
         return self.units[lowered.signature]
+
+    def _closings(self, streams: frozenset[str]) -> Closings:
+        """What is promised of the streams of a timeline; the rows of a query that comes stand after all of it."""
+        gates = self.pipeline.gating.gates
+        known = {name: gates[name].checkers.get(KIND) for name in streams if name in gates}
+        closings = self.pipeline.timeline(streams).closings
+        closings.want({name: promises.closed for name, promises in known.items() if isinstance(promises, Promises)})
+        return closings
 
     def _table_states(self, lowered: Lowered) -> dict[str, StreamState]:
         """A store for each static table of a query: a group has its own."""

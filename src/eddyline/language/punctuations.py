@@ -1,0 +1,236 @@
+"""Punctuations in the language: their statements, the options of streams, and conditions as patterns.
+
+Answer   `read_punctuation` and `read_punctuate` read what follows CREATE PUNCTUATION name and PUNCTUATE. `bind_punctuation` gives what the
+         first declares. `condition_text` is the body of a record: the patterns of a condition about one stream.
+Limits   A condition is a conjunction of conditions on one column each; columns that it leaves out are `*`.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.errors import BindingProblem, Position, SyntaxProblem
+from eddyline.language.expressions import Clause, bind_condition, bind_constant
+from eddyline.language.reader import Reader
+from eddyline.language.scope import Entry, Scope
+from eddyline.language.syntax import Constant, CreatePunctuation, Node, Punctuate
+from eddyline.model.datatypes import TIMESTAMP
+from eddyline.model.punctuation import KIND, PATTERN, Derived, body_of, patterns_of, to_text
+from eddyline.model.query import Reference
+from eddyline.model.records import Records
+from eddyline.model.schema import Schema, Stream
+from eddyline.model.window import UNBOUNDED
+
+if TYPE_CHECKING:
+    from eddyline.language.catalog import Catalog
+
+_FORM = "PUNCTUATE stream WHERE column = value AND … AT TIMESTAMP '2024-01-01 12:00:00'"
+_DERIVED = "CREATE PUNCTUATION name ON stream (column, …) FROM stream (column, …) AT column"
+_KINDS = "conditions are = IN IS NULL < <= > >= <> BETWEEN of one column with literals, joined by AND"
+
+
+# -- statements
+
+
+def read_punctuation(reader: Reader, name: str, start: Position) -> CreatePunctuation:
+    """What follows CREATE PUNCTUATION name."""
+    reader.expect("ON", hint=_DERIVED)
+    stream, columns = _side(reader)
+    reader.expect("FROM", hint=_DERIVED)
+    source, source_columns = _side(reader)
+    at = reader.name("a TIMESTAMP column") if reader.take("AT") else None
+    return CreatePunctuation(name, stream, columns, source, source_columns, at, start)
+
+
+def _side(reader: Reader) -> tuple[str, tuple[str, ...]]:
+    stream = reader.name("the name of a stream")
+    reader.expect("(", hint=_DERIVED)
+    columns = [reader.name("the name of a column")]
+    while reader.take(","):
+        columns.append(reader.name("the name of a column"))
+    reader.expect(")", hint=_DERIVED)
+    return stream, tuple(columns)
+
+
+def read_punctuate(reader: Reader, start: Position) -> Punctuate:
+    """What follows PUNCTUATE."""
+    stream = reader.name("the name of a stream")
+    reader.expect("WHERE", hint=_FORM)
+    first = reader.index
+    where = reader.expression()
+    text = reader.text_since(first)
+    if not reader.take("AT"):
+        reader.fail("expected AT", hint="a statement says where it stands: AT TIMESTAMP '…'; session.punctuate does without")
+    position = reader.position
+    at = reader.expression()
+    if not isinstance(at, Constant) or at.kind not in ("timestamp", "string"):
+        raise SyntaxProblem("AT takes an instant", hint="AT TIMESTAMP '2024-01-01 12:00:00'", position=position)
+    return Punctuate(stream, where, Constant("timestamp", at.value, at.position), text, start)
+
+
+# -- declarations
+
+
+def bind_punctuation(statement: CreatePunctuation, catalog: Catalog) -> Derived:
+    """What CREATE PUNCTUATION declares; it is not yet in the catalog."""
+    catalog.check_free("punctuation", statement.name, statement.position)
+    stream = punctuated_stream(catalog, statement.stream, statement.position)
+    source = punctuated_stream(catalog, statement.source, statement.position)
+    if len(statement.columns) != len(statement.source_columns):
+        raise BindingProblem(
+            f"punctuation {statement.name} has {len(statement.columns)} columns, and {len(statement.source_columns)} after FROM",
+            hint="each column takes its value from the column at the same place after FROM",
+            position=statement.position,
+        )
+    columns = tuple(_spelled(stream, name, statement.position) for name in statement.columns)
+    source_columns = tuple(_spelled(source, name, statement.position) for name in statement.source_columns)
+    for mine, given in zip(columns, source_columns, strict=True):
+        kinds = stream.schema.find(mine), source.schema.find(given)
+        assert kinds[0] is not None and kinds[1] is not None
+        if kinds[0].type != kinds[1].type:
+            raise BindingProblem(
+                f"column {mine} of {stream.name} is {kinds[0].type}, column {given} of {source.name} is {kinds[1].type}",
+                hint="a punctuation compares columns of one type",
+                position=statement.position,
+            )
+    if len(set(columns)) < len(columns):
+        raise BindingProblem(f"punctuation {statement.name} names a column twice", hint="keep one", position=statement.position)
+    at = None if statement.at is None else _spelled(source, statement.at, statement.position)
+    if at is not None and source.schema.find(at).type != TIMESTAMP:  # type: ignore[union-attr]
+        raise BindingProblem(
+            f"AT {at} is no TIMESTAMP", hint="AT names a TIMESTAMP column of the stream after FROM", position=statement.position
+        )
+    if _reaches(catalog, stream.name, source.name):
+        raise BindingProblem(
+            f"the punctuations of {source.name} come from {stream.name}",
+            hint="no stream waits for itself: derive punctuations in one direction",
+            position=statement.position,
+        )
+    return Derived(statement.name, stream.name, columns, source.name, source_columns, None if at == source.time else at)
+
+
+def _reaches(catalog: Catalog, first: str, second: str) -> bool:
+    """Whether what is said of the second stream comes from the first, over other streams too."""
+    pending, seen = [second], set()
+    while pending:
+        name = pending.pop()
+        for derived in catalog.streams[name].promised:
+            if derived.source == first and derived.source != second:
+                return True
+            if derived.source not in seen:
+                seen.add(derived.source)
+                pending.append(derived.source)
+    return False
+
+
+def punctuated_stream(catalog: Catalog, name: str, position: Position | None = None) -> Stream:
+    found = catalog.relation(name, position)
+    if not isinstance(found, Stream):
+        raise BindingProblem(f"{found.name} is a table", hint="punctuations speak of streams; a table is closed", position=position)
+    return found
+
+
+def key_columns(stream: str, schema: Schema, text: str, position: Position | None) -> tuple[str, ...]:
+    """The columns that the option `key` names."""
+    found = []
+    for name in (part.strip() for part in text.split(",")):
+        column = schema.find(name)
+        if column is None:
+            raise BindingProblem(
+                f"stream {stream} has no column {name}",
+                detail=f"columns are {', '.join(schema.names)}",
+                hint="key = '…' names columns, separated by commas",
+                position=position,
+            )
+        if column.name not in found:
+            found.append(column.name)
+    return tuple(found)
+
+
+def punctuation_column(stream: str, schema: Schema, taken: tuple[str | None, ...], name: str, position: Position | None) -> str:
+    """The column that the option `punctuation` names."""
+    column = schema.find(name)
+    if column is None:
+        raise BindingProblem(
+            f"stream {stream} has no column {name}",
+            detail=f"columns are {', '.join(schema.names)}",
+            hint="punctuation = '…' names one of its columns",
+            position=position,
+        )
+    if column.type.name not in ("BOOLEAN", "STRING"):
+        raise BindingProblem(
+            f"the punctuation column {column.name} of stream {stream} is {column.type}",
+            hint="BOOLEAN: true marks a punctuation; STRING: the text is a condition",
+            position=position,
+        )
+    if any(other is not None and other.lower() == name.lower() for other in taken):
+        raise BindingProblem(
+            f"column {name} of stream {stream} has two uses", hint="a punctuation column is nothing else", position=position
+        )
+    return column.name
+
+
+def _spelled(stream: Stream, name: str, position: Position | None) -> str:
+    column = stream.schema.find(name)
+    if column is None:
+        raise BindingProblem(
+            f"stream {stream.name} has no column {name}", detail=f"columns are {', '.join(stream.schema.names)}", position=position
+        )
+    return column.name
+
+
+# -- conditions
+
+
+def condition_text(stream: Stream, where: Node) -> str | None:
+    """The patterns of a condition about a stream as the text of a record; None: no row matches it, so that it promises nothing."""
+    scope = Scope((Entry(Reference(stream.name, stream.name, UNBOUNDED), stream),))
+    bound = bind_condition(where, Clause("PUNCTUATE", scope))
+    found = patterns_of(bound)
+    if found is None:
+        raise BindingProblem(
+            f"{bound} is no pattern", detail="a punctuation has one pattern per column", hint=_KINDS, position=where.position
+        )
+    if any(pattern.is_empty for pattern in found.values()):
+        return None
+    restricted = {column: pattern for column, pattern in found.items() if not pattern.is_all}
+    if not restricted:
+        raise BindingProblem(
+            "a punctuation without a condition ends the stream",
+            hint="name at least one column; a source says itself when it has ended",
+            position=where.position,
+        )
+    return to_text(restricted)
+
+
+def text_condition(stream: Stream, text: str) -> str | None:
+    """The same for a condition as text, as the STRING column of a stream or `session.punctuate` has it."""
+    from eddyline.language.parse import parse_expression
+
+    return condition_text(stream, parse_expression(text))
+
+
+def bind_punctuate(statement: Punctuate, catalog: Catalog) -> Records:
+    """What a statement says, under a name that no other statement has; without a line where no row can match."""
+    stream = punctuated_stream(catalog, statement.stream, statement.position)
+    instant = bind_constant(statement.at).value
+    assert isinstance(instant, int)
+    body = condition_text(stream, statement.where)
+    once = blake2b(f"{stream.name}|{body}|{instant}".encode(), digest_size=10).hexdigest()
+    return record_of(stream, body, instant, once)
+
+
+def record_of(stream: Stream, text: str | None, instant: int, once: str | None = None) -> Records:
+    """A punctuation after all rows of an instant."""
+    if text is None:
+        none = np.zeros(0, np.int64)
+        return Records(stream.name, KIND, none, none, pa.table({PATTERN: pa.array([], pa.string())}), once=once)
+    return Records.one(stream.name, KIND, instant, record_body(stream, text), once=once)
+
+
+def record_body(stream: Stream, text: str) -> dict[str, object]:
+    return body_of(text, {column.name: column.type for column in stream.schema.columns}, stream.time)

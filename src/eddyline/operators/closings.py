@@ -1,0 +1,289 @@
+"""What the punctuations of one stream have closed: which rows can no longer come.
+
+Answer   `Closed.matches` says of rows of the stream, or of values of some of its columns, whether a promise covers them. A promise covers
+         values if every column that it restricts is given and matches, or is restricted by a filter at least as far.
+         `instants` says when each was closed, as far as that is recent: a promise that took effect before the last look counts as old.
+State    Per column set the keys that were promised (`state/closed.py`), and patterns of several columns one by one.
+Limits   Promises with ranges over several columns are tested one after the other. With `remember` promises are kept in generations of
+         that length of event time: one is remembered for that long at least, and for twice that long at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.model.datatypes import DataType
+from eddyline.model.punctuation import HEARTBEAT, KIND, PATTERN, Pattern, from_text
+from eddyline.model.records import BEFORE_ALL, Records
+from eddyline.model.schema import Stream
+from eddyline.model.window import FOREVER
+from eddyline.operators.covering import Columns, Mask, covered, has_order, ordered_words, span_of, there
+from eddyline.operators.keys import combined, key_words
+from eddyline.state.closed import Intervals, Keys, joint_codes
+from eddyline.state.columns import Ints
+
+LONG_AGO = -FOREVER
+
+
+class _Sets:
+    """Promises of one generation."""
+
+    def __init__(self, types: Mapping[str, DataType]) -> None:
+        self.types = types
+        self.intervals: dict[str, Intervals] = {}
+        self.keys: dict[tuple[str, ...], Keys] = {}
+        self.texts: dict[str, dict[str, Pattern]] = {}
+
+    @property
+    def nbytes(self) -> int:
+        held = sum(intervals.nbytes for intervals in self.intervals.values()) + sum(keys.nbytes for keys in self.keys.values())
+        return held + sum(len(text) for text in self.texts)
+
+    def add(self, body: pa.Table) -> None:
+        if body.column_names == [PATTERN]:
+            for text in body.column(PATTERN).to_pylist():
+                self._add_text(text)
+            return
+        names = tuple(sorted(body.column_names))
+        values = _whole(body.select(names))
+        present = np.logical_and.reduce([there(values[name]) for name in names])
+        if len(names) == 1 and has_order(self.types[names[0]]):
+            words = ordered_words(values[names[0]], self.types[names[0]])[present]
+            self.intervals.setdefault(names[0], Intervals()).add(words, words)
+            return
+        table = pa.table(values)
+        words = self._words(names, values)
+        if not present.all():
+            table, words = table.filter(pa.array(present)), words[present]
+        self.keys.setdefault(names, Keys()).add(words, table)
+
+    def _add_text(self, text: str) -> None:
+        patterns = from_text(text, self.types)
+        (column, pattern), *others = patterns.items()
+        if not others and not pattern.null and has_order(self.types[column]):
+            spans = [span_of(i, self.types[column]) for i in pattern.intervals]
+            low = np.array([a for a, b in spans if a <= b], np.int64)
+            high = np.array([b for a, b in spans if a <= b], np.int64)
+            self.intervals.setdefault(column, Intervals()).add(low, high)
+            return
+        self.texts[text] = patterns
+
+    def _words(self, names: tuple[str, ...], values: Columns) -> Ints:
+        return combined([key_words(values[name], self.types[name]) for name in names])
+
+    def matches(self, columns: Columns, regions: Mapping[str, Pattern], rows: int) -> Mask:
+        found = np.zeros(rows, np.bool_)
+        for name, intervals in self.intervals.items():
+            if name in columns:
+                found |= there(columns[name]) & intervals.holds(ordered_words(columns[name], self.types[name]))
+            elif name in regions and not regions[name].null:
+                spans = [span_of(i, self.types[name]) for i in regions[name].intervals]
+                if all(a > b or intervals.covers(a, b) for a, b in spans):
+                    found[:] = True
+        for names, keys in self.keys.items():
+            if all(name in columns for name in names):
+                present = np.logical_and.reduce([there(columns[name]) for name in names])
+                table = pa.table({name: columns[name] for name in names})
+                found |= present & keys.holds(self._words(names, columns), table)
+        for patterns in self.texts.values():
+            mask = covered(patterns, columns, regions, rows, self.types)
+            if mask is not None:
+                found |= mask
+        return found
+
+
+class Closed:
+    """All promises about one stream that have taken effect."""
+
+    def __init__(self, types: Mapping[str, DataType], remember: int | None = None) -> None:
+        self.types = dict(types)
+        self.remember = remember
+        self.generations: dict[int, _Sets] = {}
+        #: Promises since the last `settle`, with the instants at which they took effect.
+        self.fresh: list[tuple[pa.Table, Ints]] = []
+
+    @property
+    def nbytes(self) -> int:
+        return sum(sets.nbytes for sets in self.generations.values())
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.generations and not self.fresh
+
+    def add(self, body: pa.Table, instants: Ints) -> None:
+        """Promises that have taken effect; they are fresh until `settle`."""
+        if len(body):
+            self.fresh.append((body, instants))
+
+    def settle(self, now: int | None = None) -> None:
+        """From here on the fresh promises are old; generations that `now` has left behind are forgotten."""
+        for body, instants in self.fresh:
+            if self.remember is None:
+                self._generation(0).add(body)
+                continue
+            numbers = instants // self.remember
+            for number in np.unique(numbers).tolist():
+                self._generation(number).add(body.filter(pa.array(numbers == number)))
+        self.fresh = []
+        if self.remember is not None and now is not None:
+            self.generations = {n: sets for n, sets in self.generations.items() if n >= now // self.remember - 1}
+
+    def _generation(self, number: int) -> _Sets:
+        return self.generations.setdefault(number, _Sets(self.types))
+
+    def old(self, columns: Columns, rows: int, regions: Mapping[str, Pattern] | None = None, ts: Ints | None = None) -> Mask:
+        """Which values a promise of before the last `settle` covers; `ts`: event times of rows, which generations may have left behind."""
+        found = np.zeros(rows, np.bool_)
+        columns, regions = self._given(columns, regions or {}, rows)
+        for number, sets in self.generations.items():
+            mask = sets.matches(columns, regions, rows)
+            if ts is not None and self.remember is not None:
+                mask = mask & (ts // self.remember <= number + 1)
+            found |= mask
+        return found
+
+    def instants(self, columns: Columns, rows: int, regions: Mapping[str, Pattern] | None = None) -> Ints:
+        """When values were closed: LONG_AGO before the last `settle`, FOREVER not yet."""
+        found = np.where(self.old(columns, rows, regions), LONG_AGO, FOREVER)
+        columns, regions = self._given(columns, regions or {}, rows)
+        for body, instants in self.fresh:
+            np.minimum(found, self._fresh_instants(body, instants, columns, regions, rows), out=found)
+        return found
+
+    def _fresh_instants(self, body: pa.Table, instants: Ints, columns: Columns, regions: Mapping[str, Pattern], rows: int) -> Ints:
+        found = np.full(rows, FOREVER)
+        if body.column_names == [PATTERN]:
+            for text, instant in zip(body.column(PATTERN).to_pylist(), instants.tolist(), strict=True):
+                mask = covered(from_text(text, self.types), columns, regions, rows, self.types)
+                if mask is not None:
+                    found[mask] = np.minimum(found[mask], instant)
+            return found
+        if not all(name in columns for name in body.column_names):
+            return found
+        codes, asked = joint_codes(body, pa.table({name: columns[name] for name in body.column_names}))
+        first = np.full(max(int(codes.max(initial=-1)), int(asked.max(initial=-1))) + 2, FOREVER)
+        np.minimum.at(first, codes, instants)
+        # The last place is that of rows with a null, which no constant matches.
+        first[-1] = FOREVER
+        return np.where(asked < 0, FOREVER, first[asked])
+
+    def _given(self, columns: Columns, regions: Mapping[str, Pattern], rows: int) -> tuple[Columns, Mapping[str, Pattern]]:
+        """A column that a filter fixes to one value is given."""
+        fixed = {n: p.constants[0] for n, p in regions.items() if n not in columns and p.constants is not None and len(p.constants) == 1}
+        if not fixed:
+            return columns, regions
+        more = {n: pa.repeat(pa.scalar(value).cast(self.types[n].arrow), rows) for n, value in fixed.items()}
+        return {**columns, **more}, regions
+
+    # -- snapshots
+
+    def snapshot(self, prefix: str) -> tuple[object, dict[str, Callable[[], pa.Table]]]:
+        """A JSON value and named blocks; call it when nothing is fresh."""
+        blocks: dict[str, Callable[[], pa.Table]] = {}
+        saved = []
+        for number, sets in self.generations.items():
+            listed = []
+            for place, (name, intervals) in enumerate(sets.intervals.items()):
+                listed.append(["i", [name], f"{prefix}-{number}-i{place}"])
+                blocks[f"{prefix}-{number}-i{place}"] = partial(_same, intervals.tables())
+            for place, (names, keys) in enumerate(sets.keys.items()):
+                listed.append(["k", list(names), f"{prefix}-{number}-k{place}"])
+                blocks[f"{prefix}-{number}-k{place}"] = partial(_same, keys.tables())
+            saved.append([number, listed, list(sets.texts)])
+        return saved, blocks
+
+    def restore(self, saved: object, load: Callable[[str], pa.Table]) -> None:
+        assert isinstance(saved, list)
+        for number, listed, texts in saved:
+            sets = self._generation(number)
+            for kind, names, block in listed:
+                if kind == "i":
+                    sets.intervals.setdefault(names[0], Intervals()).load(load(block))
+                else:
+                    sets.keys.setdefault(tuple(names), Keys()).load(load(block))
+            sets.texts = {text: from_text(text, self.types) for text in texts}
+
+    def copy_old(self, other: Closed) -> None:
+        """Everything that another has, as old: for a reader that comes later."""
+        saved, blocks = other.snapshot("copy")
+        self.restore(saved, lambda name: blocks[name]())
+        for body, instants in other.fresh:
+            self.add(body, instants)
+        self.settle()
+
+
+class Closings:
+    """What is promised of the streams of one timeline, as far as its frontier has come."""
+
+    def __init__(self, streams: Iterable[Stream] = ()) -> None:
+        self._streams = {stream.name: stream for stream in streams}
+        #: Whether a join of the timeline asks.
+        self.wanted = False
+        self.closed: dict[str, Closed] = {}
+        #: Stream -> its event-time column.
+        self.times = {stream.name: stream.time for stream in streams}
+        #: Punctuations that have taken effect so far.
+        self.count = 0
+        self._run = uuid4().hex[:8]
+
+    def of(self, name: str) -> Closed:
+        """What is closed of a stream."""
+        if name not in self.closed:
+            stream = self._streams[name]
+            self.closed[name] = Closed({column.name: column.type for column in stream.schema.columns}, stream.remember)
+        return self.closed[name]
+
+    def want(self, known: Mapping[str, Closed]) -> None:
+        """A join asks from now on: what was promised before its rows is closed for it."""
+        if not self.wanted:
+            self.wanted = True
+            for name, closed in known.items():
+                if not closed.is_empty:
+                    self.of(name).copy_old(closed)
+                    self.count += 1
+
+    def take(self, records: Mapping[str, Iterable[Records]]) -> None:
+        """Punctuations that take effect in an epoch, per stream."""
+        for name, batches in records.items() if self.wanted else ():
+            for batch in batches:
+                if batch.kind == KIND and batch.body.column_names != [HEARTBEAT]:
+                    self.of(name).add(batch.body, instants_of(batch))
+                    self.count += len(batch)
+
+    def settle(self, now: int) -> None:
+        """The epoch has ended: what was promised in it is old."""
+        for closed in self.closed.values():
+            if closed.fresh:
+                closed.settle(now)
+
+    def snapshot(self, timeline: str) -> tuple[dict[str, object], dict[str, Callable[[], pa.Table]]]:
+        saved: dict[str, object] = {}
+        blocks: dict[str, Callable[[], pa.Table]] = {}
+        for name, closed in self.closed.items():
+            saved[name], made = closed.snapshot(f"closed-{timeline}-{name}-{self._run}-{self.count}")
+            blocks |= made
+        return saved, blocks
+
+    def restore(self, saved: Mapping[str, object], load: Callable[[str], pa.Table]) -> None:
+        for name, state in saved.items():
+            self.of(name).restore(state, load)
+            self.count += 1
+
+
+def instants_of(records: Records) -> Ints:
+    """The last instant at which a row that stands before each punctuation can come."""
+    return records.ts - (records.number == BEFORE_ALL)
+
+
+def _same(table: pa.Table) -> pa.Table:
+    return table
+
+
+def _whole(table: pa.Table) -> dict[str, pa.Array]:
+    columns = {name: table.column(name) for name in table.column_names}
+    return {name: column.chunk(0) if column.num_chunks == 1 else column.combine_chunks() for name, column in columns.items()}

@@ -1,0 +1,284 @@
+"""Which rows, and which values, can still be in a result to come.
+
+Answer   A *root* is a row of one reference, or a value of grouping columns. The other references are spanned from it along equalities;
+         child j is pinned to the values v that it shares with its parent. With instants instead of truth values (and = min, or = max):
+
+             new(j, v)       until j is closed for v, or until a stored row of j with v stops to be alive below
+             old(j, v)       until the last stored row of j with v and old children leaves its window
+             possible        the later of both
+             a row or value is alive until min(its window, possible of all children, the latest new of a child)
+
+State    None between two calls: `Rule` knows the shape of the join, `Look` is one evaluation over the rows that are stored now.
+Limits   A spanning tree of the join graph: on graphs with cycles, and for patterns over several columns, a dead root may count as alive.
+         Values whose words are hashes are compared by them here: two of one hash live as long as the longer of them.
+Reading  docs/punctuations.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.model.datatypes import DataType
+from eddyline.model.expression import Call, Expression, refs_of
+from eddyline.model.joining import is_exact
+from eddyline.model.monotone import trend_of
+from eddyline.model.punctuation import Pattern, regions_of
+from eddyline.model.window import FOREVER, Range, Rows
+from eddyline.operators.aggregate.buckets import Bucket, Ends
+from eddyline.operators.closings import LONG_AGO, Closings
+from eddyline.operators.join.combination import any_bit
+from eddyline.operators.join.group import JoinGroup
+from eddyline.operators.join.inputs import StreamInput
+from eddyline.operators.join.inverse import Turned, column_of, inverse_of
+from eddyline.operators.keys import combined
+from eddyline.state.columns import Ints
+
+#: A stream's name to how many of its rows came before this epoch, and the event times of those released in it.
+Came = Callable[[str], tuple[int, Ints]]
+_TIMED = ("INT", "BIGINT", "DATE", "TIMESTAMP")
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A key of a child that a parent's value fixes."""
+
+    mark: str
+    type: DataType
+    #: The child's column and how to get it from the key; None: the key does not tell it.
+    column: str | None
+    turned: Turned | None
+    #: Where the key follows the child's event time: the first instant after the rows with a value of it.
+    ends: Ends | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """From a parent to a child: the parent's keys, and what they fix at the child."""
+
+    child: int
+    keys: tuple[str, ...]
+    pins: tuple[Pin, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Values of grouping columns, by reference: the words of the keys that they fix, as arrays of the keys' types."""
+
+    rows: int
+    #: Child -> (pin, values) of each column of it that the root fixes.
+    pinned: Mapping[int, Sequence[tuple[Pin, pa.Array, Ints]]]
+
+
+class Rule:
+    """The shape of one join: who is spanned from whom."""
+
+    def __init__(self, group: JoinGroup, closings: Closings) -> None:
+        self.group = group
+        self.closings = closings
+        self.links: dict[int, list[_Link]] = {position: [] for position in group.bases}
+        self._expressions: dict[tuple[int, str], Expression] = {
+            (position, key.mark): key.expression for position, seat in enumerate(group.config.seats) for key in seat.keys
+        }
+        joined = {0}
+        edges: dict[tuple[int, int], list[tuple[str, str]]] = {}
+        for equality in group.config.equalities:
+            low, high = sorted(((equality.left, equality.left_key), (equality.right, equality.right_key)))
+            edges.setdefault((low[0], high[0]), []).append((low[1], high[1]))
+        # A spanning tree, from the first reference on; a further part of the graph is spanned from its own first reference.
+        while len(joined) < len(group.bases):
+            near = next(((a, b) for a, b in edges if (a in joined) != (b in joined)), None)
+            if near is None:
+                joined.add(next(position for position in group.bases if position not in joined))
+                continue
+            a, b = near
+            joined |= {a, b}
+            self._link(a, b, edges[near])
+            self._link(b, a, [(y, x) for x, y in edges[near]])
+        self.parts = self._parts()
+        self.reload()
+
+    def _link(self, parent: int, child: int, keys: list[tuple[str, str]]) -> None:
+        pins = tuple(self.pin(child, self._expressions[child, mark], mark) for _, mark in keys)
+        self.links[parent].append(_Link(child, tuple(mark for mark, _ in keys), pins))
+
+    def pin(self, child: int, expression: Expression, mark: str) -> Pin:
+        turned = inverse_of(expression)
+        source = self.group.config.seats[child].source
+        trend = trend_of(expression) if expression.type.name in _TIMED else None
+        ends = Ends(Bucket(0, expression)) if trend is not None and self.closings.times.get(source) == trend.column.column else None
+        return Pin(mark, expression.type, None if turned is None else turned[0].column, None if turned is None else turned[1], ends)
+
+    def _parts(self) -> list[set[int]]:
+        """The connected parts of the join graph."""
+        parts: list[set[int]] = []
+        for position in self.group.bases:
+            if not any(position in part for part in parts):
+                part, pending = {position}, [position]
+                while pending:
+                    for link in self.links[pending.pop()]:
+                        if link.child not in part:
+                            part.add(link.child)
+                            pending.append(link.child)
+                parts.append(part)
+        return parts
+
+    def reload(self) -> None:
+        """The members of the group have changed: what all their filters say of each reference."""
+        self.regions: dict[int, dict[str, Pattern]] = {}
+        for position, base in self.group.bases.items():
+            found: dict[str, Pattern] | None = None
+            for member in base.port.members.values():
+                mine = regions_of(member.predicate)
+                found = mine if found is None else {c: p.join(mine[c]) for c, p in found.items() if c in mine}
+            self.regions[position] = found or {}
+
+    def look(self, came: Came) -> Look:
+        return Look(self, came)
+
+
+class Look:
+    """One evaluation: what is computed for one root is used for the others."""
+
+    def __init__(self, rule: Rule, came: Came) -> None:
+        self.rule = rule
+        self.group = rule.group
+        self.came = came
+        self._ids: dict[int, Ints] = {}
+        self._windows: dict[int, Ints] = {}
+        self._rows: dict[tuple[int, frozenset[int]], tuple[Ints, Ints]] = {}
+
+    # -- roots
+
+    def rows_alive(self, position: int) -> tuple[Ints, Ints]:
+        """The ids of the stored rows of a reference, and until when each can be in a result to come."""
+        return self.ids(position), self._below(position, frozenset())[0]
+
+    def values_alive(self, roots: Values) -> Ints:
+        """Until when a result with these values of grouping columns can come."""
+        possible, new = np.full(roots.rows, FOREVER), np.full(roots.rows, LONG_AGO)
+        if any(not (part & roots.pinned.keys()) and not self._never_new(part) for part in self.rule.parts):
+            # A reference that neither the root nor another reference fixes can always bring a new row.
+            return np.full(roots.rows, FOREVER)
+        for child, pins in roots.pinned.items():
+            one_new, one_old = self._at(child, frozenset(roots.pinned), pins, roots.rows)
+            possible = np.minimum(possible, np.maximum(one_new, one_old))
+            new = np.maximum(new, one_new)
+        return np.minimum(possible, new)
+
+    def _never_new(self, part: set[int]) -> bool:
+        return all(self.group.config.seats[position].is_table for position in part)
+
+    # -- values of a reference
+
+    def _at(self, child: int, above: frozenset[int], pins: Sequence[tuple[Pin, pa.Array, Ints]], rows: int) -> tuple[Ints, Ints]:
+        """new and old of a reference, for values that its parent fixes; references `above` it are not its children."""
+        base = self.group.bases[child]
+        new = self._closed(child, base, pins, rows)
+        old = np.full(rows, LONG_AGO)
+        if not base.port.probed:
+            return new, old
+        ids = self.ids(child)
+        if len(ids):
+            held = combined([base.store.at(pin.mark, ids) for pin, _, _ in pins]) if pins else np.zeros(len(ids), np.int64)
+            asked = combined([words for _, _, words in pins]) if pins else np.zeros(rows, np.int64)
+            row_new, row_old = self._below(child, above)
+            words, where = np.unique(held, return_inverse=True)
+            most_new, most_old = np.full(len(words), LONG_AGO), np.full(len(words), LONG_AGO)
+            np.maximum.at(most_new, where.reshape(-1), row_new)
+            np.maximum.at(most_old, where.reshape(-1), row_old)
+            at = np.minimum(np.searchsorted(words, asked), len(words) - 1)
+            there = words[at] == asked
+            new = np.where(there, np.maximum(new, most_new[at]), new)
+            old = np.where(there, most_old[at], old)
+        return new, old
+
+    def _closed(self, child: int, base: StreamInput, pins: Sequence[tuple[Pin, pa.Array, Ints]], rows: int) -> Ints:
+        """When a reference was closed for values."""
+        if base.stream.is_table:
+            return np.full(rows, LONG_AGO)
+        found = np.full(rows, FOREVER)
+        columns = {pin.column: pin.turned(values) for pin, values, _ in pins if pin.column is not None and pin.turned is not None}
+        closed = self.rule.closings.closed.get(base.port.source)
+        if closed is not None and not closed.is_empty:
+            found = closed.instants(columns, rows, self.rule.regions[child])
+        for pin, _, words in pins:
+            if pin.ends is not None:
+                found = np.minimum(found, pin.ends.due(words) - 1)
+        return found
+
+    # -- stored rows
+
+    def _below(self, position: int, above: frozenset[int]) -> tuple[Ints, Ints]:
+        """Of the stored rows of a reference: until when a result to come with them has a new row below, and until when all is old."""
+        if (position, above) in self._rows:
+            return self._rows[position, above]
+        base, ids = self.group.bases[position], self.ids(position)
+        possible = old = self.window(position)
+        new = np.full(len(ids), LONG_AGO)
+        for link in self.rule.links[position]:
+            if link.child in above:
+                continue
+            pins = [(pin, *self._key(base, mark, ids)) for pin, mark in zip(link.pins, link.keys, strict=True)]
+            one_new, one_old = self._at(link.child, frozenset((position,)) | (above if len(above) > 1 else frozenset()), pins, len(ids))
+            possible = np.minimum(possible, np.maximum(one_new, one_old))
+            old = np.minimum(old, one_old)
+            new = np.maximum(new, one_new)
+        if not above and len(self.rule.parts) > 1:
+            # References that nothing joins to this one can always bring a new row, unless they are tables.
+            others = [part for part in self.rule.parts if position not in part]
+            if not all(self._never_new(part) for part in others):
+                new = np.full(len(ids), FOREVER)
+        found = np.minimum(possible, new), old
+        self._rows[position, above] = found
+        return found
+
+    def _key(self, base: StreamInput, mark: str, ids: Ints) -> tuple[pa.Array, Ints]:
+        """The values of a key of stored rows, and their words."""
+        compiled, kind = base.stream.keys[mark]
+        words: Ints = base.store.at(mark, ids)
+        if is_exact(kind):
+            return column_of(words, kind), words
+        return compiled({at: base.store.gather(at[1], ids) for at in compiled.columns}, len(ids)), words
+
+    def ids(self, position: int) -> Ints:
+        """The stored rows that some member of the group wants."""
+        if position not in self._ids:
+            base = self.group.bases[position]
+            ids = base.store.ids() if base.port.probed else np.empty(0, np.int64)
+            words = base.port.words_at(base.store, ids) if len(ids) else None
+            self._ids[position] = ids if words is None else ids[any_bit(words)]
+        return self._ids[position]
+
+    def window(self, position: int) -> Ints:
+        """Until when each stored row of a reference is in its window."""
+        if position not in self._windows:
+            self._windows[position] = self._window(position)
+        return self._windows[position]
+
+    def _window(self, position: int) -> Ints:
+        base, ids = self.group.bases[position], self.ids(position)
+        windows = [member.window for member in base.port.members.values()]
+        if base.stream.is_table or not windows:
+            return np.full(len(ids), FOREVER)
+        if all(isinstance(window, Range) for window in windows):
+            return base.store.at("ts", ids) + max(window.micros for window in windows if isinstance(window, Range))
+        if all(isinstance(window, Rows) for window in windows):
+            # A row leaves with the row that pushes it out, where that has come.
+            before, times = self.came(base.port.source)
+            pusher = base.store.at("num", ids) + max(window.count for window in windows if isinstance(window, Rows))
+            ends = np.where(pusher < before, LONG_AGO, FOREVER)
+            here = (pusher >= before) & (pusher < before + len(times))
+            ends[here] = times[pusher[here] - before]
+            return ends
+        return np.full(len(ids), FOREVER)
+
+
+def sides_of(condition: Expression) -> tuple[Expression, Expression] | None:
+    """The two sides of an equality between two references."""
+    if isinstance(condition, Call) and condition.function == "=" and all(len(refs_of(side)) == 1 for side in condition.args):
+        return condition.args[0], condition.args[1]
+    return None

@@ -1,0 +1,90 @@
+"""The promises about one stream: which of its rows break one.
+
+Answer   `Promises.check` sees the rows of a stream with the punctuations among them, once, in order. A row that stands after a punctuation
+         and matches it is a violation: it is taken out, with a reason. What has passed is remembered.
+State    Everything that was promised (`closings.py`), and counts.
+Limits   A violation is a row: it makes no other row one. Rows that come out of order after their stream was idle are judged by all
+         promises that have taken effect.
+Reading  docs/punctuations.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.model.punctuation import HEARTBEAT, KIND, PATTERN, from_text
+from eddyline.model.records import Flags
+from eddyline.model.schema import Stream
+from eddyline.operators.closings import Closed, instants_of
+from eddyline.operators.covering import covered
+from eddyline.operators.gate import Passing, Placed, Verdict
+from eddyline.state.closed import joint_codes
+
+
+class Promises:
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        types = {column.name: column.type for column in stream.schema.columns}
+        self.closed = Closed(types, stream.remember)
+        self._run = uuid4().hex[:8]
+        self._version = 0
+
+    def check(self, passing: Passing, dead: Flags) -> Verdict | None:
+        """The rows that a promise before them covers."""
+        placed = [one for one in passing.records if one.records.kind == KIND and one.records.body.column_names != [HEARTBEAT]]
+        rows = len(passing.ts)
+        broken = np.zeros(rows, np.bool_)
+        if rows:
+            columns = {name: _whole(passing.table.column(name)) for name in passing.table.column_names}
+            if not self.closed.is_empty:
+                broken |= self.closed.old(columns, rows, ts=passing.ts)
+            for one in placed:
+                broken |= self._broken(one, columns, rows)
+        for one in placed:
+            self.closed.add(one.records.body, instants_of(one.records))
+        if placed:
+            self.closed.settle(passing.frontier)
+            self._version += 1
+        if not broken.any():
+            return None
+        return Verdict(broken, self._reasons(columns, broken))
+
+    def _broken(self, one: Placed, columns: Mapping[str, pa.Array], rows: int) -> Flags:
+        """Rows of a stretch that stand after one of these punctuations and match it."""
+        body = one.records.body
+        place = np.arange(rows)
+        if body.column_names == [PATTERN]:
+            found = np.zeros(rows, np.bool_)
+            for text, before in zip(body.column(PATTERN).to_pylist(), one.before.tolist(), strict=True):
+                mask = covered(from_text(text, self.closed.types), columns, {}, rows, self.closed.types)
+                assert mask is not None
+                found |= mask & (place >= before)
+            return found
+        codes, mine = joint_codes(body, pa.table({name: columns[name] for name in body.column_names}))
+        first = np.full(max(int(codes.max(initial=-1)), int(mine.max(initial=-1))) + 2, rows, np.int64)
+        np.minimum.at(first, codes, one.before)
+        found_first: Flags = (mine >= 0) & (place >= np.where(mine >= 0, first[mine], rows))
+        return found_first
+
+    def _reasons(self, columns: Mapping[str, pa.Array], broken: Flags) -> pa.Array:
+        key = self.stream.key
+        if not key:
+            return pa.repeat(pa.scalar("violation: a punctuation before it says that no such row comes"), int(broken.sum()))
+        text = f"violation: a punctuation before it says that no such row comes, or a row with its {', '.join(key)} came before"
+        return pa.repeat(pa.scalar(text), int(broken.sum()))
+
+    # -- snapshots
+
+    def snapshot(self) -> tuple[object, Mapping[str, Callable[[], pa.Table]]]:
+        return self.closed.snapshot(f"promises-{self.stream.name}-{self._run}-{self._version}")
+
+    def restore(self, state: object, load: Callable[[str], pa.Table]) -> None:
+        self.closed.restore(state, load)
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -1,0 +1,82 @@
+"""What would close the references of a query: the declared punctuations of their streams.
+
+Answer   `closers` names, per reference, the declarations whose columns the query fixes: by equalities with other references, by filters
+         and by the grouping columns of EMIT ON CLOSE. `promise_line` is what EXPLAIN says. `lasting` are the references whose stores can
+         only grow: another reference of their query has neither a window nor a promise that ends it.
+Limits   PUNCTUATE can speak of any column: a stream that statements speak of counts as closable over the fixed columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from eddyline.model.expression import Call, ColumnRef, Expression, columns_of, refs_of
+from eddyline.model.monotone import trend_of
+from eddyline.model.punctuation import regions_of
+from eddyline.model.query import BoundQuery
+from eddyline.model.schema import Stream, Table
+from eddyline.model.window import Unbounded
+
+Sources = Mapping[str, Stream | Table]
+
+
+def fixed_columns(query: BoundQuery, alias: str) -> set[str]:
+    """The columns of a reference that the query fixes to values of others, or to constants."""
+    found: set[str] = set()
+    for part in query.where:
+        if isinstance(part, Call) and part.function == "=" and len(refs_of(part)) > 1:
+            found |= {column for side in part.args for ref, column in columns_of(side) if ref == alias and len(columns_of(side)) == 1}
+        elif refs_of(part) == {alias}:
+            found |= {column for column, pattern in regions_of(part).items() if pattern.constants is not None}
+    if query.by_promises:
+        found |= {column for key in query.group_by for ref, column in columns_of(key) if ref == alias}
+    return found
+
+
+def closers(query: BoundQuery, alias: str, sources: Sources) -> list[str]:
+    """What can close a reference, one phrase each."""
+    stream = sources.get(query.reference(alias).source)
+    if not isinstance(stream, Stream):
+        return ["it is a table"] if isinstance(stream, Table) else []
+    fixed = fixed_columns(query, alias)
+    found = []
+    if any(_follows_time(key, alias, stream) for key in _keys(query, alias)):
+        found.append("its event time")
+    if stream.key and set(stream.key) <= fixed:
+        found.append(f"its key {', '.join(stream.key)}")
+    if stream.punctuation is not None and fixed:
+        found.append(f"column {stream.punctuation} with {', '.join(sorted(fixed))}")
+    found += [f"punctuation {d.name} from {d.source}" for d in stream.promised if set(d.columns) <= fixed]
+    if fixed and (stream.remember is not None or stream.spoken_of) and not found:
+        found.append(f"PUNCTUATE over {', '.join(sorted(fixed))}")
+    return found
+
+
+def _keys(query: BoundQuery, alias: str) -> list[Expression]:
+    """The sides of equalities that read one reference alone."""
+    sides = [side for part in query.where if isinstance(part, Call) and part.function == "=" for side in part.args]
+    return [side for side in sides if refs_of(side) == {alias}]
+
+
+def _follows_time(key: Expression, alias: str, stream: Stream) -> bool:
+    trend = trend_of(key)
+    return trend is not None and trend.column == ColumnRef(alias, stream.time, trend.column.type)
+
+
+def promise_line(query: BoundQuery, sources: Sources) -> dict[str, str]:
+    """What EXPLAIN says of the references; nothing where no stream of the query is punctuated."""
+    streams = [sources.get(reference.source) for reference in query.streams]
+    if not any(isinstance(stream, Stream) and stream.is_punctuated for stream in streams):
+        return {}
+    said = {reference.alias: closers(query, reference.alias, sources) for reference in query.streams}
+    return {"closed by": "; ".join(f"{alias}: {' or '.join(ways) if ways else 'nothing'}" for alias, ways in said.items())}
+
+
+def lasting(query: BoundQuery, sources: Sources) -> set[str]:
+    """The references of which stored rows can wait for ever for a row of another reference."""
+    open_ended = {r.alias for r in query.streams if not closers(query, r.alias, sources)}
+    return {
+        r.alias
+        for r in query.streams
+        if isinstance(r.window, Unbounded) and any(other.alias in open_ended for other in query.streams if other != r)
+    }

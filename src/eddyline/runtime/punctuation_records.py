@@ -1,0 +1,187 @@
+"""Punctuations as records: how they are found in rows, and what they say of their stream.
+
+Answer   `PunctuationKind` finds punctuations in the rows of a stream: rows that its `punctuation` column marks, the `key` of every row, and
+         what CREATE PUNCTUATION derives for another stream.
+State    None.
+Limits   A null key, or a null AT, gives no punctuation.
+Reading  docs/punctuations.md, docs/add-a-record.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.errors import UserError
+from eddyline.language.punctuations import text_condition
+from eddyline.model.datatypes import TIMESTAMP
+from eddyline.model.punctuation import HEARTBEAT, KIND, PATTERN, Derived, body_of
+from eddyline.model.records import AFTER_ALL, BEFORE_ALL, Flags, Ints, Records
+from eddyline.model.schema import Stream
+from eddyline.operators.covering import there
+from eddyline.operators.intake import event_times
+from eddyline.operators.promises import Promises
+from eddyline.runtime.record_kinds import RecordKind, Split, Splitter, bad_rows
+from eddyline.state.columns import as_plain
+
+_NO_CONDITION = "a punctuation without a constant would end its stream"
+
+
+class PunctuationKind(RecordKind):
+    name = KIND
+    for_units = True
+
+    def concerns(self, stream: Stream) -> bool:
+        return stream.is_punctuated
+
+    def follows(self, stream: Stream, streams: Mapping[str, Stream]) -> frozenset[str]:
+        return frozenset(derived.source for derived in stream.promised)
+
+    def splitter(self, stream: Stream, streams: Mapping[str, Stream]) -> Splitter | None:
+        if not (stream.key or stream.punctuation or stream.promising):
+            return None
+        return _Splitter(stream, streams)
+
+    def checker(self, stream: Stream, streams: Mapping[str, Stream]) -> Promises:
+        return Promises(stream)
+
+    def heartbeat(self, records: Records) -> int | None:
+        if records.body.column_names != [HEARTBEAT] or not len(records):
+            return None
+        return max(records.body.column(HEARTBEAT).to_pylist())
+
+    def pinned(self, records: Records, stream: Stream) -> pa.Table | None:
+        return None if records.body.column_names in ([PATTERN], [HEARTBEAT]) else records.body
+
+
+class _Splitter:
+    def __init__(self, stream: Stream, streams: Mapping[str, Stream]) -> None:
+        self.stream = stream
+        self.types = {column.name: column.type for column in stream.schema.columns}
+        self.targets = [(derived, streams[derived.stream]) for derived in stream.promising if derived.stream in streams]
+        #: Condition as text -> the body of its record, or why it is none.
+        self._bodies: dict[str, tuple[str | None, str | None]] = {}
+
+    def __call__(self, rows: pa.Table) -> Split:
+        kept: Flags | None = None
+        records: list[Records] = []
+        bad: pa.Table | None = None
+        if self.stream.punctuation is not None:
+            kept, records, bad = self._marked(rows)
+        if kept is not None:
+            rows = rows.filter(pa.array(kept))
+        if len(rows):
+            ts = event_times(rows, self.stream.time)
+            if self.stream.key:
+                records.append(self._keys(rows, ts))
+            records += [_derived(derived, self.stream, target, rows, ts) for derived, target in self.targets]
+        return Split(kept, [batch for batch in records if len(batch)], bad)
+
+    def _sequence(self, rows: pa.Table) -> pa.Array | None:
+        return None if self.stream.sequence is None else _whole(rows.column(self.stream.sequence))
+
+    def _keys(self, rows: pa.Table, ts: Ints) -> Records:
+        """After every row: no further row with its key."""
+        number = np.arange(1, len(rows) + 1)
+        body = rows.select(list(self.stream.key))
+        found = Records(self.stream.name, KIND, ts, number, body, self._sequence(rows), origin=self.stream.name, origin_ts=ts)
+        return _where(found, _present(body))
+
+    def _marked(self, rows: pa.Table) -> tuple[Flags | None, list[Records], pa.Table | None]:
+        """The rows that are punctuations; which rows are left."""
+        assert self.stream.punctuation is not None
+        column = _whole(rows.column(self.stream.punctuation))
+        marked = there(column)
+        is_text = pa.types.is_string(column.type)
+        if not is_text:
+            marked = marked & np.asarray(column.fill_null(False))
+        if not marked.any():
+            return None, [], None
+        kept = ~marked
+        number: Ints = np.cumsum(kept, dtype=np.int64)[marked]
+        said = rows.filter(pa.array(marked)).combine_chunks()
+        bodies, bad = self._texts(said) if is_text else self._constants(said)
+        ts, sequence = event_times(said, self.stream.time), self._sequence(said)
+        records = []
+        for chosen, body in bodies:
+            place = None if sequence is None else sequence.take(pa.array(chosen))
+            records.append(Records(self.stream.name, KIND, ts[chosen], number[chosen], body, place))
+        return kept, records, bad
+
+    def _constants(self, said: pa.Table) -> tuple[list[tuple[Ints, pa.Table]], pa.Table | None]:
+        """Punctuations with the same columns together: what is not null is a constant."""
+        others = (self.stream.time, self.stream.punctuation, self.stream.sequence)
+        names = [name for name in self.stream.schema.names if name not in others]
+        given = np.stack([there(_whole(said.column(name))) for name in names], axis=1) if names else np.zeros((len(said), 0), np.bool_)
+        shapes, which = np.unique(given, axis=0, return_inverse=True)
+        bodies, bad = [], None
+        for place, shape in enumerate(shapes):
+            chosen = np.flatnonzero(which.reshape(-1) == place)
+            columns = [name for name, is_given in zip(names, shape.tolist(), strict=True) if is_given]
+            if columns:
+                bodies.append((chosen, said.select(columns).take(pa.array(chosen))))
+            else:
+                lost = said.take(pa.array(chosen))
+                bad = bad_rows(self.stream, lost, pa.repeat(pa.scalar(_NO_CONDITION), len(lost)))
+        return bodies, bad
+
+    def _texts(self, said: pa.Table) -> tuple[list[tuple[Ints, pa.Table]], pa.Table | None]:
+        assert self.stream.punctuation is not None
+        texts = said.column(self.stream.punctuation).to_pylist()
+        known = [self._body(text) for text in texts]
+        kinds: dict[str, list[int]] = {PATTERN: [], HEARTBEAT: []}
+        values: dict[str, list[object]] = {PATTERN: [], HEARTBEAT: []}
+        lost, reasons = [], []
+        for place, (text, problem) in enumerate(known):
+            if problem is not None:
+                lost.append(place)
+                reasons.append(problem)
+            elif text is not None:
+                [(column, value)] = body_of(text, self.types, self.stream.time).items()
+                kinds[column].append(place)
+                values[column].append(value)
+        bodies = [(np.array(at, np.int64), pa.table({column: values[column]})) for column, at in kinds.items() if at]
+        bad = bad_rows(self.stream, said.take(pa.array(lost)), pa.array(reasons)) if lost else None
+        return bodies, bad
+
+    def _body(self, text: str) -> tuple[str | None, str | None]:
+        if text not in self._bodies:
+            try:
+                self._bodies[text] = text_condition(self.stream, text), None
+            except UserError as problem:
+                self._bodies[text] = None, f"its punctuation cannot be read: {problem.message}"
+            if len(self._bodies) > 4096:
+                self._bodies = {text: self._bodies[text]}
+        return self._bodies[text]
+
+
+def _derived(derived: Derived, source: Stream, target: Stream, rows: pa.Table, ts: Ints) -> Records:
+    """What CREATE PUNCTUATION says after every row: at the later of its place and the end of AT."""
+    body = rows.select(list(derived.source_columns)).rename_columns(list(derived.columns))
+    present = _present(body)
+    at = ts
+    if derived.at is not None:
+        column = _whole(rows.column(derived.at))
+        present &= there(column)
+        at = np.where(there(column), as_plain(column, TIMESTAMP), ts)
+    if source.name == target.name:
+        side = np.arange(1, len(rows) + 1)
+    else:
+        side = np.full(len(rows), BEFORE_ALL if source.position < target.position else AFTER_ALL)
+    number = np.where(at >= ts, AFTER_ALL, side)
+    return _where(Records(target.name, KIND, np.maximum(at, ts), number, body, origin=source.name, origin_ts=ts), present)
+
+
+def _present(body: pa.Table) -> Flags:
+    found: Flags = np.logical_and.reduce([there(_whole(body.column(name))) for name in body.column_names])
+    return found
+
+
+def _where(records: Records, chosen: Flags) -> Records:
+    return records if chosen.all() else records.take(chosen)
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

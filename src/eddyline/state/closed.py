@@ -1,0 +1,179 @@
+"""Keys of which no further row comes: sets that only grow, one per stream and column set.
+
+Answer   `Intervals` holds values of one column with an order, as words, in intervals: neighbours become one, so that dense keys cost
+         nothing. `Keys` holds values of several columns, or texts, by their hash, and compares the values themselves.
+State    Sorted arrays, and what came lately: it is merged when it has grown to an eighth of the rest.
+Limits   A lone value costs 16 bytes in `Intervals`. Words keep the order of values: `operators/closings.py` makes them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.state.columns import Ints
+
+Mask = npt.NDArray[np.bool_]
+
+#: Fewer new entries are not worth a merge.
+_FEW = 256
+_TOP = np.iinfo(np.int64).max
+
+
+class Intervals:
+    def __init__(self) -> None:
+        self.low: Ints = np.empty(0, np.int64)
+        self.high: Ints = np.empty(0, np.int64)
+        self._new: list[tuple[Ints, Ints]] = []
+        self._waiting = 0
+
+    @property
+    def nbytes(self) -> int:
+        return self.low.nbytes + self.high.nbytes + 16 * self._waiting
+
+    def add(self, low: Ints, high: Ints) -> None:
+        """The words from each `low` to its `high`, both included."""
+        if len(low):
+            self._new.append((low, high))
+            self._waiting += len(low)
+            if self._waiting > max(_FEW, len(self.low) // 8):
+                self.merge()
+
+    def merge(self) -> None:
+        """Neighbours become one interval."""
+        if not self._new:
+            return
+        low = np.concatenate([self.low, *(a for a, _ in self._new)])
+        high = np.concatenate([self.high, *(b for _, b in self._new)])
+        self._new, self._waiting = [], 0
+        order = np.argsort(low, kind="stable")
+        low, high = low[order], np.maximum.accumulate(high[order])
+        # An interval begins where nothing before it reaches up to the word in front of it.
+        begins = np.ones(len(low), np.bool_)
+        begins[1:] = (high[:-1] != _TOP) & (low[1:] > np.where(high[:-1] == _TOP, _TOP, high[:-1] + 1))
+        starts = np.flatnonzero(begins)
+        self.low = low[starts].copy()
+        self.high = high[np.append(starts[1:], len(low)) - 1].copy()
+
+    def holds(self, words: Ints) -> Mask:
+        """Whether each word lies in an interval."""
+        self.merge()
+        if not len(self.low):
+            return np.zeros(len(words), np.bool_)
+        at = np.searchsorted(self.low, words, side="right") - 1
+        found: Mask = (at >= 0) & (words <= self.high[np.maximum(at, 0)])
+        return found
+
+    def covers(self, low: int, high: int) -> bool:
+        """Whether one interval holds all words between two."""
+        return bool(self.holds(np.array([low]))[0]) and int(self.high[np.searchsorted(self.low, low, side="right") - 1]) >= high
+
+    def tables(self) -> pa.Table:
+        self.merge()
+        return pa.table({"low": self.low, "high": self.high})
+
+    def load(self, table: pa.Table) -> None:
+        self.low = np.asarray(table.column("low").combine_chunks()).astype(np.int64)
+        self.high = np.asarray(table.column("high").combine_chunks()).astype(np.int64)
+
+
+class Keys:
+    def __init__(self) -> None:
+        #: Hashes, ascending, and the values in the same order.
+        self.words: Ints = np.empty(0, np.int64)
+        self.values: pa.Table | None = None
+        self._new: list[tuple[Ints, pa.Table]] = []
+        self._waiting = 0
+
+    @property
+    def nbytes(self) -> int:
+        size = self.words.nbytes + sum(words.nbytes + values.nbytes for words, values in self._new)
+        return size + (0 if self.values is None else self.values.nbytes)
+
+    def add(self, words: Ints, values: pa.Table) -> None:
+        """Keys with their hashes; the columns have always the same names."""
+        if len(words):
+            self._new.append((words, values))
+            self._waiting += len(words)
+            if self._waiting > max(_FEW, len(self.words) // 8):
+                self.merge()
+
+    def merge(self) -> None:
+        if not self._new:
+            return
+        fresh = pa.concat_tables([values for _, values in self._new]).combine_chunks()
+        words = np.concatenate([w for w, _ in self._new])
+        self._new, self._waiting = [], 0
+        unknown = np.flatnonzero(~self._found(words, fresh))
+        first = np.unique(_codes(fresh), return_index=True)[1]
+        chosen = np.intersect1d(unknown, first)
+        fresh, words = fresh.take(pa.array(chosen)), words[chosen]
+        whole = fresh if self.values is None else pa.concat_tables([self.values, fresh])
+        words = np.concatenate([self.words, words])
+        order = np.argsort(words, kind="stable")
+        self.words, self.values = words[order], whole.take(pa.array(order)).combine_chunks()
+
+    def holds(self, words: Ints, values: pa.Table) -> Mask:
+        """Whether each key is here; a null is never."""
+        self.merge()
+        return self._found(words, values)
+
+    def _found(self, words: Ints, values: pa.Table) -> Mask:
+        found = np.zeros(len(words), np.bool_)
+        if self.values is None:
+            return found
+        at = np.searchsorted(self.words, words)
+        rows = np.arange(len(words))
+        # Different keys of one hash stand side by side; there is hardly ever a second one.
+        while len(rows):
+            here = at < len(self.words)
+            here[here] = self.words[at[here]] == words[rows[here]]
+            rows, at = rows[here], at[here]
+            if len(rows):
+                same = _same(values.take(pa.array(rows)), self.values.take(pa.array(at)))
+                found[rows[same]] = True
+                rows, at = rows[~same], at[~same] + 1
+        return found
+
+    def tables(self) -> pa.Table:
+        self.merge()
+        return (
+            pa.table({"_word": pa.array(self.words)}) if self.values is None else self.values.append_column("_word", pa.array(self.words))
+        )
+
+    def load(self, table: pa.Table) -> None:
+        self.words = np.asarray(table.column("_word").combine_chunks()).astype(np.int64)
+        rest = table.drop_columns(["_word"])
+        self.values = rest.combine_chunks() if len(self.words) else None
+
+
+def _same(a: pa.Table, b: pa.Table) -> Mask:
+    same = np.ones(len(a), np.bool_)
+    for name in b.column_names:
+        equal = pc.equal(a.column(name), b.column(name)).combine_chunks()
+        same &= np.asarray(pc.fill_null(equal, False))
+    return same
+
+
+def _codes(values: pa.Table) -> Ints:
+    """A number per row; equal rows have equal numbers. Rows with a null have numbers of their own kind."""
+    codes = np.zeros(len(values), np.int64)
+    for name in values.column_names:
+        encoded = values.column(name).combine_chunks().dictionary_encode()
+        one = np.asarray(pc.fill_null(encoded.indices, len(encoded.dictionary))).astype(np.int64)
+        codes = np.unique(codes * (len(encoded.dictionary) + 1) + one, return_inverse=True)[1].reshape(-1)
+    return codes
+
+
+def joint_codes(first: pa.Table, second: pa.Table) -> tuple[Ints, Ints]:
+    """Numbers of the rows of two tables with the same columns; equal rows have equal numbers, and a row with a null has -1."""
+    names = first.column_names
+    whole = pa.concat_tables([first, second.select(names)])
+    codes = _codes(whole)
+    for name in names:
+        column = whole.column(name)
+        if column.null_count:
+            codes = np.where(np.asarray(column.is_null().combine_chunks()), -1, codes)
+    return codes[: len(first)], codes[len(first) :]

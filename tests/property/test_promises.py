@@ -1,0 +1,82 @@
+"""Punctuations never change an answer: on, off and the oracle agree, row for row; with lies as if the violating rows were not there.
+
+Answer   A case has one to three streams with promises drawn from their rows, and three joins over them, each asked for as it is and grouped
+         with EMIT ON CLOSE. Every case runs with punctuations on and off. Cases also run with other trees, just-in-time joins, restarts,
+         stores on disk and on simulated shards.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from eddyline import Session
+from eddyline.settings import Settings
+from tests.property.promises import Case, declare, expected, outcome, push, random_case
+from tests.property.test_aggregates import Blocks, restarted
+from tests.property.test_migration import replant_some, spill_some
+from tests.seeds import first_seed
+
+#: A case asks six queries.
+BLOCK = 17
+BLOCKS = int(os.environ.get("EDDYLINE_PROMISE_BLOCKS", "20"))
+FIRST = first_seed(1_500_000)
+
+
+def run(case: Case, settings: Settings, between: Callable[[Session], object] = lambda _: None) -> tuple[object, object, int]:
+    with Session(settings) as session:
+        declare(session, case)
+        for epoch in range(case.epochs):
+            push(session, case, epoch)
+            session.step()
+            between(session)
+        session.run(once=True)
+        results, letters, stats = outcome(session, case)
+        return results, letters, stats["purged_rows"]
+
+
+def settings_of(rng: Random) -> Settings:
+    return Settings(
+        purge=rng.choice(("eager", "eager", "auto", "2")),
+        jit=rng.choice(("auto", "exact", "bloom", "off")),
+        plan=rng.choice(("auto", "mjoin", "bjtree")),
+        share=rng.choice(("on", "off")),
+    )
+
+
+def cases(block: int, offset: int = 0) -> list[tuple[int, Case]]:
+    seeds = range(FIRST + offset + block * BLOCK, FIRST + offset + (block + 1) * BLOCK)
+    return [(seed, random_case(Random(seed), lies=seed % 2 == 1)) for seed in seeds]
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_punctuations_change_no_answer(block: int) -> None:
+    purged = 0
+    for seed, case in cases(block):
+        wanted = expected(case)
+        chosen = settings_of(Random(seed))
+        for settings in (chosen, Settings(punctuations="off")):
+            results, letters, rows = run(case, settings)
+            assert (results, letters) == wanted, f"random_case(Random({seed})) with {settings.changed()}"
+            purged += rows
+    assert purged
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("block", range(max(BLOCKS // 4, 1)))
+def test_restarts_trees_and_disks_change_no_answer(block: int, tmp_path: Path) -> None:
+    for seed, case in cases(block, 500_000):
+        rng, blocks = Random(seed), Blocks()
+
+        def between(session: Session, rng: Random = rng, blocks: Blocks = blocks) -> None:
+            rng.choice(
+                (lambda: restarted(session, blocks), lambda: replant_some(session, rng), lambda: spill_some(session, rng, tmp_path))
+            )()
+
+        results, letters, _ = run(case, settings_of(rng), between)
+        assert (results, letters) == expected(case), f"random_case(Random({seed}))"

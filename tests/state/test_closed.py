@@ -1,0 +1,97 @@
+"""Sets of closed keys against plain Python sets, and what they cost."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from eddyline.model.datatypes import BIGINT, DOUBLE, STRING
+from eddyline.operators.closings import Closed
+from eddyline.operators.covering import ordered_words
+from eddyline.operators.keys import combined, key_words
+from eddyline.state.closed import Intervals, Keys
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_intervals_hold_what_was_added(seed: int) -> None:
+    rng = Random(seed)
+    kept, model = Intervals(), set()
+    for _ in range(rng.randrange(1, 40)):
+        pairs = [(low, low + rng.choice((0, 0, 1, 5))) for low in (rng.randrange(-60, 60) for _ in range(rng.randrange(1, 30)))]
+        kept.add(np.array([a for a, _ in pairs], np.int64), np.array([b for _, b in pairs], np.int64))
+        model |= {x for a, b in pairs for x in range(a, b + 1)}
+        asked = np.arange(-70, 80)
+        assert kept.holds(asked).tolist() == [x in model for x in asked.tolist()]
+        low, high = sorted((rng.randrange(-70, 80), rng.randrange(-70, 80)))
+        assert kept.covers(low, high) == all(x in model for x in range(low, high + 1))
+    again = Intervals()
+    again.load(kept.tables())
+    assert again.holds(asked).tolist() == kept.holds(asked).tolist()
+
+
+def test_the_ends_of_all_words() -> None:
+    kept = Intervals()
+    first, last = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    kept.add(np.array([first, last - 1]), np.array([first, last]))
+    kept.add(np.array([last]), np.array([last]))
+    assert kept.holds(np.array([first, first + 1, last - 1, last])).tolist() == [True, False, True, True]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_keys_compare_values_and_not_hashes(seed: int) -> None:
+    rng = Random(seed)
+    kept, model = Keys(), set()
+    for _ in range(30):
+        rows = [(rng.randrange(20), f"x{rng.randrange(5)}") for _ in range(rng.randrange(1, 40))]
+        table = pa.table({"a": [a for a, _ in rows], "b": [b for _, b in rows]})
+        # Few hashes: different keys share them.
+        words = np.array([a % 3 for a, _ in rows], np.int64)
+        asked = [(rng.randrange(20), rng.choice((f"x{rng.randrange(5)}", None))) for _ in range(40)]
+        found = kept.holds(
+            np.array([a % 3 for a, _ in asked]), pa.table({"a": [a for a, _ in asked], "b": pa.array([b for _, b in asked])})
+        )
+        assert found.tolist() == [row in model for row in asked]
+        kept.add(words, table)
+        model |= set(rows)
+    kept.merge()
+    assert len(kept.words) == len(model)
+
+
+def test_a_million_promises_are_small() -> None:
+    dense, sparse = Intervals(), Intervals()
+    rng = np.random.default_rng(1)
+    order = rng.permutation(1_000_000)
+    scattered = np.unique(rng.integers(-(2**62), 2**62, 1_000_000))
+    for at in range(0, 1_000_000, 50_000):
+        dense.add(order[at : at + 50_000], order[at : at + 50_000])
+        sparse.add(scattered[at : at + 50_000], scattered[at : at + 50_000])
+    dense.merge()
+    sparse.merge()
+    assert dense.nbytes <= 1024
+    assert sparse.nbytes <= 32 * 2**20
+    texts = Keys()
+    names = pa.array([f"order-{n}" for n in range(100_000)])
+    texts.add(combined([key_words(names, STRING)]), pa.table({"name": names}))
+    texts.merge()
+    assert texts.nbytes <= 3.2 * 2**20
+
+
+def test_words_of_doubles_keep_their_order() -> None:
+    values = [float("-inf"), -2.5, -1e-300, -0.0, 0.0, 1e-300, 2.5, float("inf"), float("nan")]
+    words = ordered_words(pa.array(values), DOUBLE)
+    assert words[3] == words[4]
+    assert (np.diff(words) >= 0).all() and len(np.unique(words)) == len(values) - 1
+
+
+def test_promises_are_forgotten_by_generations() -> None:
+    closed = Closed({"k": BIGINT}, remember=10)
+    for now in range(0, 100, 5):
+        closed.add(pa.table({"k": [now]}), np.array([now]))
+        closed.settle(now)
+    assert len(closed.generations) == 2
+    asked = {"k": pa.array([75, 80, 95])}
+    assert closed.old(asked, 3, ts=np.full(3, 99)).tolist() == [False, True, True]
+    assert closed.old(asked, 3, ts=np.full(3, 100)).tolist() == [False, False, True]
