@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from eddyline import Session
 from eddyline.language.job import Job, bind_script
 from eddyline.operators.evaluate import Issues
 from eddyline.operators.intake import Intake
@@ -115,3 +116,20 @@ def test_blocks_are_clustered_and_rebuilt(seed: int, monkeypatch: pytest.MonkeyP
     compared = sum(check(random_template(rng, 150), rng, 4) for _ in range(3))
     assert compared
     assert blocks.BLOCK_ROWS == 16
+
+
+def test_values_are_counted_again_when_a_quarter_of_the_rows_is_new() -> None:
+    text = (
+        "CREATE STREAM s0 (k INT, ts TIMESTAMP) WITH (time = 'ts');"
+        "CREATE TEMPLATE t AS SELECT k, COUNT(*) AS n FROM s0 [RANGE 1 DAY] GROUP BY k; REQUEST n FROM t WHERE k = 1;"
+    )
+    session = Session()
+    session.execute(text)
+    standing = session.pipeline.kinds.templates.unit("t").standing
+    for number in range(400):
+        session.push("s0", [(number % 7, number * 1_000_000)])
+        session.step()
+        session.request("n FROM t WHERE k = 1 GROUP BY ()")
+    # Twice as many rows are three quarters more: about three counts per doubling.
+    assert 10 <= standing.tuning.counted <= 40
+    assert standing.tuning.values(standing.rows) == [7]

@@ -37,16 +37,19 @@ class TemplateCase:
         assert window is not None
         return window
 
+    def twin(self) -> str:
+        """A query that stands for what a request without conditions answers."""
+        return f"CREATE QUERY twin AS {self._select()}"
+
     def statements(self) -> list[str]:
+        return [self.stream.statement(), f"CREATE TEMPLATE t WITH ({self.options}) AS {self._select()}"]
+
+    def _select(self) -> str:
         query = self.template.query
         chosen = ", ".join(f"{render(e)} AS {name}" for name, e in query.outputs)
         where = " WHERE " + " AND ".join(render(c) for c in query.where) if query.where else ""
         groups = ", ".join(render(e) for e in query.group_by)
-        source = f"s0 [{window_text(self.window)}] a"
-        return [
-            self.stream.statement(),
-            f"CREATE TEMPLATE t WITH ({self.options}) AS SELECT {chosen} FROM {source}{where} GROUP BY {groups}",
-        ]
+        return f"SELECT {chosen} FROM s0 [{window_text(self.window)}] a{where} GROUP BY {groups}"
 
 
 def window_text(window: Window) -> str:

@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from eddyline import Session
+from eddyline.operators.template.blocks import Fields
 from tests.oracle.intake import Epoch, Row, Stream, intake
 from tests.oracle.relational import Last, Range
 from tests.oracle.templates import Ask, answer
@@ -46,8 +47,8 @@ class RequestRows:
     def statement(self) -> str:
         parameters = "".join(f"{name} {self.columns[name].type}, " for name in self.parameters)
         return (
-            f"CREATE REQUESTS asks (id BIGINT, {parameters}span BIGINT, groups STRING, ts TIMESTAMP) FOR t "
-            "WITH (time = 'ts', window = 'span', group_by = 'groups')"
+            f"CREATE REQUESTS asks (id BIGINT, {parameters}span BIGINT, groups STRING, what STRING, ts TIMESTAMP) FOR t "
+            "WITH (time = 'ts', window = 'span', group_by = 'groups', aggregates = 'what')"
         )
 
     def draw(self, rng: Random, newest: int) -> list[tuple[object, ...]]:
@@ -62,10 +63,13 @@ class RequestRows:
             span = size if asked is None else asked
             window = Range(span) if isinstance(whole, Range) else Last(span)
             chosen = tuple(self.keys if groups is None else groups)
-            ask = Ask((*chosen, *self.measures), chosen, window, tuple(self._conditions(values)))
+            wanted = None if rng.random() < 0.5 else rng.sample(self.measures, rng.randint(0, len(self.measures)))
+            measures = self.measures if wanted is None else wanted
+            ask = Ask((*chosen, *measures), chosen, window, tuple(self._conditions(values)))
             number = len(self.asked)
             self.asked.append((number, self.time, ask))
-            rows.append((number, *values, asked, None if groups is None else ",".join(groups), self.time))
+            listed = [None if names is None else ", ".join(names) for names in (groups, wanted)]
+            rows.append((number, *values, asked, *listed, self.time))
         return rows
 
     def _conditions(self, values: list[object]) -> list[object]:
@@ -79,15 +83,16 @@ class RequestRows:
 
     def schema(self) -> tuple[tuple[str, str], ...]:
         parameters = tuple((name, self.columns[name].type) for name in self.parameters)
-        return (("id", "BIGINT"), *parameters, ("span", "BIGINT"), ("groups", "STRING"), ("ts", "TIMESTAMP"))
+        return (("id", "BIGINT"), *parameters, ("span", "BIGINT"), ("groups", "STRING"), ("what", "STRING"), ("ts", "TIMESTAMP"))
 
 
 def check(seed: int, folder: Path) -> None:
     rng = Random(seed)
     case = random_template(rng, 40)
     asking = RequestRows(rng, case)
-    statements = ";\n".join([*case.statements(), asking.statement()]) + ";"
+    statements = ";\n".join([*case.statements(), asking.statement(), case.twin()]) + ";"
     rows = rows_of(case)
+    table: dict[str, object] = {}
     restarts = rng.random() < 0.3
     where = str(folder / str(seed)) if restarts else None
 
@@ -105,11 +110,16 @@ def check(seed: int, folder: Path) -> None:
         session.push("asks", arrow_table(asking.schema(), asking.draw(rng, newest)))
         session.step()
         found += plain_rows(session.queries["asks"].results())
+        follow(table, case, plain_rows(session.queries["twin"].results()))
+        if rng.random() < 0.3:
+            migrate(rng, session)
         if rng.random() < 0.5:
             compare_asked(rng, session, case, rows, statements)
+            compare_with_table(session, case, table, statements)
         if restarts and number == len(case.epochs) // 2:
             session.stop()
             found += plain_rows(session.queries["asks"].results())
+            follow(table, case, plain_rows(session.queries["twin"].results()))
             session = opened()
     session.run()
     found += plain_rows(session.queries["asks"].results())
@@ -122,10 +132,38 @@ def check(seed: int, folder: Path) -> None:
     assert [row["_ts"] for row in found] == sorted(row["_ts"] for row in found)
 
 
+def follow(table: dict[str, object], case: TemplateCase, changes: list[dict[str, object]]) -> None:
+    """The table that a changelog describes: one row per group."""
+    query = case.template.query
+    keys = [name for name, e in query.outputs if e in query.group_by]
+    for change in changes:
+        group = canonical([change[key] for key in keys])
+        if change["_op"] == "-":
+            del table[group]
+        else:
+            table[group] = canonical([change[name] for name, _ in query.outputs])
+
+
+def compare_with_table(session: Session, case: TemplateCase, table: dict[str, object], statements: str) -> None:
+    """A request without conditions equals the table of the same query with EMIT ON CHANGE."""
+    names = [name for name, _ in case.template.query.outputs]
+    found = plain_rows([session.request(f"{', '.join(names)} FROM t")])
+    assert sorted(canonical([row[name] for name in names]) for row in found) == sorted(table.values()), statements  # type: ignore[type-var]
+
+
+def migrate(rng: Random, session: Session) -> None:
+    """Let the index of the template go to another configuration, now."""
+    index = session.pipeline.kinds.templates.unit("t").standing.index
+    if index is not None and isinstance(index.addressing, Fields):
+        index.reconfigure(Fields(tuple(rng.randint(0, 3) for _ in index.addressing.bits)))
+
+
 def compare_asked(rng: Random, session: Session, case: TemplateCase, rows: list[Row], statements: str) -> None:
     frontier = session.pipeline.kinds.templates.unit("t").frontier
     asks = [random_ask(rng, case) for _ in range(rng.choice((1, 3)))]
-    instant = None if frontier is None else rng.randint(frontier - 1 - case.history, frontier - 1)
+    # Shorter windows reach further back.
+    spare = min((_size(case.window) - _size(ask.window) for ask, _ in asks), default=0) if isinstance(case.window, Range) else 0
+    instant = None if frontier is None else rng.randint(frontier - 1 - case.history - spare, frontier - 1)
     shown = None if instant is None or rng.random() < 0.5 else instant
     as_of = "" if shown is None else f" AS OF TIMESTAMP '{_text(shown)}'"
     tables = session.request([text + as_of for _, text in asks])
@@ -134,6 +172,10 @@ def compare_asked(rng: Random, session: Session, case: TemplateCase, rows: list[
         given = sorted(canonical([row[c] for c in ask.columns]) for row in plain_rows([table]))
         right = sorted(canonical(row) for row in answer(case.template, ask, rows, now))
         assert given == right, f"{text}{as_of}\n{statements}"
+
+
+def _size(window: object) -> int:
+    return window.micros if isinstance(window, Range) else 0
 
 
 def _text(instant: int) -> str:

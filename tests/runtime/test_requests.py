@@ -184,3 +184,81 @@ def test_rows_are_kept_for_a_request_that_waits() -> None:
         later = threading.Timer(0.2, lambda: session.push("packets", packets(4, 900, 901)))
         later.start()
         assert session.request("n FROM traffic GROUP BY ()", as_of=at(5), timeout=20).to_pylist()[0]["n"] == 3
+
+
+def test_late_requests_are_dead_letters() -> None:
+    session = opened()
+    session.execute("CREATE REQUESTS asks (id BIGINT, ts TIMESTAMP) FOR traffic WITH (time = 'ts');")
+    session.push("packets", packets(1, 2, 9))
+    session.push("asks", [(1, at(5)), (2, at(6))])
+    session.step()
+    session.push("asks", [(3, at(4)), (4, at(8))])
+    session.run()
+    assert sorted({row["id"] for row in session.queries["asks"].table().to_pylist()}) == [1, 2, 4]
+    letters = session.dead_letters("asks").to_pylist()
+    assert [(row["id"], row["_reason"][:4]) for row in letters] == [("3", "late")]
+
+
+def test_a_template_without_rows_answers() -> None:
+    session = opened()
+    session.execute(
+        "CREATE REQUESTS asks (id BIGINT, src STRING, what STRING, ts TIMESTAMP) FOR traffic WITH (time = 'ts', group_by = 'what');"
+    )
+    # No row satisfies its condition, and the stream goes on.
+    session.execute("CREATE TEMPLATE nothing AS SELECT src, COUNT(*) AS n FROM packets [ROWS 3] WHERE len > 1000 GROUP BY src;")
+    session.push("packets", packets(1, 2, 20))
+    assert session.request("n FROM nothing GROUP BY ()").to_pylist()[0]["n"] == 0
+    assert session.request("* FROM nothing").num_rows == 0
+    session.push("asks", [(1, "zz", "", at(3)), (2, "zz", "src", at(3)), (3, None, "", at(3))])
+    session.run()
+    found = [(row["id"], row["src"], row["bytes"], row["n"]) for row in session.queries["asks"].table().to_pylist()]
+    assert found == [(1, None, None, 0), (3, None, 3, 2)]
+
+
+def test_windows_of_no_length_and_bits_at_the_limits() -> None:
+    session = opened()
+    for bits in (0, 24):
+        session.execute(
+            f"CREATE TEMPLATE t{bits} WITH (bits = {bits}, index = 'imp') AS SELECT src, len, COUNT(*) AS n FROM packets [RANGE 9 SECONDS] "
+            "GROUP BY src, len;"
+        )
+    session.push("packets", packets(*range(80)))
+    for bits in (0, 24):
+        # The window that is left out is kept as history.
+        assert session.request(f"n FROM t{bits} [RANGE 0 SECONDS] GROUP BY ()", as_of=at(70)).to_pylist()[0]["n"] == 1
+        with pytest.raises(UserError, match="too old"):
+            session.request(f"n FROM t{bits} [RANGE 0 SECONDS] GROUP BY ()", as_of=at(69.5))
+        assert session.request(f"n FROM t{bits} WHERE src = 'a' AND len IN (77, 75, 5, NULL)").num_rows == 2
+    for bits in ("-1", "25", "'many'"):
+        with pytest.raises(BindingProblem, match="bits cannot be"):
+            session.execute(f"CREATE TEMPLATE wrong WITH (bits = {bits}) AS SELECT src, COUNT(*) AS n FROM packets [ROWS 3] GROUP BY src;")
+
+
+def test_explanations() -> None:
+    session = opened()
+    (text,) = session.execute("EXPLAIN TEMPLATE traffic;")
+    assert "traffic" in text and "auto" in text
+    (text,) = session.execute("EXPLAIN REQUEST bytes FROM traffic [RANGE 5 SECONDS] WHERE src = 'a' GROUP BY ();")
+    assert "src" in text
+    with pytest.raises(BindingProblem, match="did you mean traffic"):
+        session.execute("EXPLAIN TEMPLATE trafic;")
+
+
+def test_a_template_that_goes_while_a_request_waits() -> None:
+    with opened() as session:
+        session.start()
+        session.push("packets", packets(1, 2))
+        gone: list[BaseException] = []
+
+        def ask() -> None:
+            try:
+                session.request("n FROM traffic GROUP BY ()", as_of=at(50), timeout=20)
+            except UserError as problem:
+                gone.append(problem)
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        time.sleep(0.2)
+        session.execute("DROP TEMPLATE traffic;")
+        asking.join(timeout=30)
+        assert "lies ahead" in str(gone[0])

@@ -27,8 +27,10 @@ from eddyline.runtime.units.templates import TemplateUnit
 
 def is_ahead(pipeline: Pipeline, request: Request) -> bool:
     """Whether the frontier has not passed the instant of a request."""
-    frontier = pipeline.kinds.templates.unit(request.template).frontier
-    return request.as_of is not None and (frontier is None or request.as_of >= frontier)
+    unit = pipeline.kinds.templates.unit(request.template)
+    # A template that has been dropped gets no more rows.
+    waits = request.as_of is not None and unit.query.stop is None
+    return waits and (unit.frontier is None or (request.as_of or 0) >= unit.frontier)
 
 
 def hold(pipeline: Pipeline, token: str, requests: Sequence[Request]) -> None:
@@ -134,12 +136,12 @@ def _instant(unit: TemplateUnit, request: Request, now: int) -> int:
             detail=f"template {unit.template.name} has been read up to {_text(now)}" if now != LONG_AGO else "no row has been read yet",
             hint="ask again later, or in a session that runs in the background: there the request waits",
         )
-    oldest = unit.oldest
+    oldest = unit.oldest(request.window)
     if oldest is not None and request.as_of < oldest:
         raise UserError(
             f"AS OF {_text(request.as_of)} is too old",
             detail=f"template {unit.template.name} keeps rows for instants from {_text(oldest)} on",
-            hint="create the template WITH (history = '…') to ask for earlier instants",
+            hint="create the template WITH (history = '…') to ask for earlier instants, or ask for a shorter window",
         )
     return request.as_of
 

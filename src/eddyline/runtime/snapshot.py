@@ -159,8 +159,9 @@ def block_content(header: Header, block: str) -> str:
         if content := gate_content(name, gate, block):
             return content
     for name, query in header["queries"].items():
-        state = query["state"]
-        if state and (block.startswith(state["prefix"]) or any(block == sealed for _, sealed, _ in state["blocks"])):
+        # Aggregates have blocks; templates and streams of requests have a state without any.
+        state = query["state"] or {}
+        if "prefix" in state and (block.startswith(state["prefix"]) or any(block == sealed for _, sealed, _ in state["blocks"])):
             return f"groups of query {name}"
     return f"the block {block}"
 

@@ -21,8 +21,9 @@ REQUESTS_BETWEEN = 1_000
 EPOCHS_BETWEEN = 50
 #: Counts of earlier requests are halved at every look.
 _DECAY = 0.5
-#: Rows that are looked at to find out how many values a column has.
+#: Rows that are looked at to find out how many values a column has; they are counted again when a quarter of them is new.
 _SAMPLE = 1 << 14
+_NEW_SHARE = 4
 
 
 class Tuning:
@@ -35,6 +36,10 @@ class Tuning:
         self.epochs = 0
         self.looks = 0
         self.changes = 0
+        #: Distinct values per grouping column, the id up to which rows were looked at for them, and how often that was done.
+        self._values: list[int] = []
+        self._counted_upto = 0
+        self.counted = 0
 
     def note(self, pattern: int, requests: int, rows: float) -> None:
         """Requests of one pattern came; `rows` is the sum of the rows in their windows."""
@@ -71,15 +76,17 @@ class Tuning:
         return found.bits
 
     def values(self, rows: TemplateRows) -> list[int]:
-        """How many distinct values each grouping column has among the newest rows."""
+        """How many distinct values each grouping column has among the newest rows, or had a little earlier."""
         end = rows.store.end
         first = max(rows.store.first, end - _SAMPLE)
-        nulls: Ints = rows.null_bits(first, end)
-        found = []
-        for column, key in enumerate(rows.keys):
-            words = rows.view(key, first, end)[nulls >> column & 1 == 0]
-            found.append(max(1, len(np.unique(words))))
-        return found
+        came = end - self._counted_upto
+        if not self._values or came < 0 or came * _NEW_SHARE > end - first:
+            nulls: Ints = rows.null_bits(first, end)
+            words = (rows.view(key, first, end)[nulls >> column & 1 == 0] for column, key in enumerate(rows.keys))
+            self._values = [max(1, len(np.unique(found))) for found in words]
+            self._counted_upto = end
+            self.counted += 1
+        return self._values
 
     # -- snapshots
 

@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from eddyline.errors import Fault
 from eddyline.model.query import BoundQuery
-from eddyline.model.template import BoundTemplate
+from eddyline.model.template import BoundTemplate, window_size
+from eddyline.model.window import Range, Rows
 from eddyline.operators.template.probes import Requests
 from eddyline.operators.template.standing import StandingTemplate
 from eddyline.plan.budget import index_costs
@@ -156,12 +157,13 @@ class TemplateUnit:
     def _keep(self) -> None:
         self.standing.port.behind = min((*self.readers.values(), *self.waiting.values()), default=None)
 
-    @property
-    def oldest(self) -> int | None:
-        """The oldest instant that can still be asked for; None: every instant."""
+    def oldest(self, window: Range | Rows) -> int | None:
+        """The oldest instant that can still be asked for with a window; None: every instant."""
         if self.frontier is None:
             return None
-        return min((self.frontier - 1 - self.template.history, *self.waiting.values()))
+        # Rows are kept for the whole window of the template: a shorter one of the same instant reaches less far back.
+        spare = window_size(self.template.window) - window_size(window) if isinstance(window, Range) else 0
+        return min((self.frontier - 1 - self.template.history, *self.waiting.values())) - spare
 
     # -- an epoch
 
