@@ -79,7 +79,7 @@ def aggregate_value(a: Agg, members: Sequence[Combination]) -> Value:
         return total if isinstance(total, float) or -(2**63) <= total < 2**63 else None
     mean = _sum(values) / len(values)
     if a.function == "AVG":
-        return mean
+        return float(mean)
     assert a.function == "STDDEV", f"no aggregate {a.function}"
     return math.sqrt(_sum([float(v - mean) ** 2 for v in values]) / (len(values) - 1)) if len(values) > 1 else None
 

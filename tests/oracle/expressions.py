@@ -14,8 +14,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 
-Value = bool | int | float | str | None
+Value = bool | int | float | str | Decimal | None
 Rows = Mapping[str, Mapping[str, Value]]
 
 
@@ -75,7 +76,8 @@ def type_of(e: Expression) -> str:
     kinds = [type_of(a) for a in e.args]
     name, _, target = e.function.partition(":")
     if name in ("+", "-", "*", "//", "%", "neg", "abs"):
-        return next((k for k in kinds if k == "TIMESTAMP"), None) or max(kinds, key=_WIDTH.__getitem__)
+        # How many digits a DECIMAL has is not the oracle's subject.
+        return next((k for k in kinds if k == "TIMESTAMP" or k.startswith("DECIMAL")), None) or max(kinds, key=_WIDTH.__getitem__)
     if name == "case":
         return _widest([*kinds[1::2], kinds[-1]])
     fixed = {
@@ -215,6 +217,8 @@ def _arithmetic(name: str, kind: str) -> Callable[..., Value]:
         "neg": lambda a: -a,
         "abs": abs,
     }
+    if kind.startswith("DECIMAL"):
+        return whole[name]
     limit = _LIMIT.get(kind, 2**63)
 
     def fitting(*args: int) -> Value:
@@ -322,6 +326,8 @@ def literal(value: Value, kind: str, *, duckdb: bool = False) -> str:
         if not math.isfinite(value):
             return f"CAST('{value}' AS DOUBLE)"
         return f"({value!r}::DOUBLE)" if duckdb else (f"({value!r})" if value < 0 else repr(value))
+    if kind.startswith("DECIMAL"):
+        return f"CAST('{value}' AS {kind})"
     if kind == "STRING":
         return "'" + str(value).replace("'", "''") + "'"
     if kind == "DATE":

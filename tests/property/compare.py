@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from tests.oracle.aggregation import apply_changelog, is_aggregate, key_columns, same, table_at
+from tests.oracle.aggregation import apply_changelog, closed_groups, instants, is_aggregate, key_columns, same, table_at
 from tests.oracle.expressions import Agg, Expression, Value, walk
-from tests.oracle.intake import Values
+from tests.oracle.intake import Intake, Values
 from tests.property.specs import Case, Expected, QuerySpec, Row, expected
 
 _SHOWN = 6
@@ -145,6 +145,24 @@ def _closed(name: str, outputs: Sequence[tuple[str, Expression]], right: list[tu
             rest.remove(match)
     lines += [f"  extra {row}" for row in rest]
     return [f"query {name}: closed groups differ", *lines[:_SHOWN]] if lines else []
+
+
+def aggregate_differences(
+    case: Case, spec: QuerySpec, taken: Intake, rows: list[Values], start: int | None, stop: int | None, added: int
+) -> list[str]:
+    """What is wrong with the results of an aggregate that comes before an epoch, `added`, and sees the rows after `start`, up to `stop`."""
+    query, tables = case.query(spec), case.table_values()
+    seen = replace(taken, rows=[row for row in taken.rows if start is None or row.ts > start], frontiers=taken.frontiers[added:])
+    if query.emit.kind == "close":
+        right = closed_groups(query, taken.rows, tables, seen.frontiers, start=start, stop=stop)
+        return _closed(spec.name, query.outputs, right, rows)
+    now = [now for now in instants(query, seen.rows, seen.frontiers) if start is None or now > start]
+    if stop is not None:
+        late = [at for at in now if at > stop]
+        # What a dropped query has to say of the rows up to its stop it says there.
+        now = [at for at in now if at <= stop] + ([stop] if late and query.emit.kind == "change" else [])
+    alone = Expected(intakes={spec.name: seen}, tables={spec.name: {at: table_at(query, seen.rows, tables, at) for at in now}})
+    return _changelog(case, spec, alone, rows)
 
 
 def _changelog(case: Case, spec: QuerySpec, truth: Expected, rows: list[Values]) -> list[str]:

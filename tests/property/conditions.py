@@ -10,11 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from random import Random
 
 from tests.oracle.expressions import COMPARISONS, Call, Col, Expression, Lit, Value
 
 NUMBERS = ("INT", "BIGINT", "DOUBLE")
+DECIMALS = ("DECIMAL(10, 2)", "DECIMAL(18, 4)")
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,9 @@ def random_domain(rng: Random, family: str, most: int) -> Domain:
     elif family == "real":
         values = [0.25 * rng.randint(-8, 8) for _ in range(size)]
         values += rng.sample((math.nan, 0.0, -0.0, math.inf, -math.inf, 1e9 + 0.5, 3e-5), rng.randint(0, 3))
+    elif family == "money":
+        values = [Decimal(rng.choice((0, 1, 5, 25, 100, 1250, -125, 99_999_999))) / 100 for _ in range(size)]
+        values = [value.quantize(Decimal("0.01")) for value in dict.fromkeys(values)]
     elif family == "big":
         start = rng.choice((2**53, 2**62, 1 - 2**63, 2**63 - 1 - size))
         values = range(start, start + size)
@@ -82,6 +87,8 @@ def random_domain(rng: Random, family: str, most: int) -> Domain:
 def random_type(rng: Random, family: str) -> str:
     if family == "number":
         return rng.choices(NUMBERS, (3, 4, 1))[0]
+    if family == "money":
+        return rng.choice(DECIMALS)
     return {"text": "STRING", "real": "DOUBLE", "big": "BIGINT", "day": "DATE", "flag": "BOOLEAN"}[family]
 
 
@@ -201,4 +208,8 @@ def some_output(rng: Random, places: Sequence[Place]) -> Expression:
         return rng.choice((Call("upper", (col,)), Call("length", (col,)), Call("coalesce", (col, Lit("none", "STRING")))))
     if column.domain.family == "big":
         return Call("+", (col, Lit(rng.choice((1, 10)), "INT")))
+    if column.domain.family == "money":
+        other_place = rng.choice(places)
+        right = other_place.col(rng.choice(other_place.of("money") or [column])) if other_place.of("money") else col
+        return Call(rng.choice(("+", "-")), (col, right)) if kind < 0.85 else Call("neg", (col,))
     return Call(rng.choice(("is_null", "is_not_null")), (col,))

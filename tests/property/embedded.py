@@ -1,30 +1,44 @@
 """A case through the embedded engine: declared by SQL, pushed epoch by epoch.
 
-Answer   `run_embedded(case)` is the outcome of a session that takes one step per epoch and then closes.
+Answer   `run_embedded(case)` is the outcome of a session that takes one step per epoch and then closes. `run_interrupted` has the results
+         of several sessions on one checkpoint, all but the last of which are given up; they are read from files.
 Limits   Static tables are written as parquet to a folder that lives as long as the run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from random import Random
 from tempfile import TemporaryDirectory
 
 import pyarrow.parquet as parquet
 
 from eddyline import Session
+from eddyline.connectors.output import result_files
 from eddyline.settings import Settings
+from eddyline.testing.clocks import MovedClock
+from eddyline.tuning import SchedulingTuning, Tuning
+from tests.oracle.intake import Values
 from tests.property.compare import Outcome, plain_rows
-from tests.property.specs import Case
+from tests.property.specs import IDLE_SECONDS, Case
+
+#: Results of joins with several windows are released early, however few rows there are.
+EARLY = Settings(tuning=Tuning(scheduling=SchedulingTuning(least_rows=1, least_batch=2)))
 
 
 def run_embedded(case: Case, between: Callable[[Session], object] | None = None, settings: Settings | None = None) -> Outcome:
     """Run a case; `between` is called after every epoch, for tests that change the running session."""
-    with TemporaryDirectory() as directory, Session(settings) as session:
+    clock = MovedClock()
+    settings = settings or (None if case.scheduler is None else EARLY)
+    with TemporaryDirectory() as directory, Session(settings, clock=clock) as session:
         for table in case.tables:
             parquet.write_table(case.arrow_rows(table.name, table.rows), f"{directory}/{table.name}.parquet")
         for statement in case.statements(directory):
             session.execute(statement)
-        for epoch in case.epochs():
+        for number, epoch in enumerate(case.epochs()):
+            if number in case.pauses:
+                clock.advance(2 * IDLE_SECONDS)
             for stream, rows in epoch.items():
                 session.push(stream, case.arrow_rows(stream, rows))
             session.step()
@@ -40,3 +54,38 @@ def run_embedded(case: Case, between: Callable[[Session], object] | None = None,
                 (str(letter["_reason"]), {name: value for name, value in letter.items() if name != "_reason"}) for letter in letters
             ]
         return outcome
+
+
+def run_interrupted(case: Case, rng: Random, early: Settings = EARLY) -> dict[str, list[Values]]:
+    """The results of a case whose session is given up now and then; the next one goes on from the last checkpoint."""
+    clock = MovedClock()
+    epochs = case.epochs()
+    with TemporaryDirectory() as directory:
+        for table in case.tables:
+            parquet.write_table(case.arrow_rows(table.name, table.rows), f"{directory}/{table.name}.parquet")
+        settings = replace(early, output_files=rng.choice(("auto", "each")))
+        ended = False
+        while not ended:
+            session = Session(settings, checkpoint=f"{directory}/checkpoint", out=f"{directory}/out", clock=clock)
+            for statement in case.statements(directory):
+                session.execute(statement)
+            # Rows of later epochs come again: the position of a source that is pushed counts what the checkpoint has.
+            number = session.driver.epoch
+            while number < len(epochs) and rng.random() < 0.8:
+                for stream, rows in epochs[number].items():
+                    session.push(stream, case.arrow_rows(stream, rows))
+                # A checkpoint is taken when the clock has moved.
+                clock.advance(rng.choice((0, 0, 2 * settings.checkpoint_seconds)))
+                session.step()
+                number += 1
+            ended = number == len(epochs)
+            if ended:
+                session.run(once=True)
+                session.stop()
+            else:
+                session._runner.abandon()
+        found = {}
+        for query in case.queries:
+            files = result_files(f"{directory}/out/{query.name}")
+            found[query.name] = plain_rows(parquet.read_table(path) for _, _, path in files)
+        return found

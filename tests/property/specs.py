@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 import pyarrow as pa
 
@@ -26,12 +27,16 @@ ARROW = {
     "INT": pa.int32(),
     "BIGINT": pa.int64(),
     "DOUBLE": pa.float64(),
+    "DECIMAL(10, 2)": pa.decimal128(10, 2),
+    "DECIMAL(18, 4)": pa.decimal128(18, 4),
     "STRING": pa.string(),
     "DATE": pa.date32(),
     "TIMESTAMP": pa.timestamp("us"),
 }
 
 Row = tuple[Value, ...]
+#: How long a stream says nothing before it is idle; a pause is longer.
+IDLE_SECONDS = 3_600
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,8 @@ class StreamSpec:
     time: str = "ts"
     lateness: int = 0
     sequence: str | None = None
+    #: Whether it is left out of the frontier after a pause.
+    idle: bool = False
 
     def statement(self) -> str:
         options = [f"time='{self.time}'", "format='memory'"]
@@ -49,6 +56,9 @@ class StreamSpec:
             options.append(f"lateness='{span(self.lateness).lower()}'")
         if self.sequence:
             options.append(f"sequence='{self.sequence}'")
+        if self.idle:
+            # No test lasts so long: only pauses make a stream idle.
+            options.append(f"idle='{IDLE_SECONDS} seconds'")
         return f"CREATE STREAM {self.name} ({_columns(self.columns)}) WITH ({', '.join(options)})"
 
 
@@ -135,13 +145,18 @@ class Case:
     arrivals: tuple[tuple[tuple[str, tuple[Row, ...]], ...], ...]
     tables: tuple[TableSpec, ...] = ()
     label: str = ""
+    #: The numbers of epochs before which the clock moves on, so that streams without rows in them are idle.
+    pauses: tuple[int, ...] = ()
+    #: In which order results of joins with several windows are released; None: as the engine chooses.
+    scheduler: str | None = None
 
     def epochs(self) -> list[dict[str, list[Row]]]:
         return [{stream: list(rows) for stream, rows in epoch} for epoch in self.arrivals]
 
     def statements(self, directory: str = ".") -> list[str]:
         """The job, one statement each; tables are read from `<directory>/<name>.parquet`."""
-        out = [s.statement() for s in self.streams]
+        out = [] if self.scheduler is None else [f"SET scheduler = '{self.scheduler}'"]
+        out += [s.statement() for s in self.streams]
         out += [t.statement(directory) for t in self.tables]
         return out + [statement for q in self.queries for statement in q.statements()]
 
@@ -178,7 +193,20 @@ class Case:
         return [Stream(s.name, s.time, s.lateness, s.sequence) for s in self.streams]
 
     def _oracle_epochs(self) -> list[Epoch]:
-        return [*(Epoch({name: self.values(name, rows) for name, rows in e}) for e in self.arrivals), Epoch({}, closing=True)]
+        rows = [{name: self.values(name, rows) for name, rows in epoch} for epoch in self.arrivals]
+        return [*(Epoch(epoch, idle=idle) for epoch, idle in zip(rows, self.idle(), strict=True)), Epoch({}, closing=True)]
+
+    def idle(self) -> list[frozenset[str]]:
+        """Per epoch the streams that are idle: a pause came after their last rows."""
+        silent: set[str] = set()
+        found = []
+        for number, epoch in enumerate(self.arrivals):
+            # The first epoch begins the time of all streams.
+            if number in self.pauses and number:
+                silent |= {stream.name for stream in self.streams if stream.idle}
+            silent -= {name for name, rows in epoch if rows}
+            found.append(frozenset(silent))
+        return found
 
     def values(self, source: str, rows: Sequence[Row]) -> list[Values]:
         names = [name for name, _ in self.source(source).columns]
@@ -255,6 +283,7 @@ __all__ = [
     "Call",
     "Case",
     "Col",
+    "Decimal",
     "Emit",
     "Expected",
     "Expression",

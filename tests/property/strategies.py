@@ -43,17 +43,39 @@ def random_case(rng: Random) -> Case:
     references = rng.choices((1, 2, 3, 4, 5), (14, 36, 28, 17, 5))[0]
     tick = rng.choice((SECOND, SECOND, SECOND, SECOND // 4, SECOND // 4, 1_000, 1))
     base = rng.choice((0, 1_700_000_000 * SECOND, -20 * SECOND, 59 * SECOND + 7 * tick))
-    keys = [random_domain(rng, family, 4) for family in rng.choices(("number", "text", "real", "big", "day"), (6, 3, 1, 1, 1), k=2)]
+    families = ("number", "text", "real", "big", "day", "money")
+    keys = [random_domain(rng, family, 4) for family in rng.choices(families, (6, 3, 1, 1, 1, 1), k=2)]
     streams = [_stream(rng, f"s{i}", keys, tick) for i in range(min(rng.choices((1, 2, 3, 4), (2, 4, 3, 2))[0], references + 1))]
     tables = [_table(rng, keys)] if rng.random() < 0.2 else []
     count = rng.choices((1, 2, 3), (60, 25, 15))[0]
     queries = [
         _query(rng, f"q{i}", [*streams, *tables], references if i == 0 else rng.randint(1, min(3, references)), tick) for i in range(count)
     ]
+    scheduler = None
+    if references in (2, 3) and rng.random() < 0.15:
+        # The same join with other windows: its results can be released strip by strip.
+        queries += [_sibling(rng, queries[0], f"w{i}", tick) for i in range(rng.randint(1, 3))]
+        scheduler = rng.choice(("lwo", "swf", "mqt"))
     read = {r.source for q in queries for r in q.references}
     streams = [s for s in streams if s.spec.name in read or rng.random() < 0.25]
     flow = _flow(rng, streams, _MOST_ROWS[references], tick, base)
-    return Case(tuple(s.spec for s in streams), tuple(queries), _split(rng, flow), tuple(t.spec for t in tables))
+    arrivals = _split(rng, flow)
+    pauses: tuple[int, ...] = ()
+    if len(streams) > 1 and rng.random() < 0.25 and len(arrivals) > 2:
+        streams = [replace(s, spec=replace(s.spec, idle=rng.random() < 0.6)) for s in streams]
+        pauses = tuple(sorted(rng.sample(range(1, len(arrivals)), rng.randint(1, min(4, len(arrivals) - 1)))))
+    return Case(tuple(s.spec for s in streams), tuple(queries), arrivals, tuple(t.spec for t in tables), pauses=pauses, scheduler=scheduler)
+
+
+def _sibling(rng: Random, spec: QuerySpec, name: str, tick: int) -> QuerySpec:
+    """A query over the same join with other windows; those of EMIT ON CLOSE stay RANGE."""
+    references = tuple(
+        r
+        if r.window is None
+        else replace(r, window=Range(tick * rng.choice((1, 2, 4, 9, 30))) if isinstance(r.window, Range) else r.window)
+        for r in spec.references
+    )
+    return replace(spec, name=name, references=references)
 
 
 # ---- streams and tables
@@ -82,7 +104,7 @@ def _some_columns(rng: Random, keys: Sequence[Domain]) -> tuple[Column, ...]:
         Column(rng.choice((f"k{i}", f"x{i}")), random_type(rng, d.family), d) for i, d in enumerate(keys) if i == 0 or rng.random() < 0.8
     ]
     for i in range(rng.randint(0, 2)):
-        family = rng.choices(("number", "text", "real", "day", "flag"), (4, 2, 3, 1, 1))[0]
+        family = rng.choices(("number", "text", "real", "day", "flag", "money"), (4, 2, 3, 1, 1, 2))[0]
         columns.append(Column(f"v{i}", random_type(rng, family), random_domain(rng, family, 6)))
     return tuple(columns)
 
@@ -255,7 +277,7 @@ def _bucket(rng: Random, time: Col, tick: int) -> Expression:
 
 def _aggregate(rng: Random, places: Sequence[Place]) -> Expression:
     place = rng.choice(places)
-    numbers = place.of("number", "real")
+    numbers = place.of("number", "real", "money")
     column = rng.choice(place.columns)
     kind = rng.random()
     if kind < 0.25:
@@ -267,6 +289,6 @@ def _aggregate(rng: Random, places: Sequence[Place]) -> Expression:
     if not numbers:
         return Agg("COUNT", place.col(column))
     col = place.col(rng.choice(numbers))
-    if kind < 0.67:
+    if kind < 0.67 and not col.type.startswith("DECIMAL"):
         return Call("+", (Agg("SUM", col), Agg("COUNT")))
     return Agg(rng.choice(("SUM", "SUM", "AVG", "STDDEV")), col, distinct=rng.random() < 0.2)

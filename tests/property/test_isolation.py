@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from random import Random
 
 import pytest
@@ -11,11 +11,11 @@ import pytest
 from eddyline import Session
 from eddyline.settings import Settings
 from eddyline.tuning import SchedulingTuning, SharingTuning, Tuning
-from tests.oracle.intake import Values
+from tests.oracle.intake import Intake
 from tests.oracle.relational import answer
-from tests.property.compare import _answers, canonical, report
+from tests.property.compare import _answers, aggregate_differences, canonical, report
 from tests.property.lives import COUNTS, Life, is_aggregate_spec, lived, random_lives
-from tests.property.specs import Case
+from tests.property.specs import Case, streams_of
 from tests.seeds import first_seed
 
 #: Cases per block; a failure names its seed.
@@ -24,30 +24,27 @@ BLOCKS = int(os.environ.get("EDDYLINE_ISOLATION_BLOCKS", "4"))
 FIRST = first_seed()
 
 
-def check_lives(case: Case, lives: Sequence[Life], alone: Mapping[str, list[Values]], base: Settings | None = None, **options: str) -> None:
+def check_lives(case: Case, lives: Sequence[Life], base: Settings | None = None, **options: str) -> None:
     results, instants = lived(case, lives, base, **options)
     found = []
+    taken: dict[frozenset[str], Intake] = {}
     for life in lives:
         name = life.spec.name
         query, (start, stop) = case.query(life.spec), instants[name]
-        if name in alone:
-            wrong = [] if _changes(results[name]) == _changes(alone[name]) else [f"query {name}: {results[name]}, alone {alone[name]}"]
+        read = streams_of(life.spec)
+        if read not in taken:
+            taken[read] = case.intake(life.spec)
+        gone_unseen = life.dropped is not None and stop is None
+        if is_aggregate_spec(life.spec):
+            seen = Intake() if gone_unseen else taken[read]
+            wrong = aggregate_differences(case, life.spec, seen, results[name], start, stop, life.added)
         else:
             rows = [canonical([row[column] for column in (*(n for n, _ in query.outputs), "_ts")]) for row in results[name]]
-            gone_unseen = life.dropped is not None and stop is None
-            right = [] if gone_unseen else answer(query, case.intake(life.spec).rows, case.table_values(), start=start, stop=stop)
+            right = [] if gone_unseen else answer(query, taken[read].rows, case.table_values(), start=start, stop=stop)
             wrong = _answers(name, [(r.newest, canonical([*r.values, r.ts])) for r in right], rows)
         if wrong:
             found += [*wrong, f"  added before epoch {life.added}, dropped before {life.dropped}: {start} to {stop}"]
     assert not found, f"{options}\n" + report(case, found)
-
-
-def _changes(rows: Sequence[Values]) -> list[tuple[object, list[str]]]:
-    """Changes instant by instant; those of one instant in any order."""
-    found: dict[object, list[str]] = {}
-    for row in rows:
-        found.setdefault(row["_ts"], []).append(repr(canonical(row.values())))
-    return [(ts, sorted(changes)) for ts, changes in found.items()]
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
@@ -56,8 +53,6 @@ def test_each_query_answers_as_if_it_ran_alone(block: int) -> None:
     schedules = SchedulingTuning(least_rows=1, least_batch=2)
     for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
         case, lives = random_lives(Random(seed), (200,) if seed % 20 == 7 else COUNTS, aggregates=True)
-        alone, _ = lived(case, [life for life in lives if life.spec.name.startswith("all") or is_aggregate_spec(life.spec)], share="off")
-        alone = {name: rows for name, rows in alone.items() if not name.startswith("all")}
         for turn, scheduler in enumerate(("lwo", "swf", "mqt"), seed):
             tuning = Tuning(scheduling=schedules, sharing=SharingTuning(many_queries=2 if turn % 4 == 0 else 8))
             options = {
@@ -67,7 +62,7 @@ def test_each_query_answers_as_if_it_ran_alone(block: int) -> None:
                 "seed": str(seed),
             }
             try:
-                check_lives(case, lives, alone, Settings(tuning=tuning), **options)
+                check_lives(case, lives, Settings(tuning=tuning), **options)
             except Exception as problem:
                 raise AssertionError(f"seed {seed}, {options}\n{problem}") from problem
 

@@ -6,7 +6,7 @@ from random import Random
 
 from hypothesis import HealthCheck, given, settings
 
-from tests.property.specs import Case, Last, expected
+from tests.property.specs import Case, Last, QuerySpec, expected, streams_of
 from tests.property.strategies import cases, random_case
 
 
@@ -25,7 +25,15 @@ def test_cases_are_worth_running():
     assert share([any(word == "late" for dead in t.dead.values() for word, _ in dead) for t in truths]) > 0.15
     assert share([any(isinstance(r.window, Last) for q in c.queries for r in q.references) for c in drawn]) > 0.2
     assert share([any(joins_itself(c, i) for i in range(len(c.queries))) for c in drawn]) > 0.2
+    assert share([any(c.idle()) for c in drawn]) > 0.05
+    assert share([c.scheduler is not None for c in drawn]) > 0.05
+    assert share([any("DECIMAL" in kind for s in c.streams for _, kind in s.columns) for c in drawn]) > 0.2
+    assert share([any(closes_over_several(q) for q in c.queries) for c in drawn]) > 0.05
     assert all(taken.waiting == 0 for t in truths for taken in t.intakes.values())
+
+
+def closes_over_several(query: QuerySpec) -> bool:
+    return query.emit.kind == "close" and len(streams_of(query)) > 1
 
 
 def joins_itself(case: Case, query: int) -> bool:

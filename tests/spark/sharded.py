@@ -87,8 +87,9 @@ def _run(case: Case, shards: int, random: Random, directory: str) -> Outcome:
     results: dict[str, list[pa.Table]] = {q.name: [] for q in layout.queries}
     dead: dict[str, list[pa.Table]] = {s.name: [] for s in layout.streams}
     place = 0
-    for epoch in [*case.epochs(), None]:
-        made = [packer.control(json.dumps({"closing": True}).encode(), 0)] if epoch is None else []
+    for epoch, idle in zip([*case.epochs(), None], [*case.idle(), frozenset()], strict=True):
+        said = {"closing": True} if epoch is None else {"idle": sorted(idle)}
+        made = [packer.control(json.dumps(said).encode(), 0)]
         for name, rows in (epoch or {}).items():
             source = MemorySource(layout.streams[layout.numbers[name]])
             source.push(case.arrow_rows(name, rows))

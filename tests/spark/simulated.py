@@ -254,7 +254,12 @@ def run_simulated(case: Case, shards: int, random: Random, crashes: float = 0.0,
         for table in case.tables:
             parquet.write_table(case.arrow_rows(table.name, table.rows), f"{directory}/{table.name}.parquet")
         job = Simulated(";\n".join(case.statements(directory)), f"{directory}/ck", shards, random)
-        for epoch in case.epochs():
+        said: frozenset[str] = frozenset()
+        for epoch, idle in zip(case.epochs(), case.idle(), strict=True):
+            if idle != said:
+                # The driver says which streams are silent; a shard sees for itself which of them speak.
+                write_control(f"{directory}/ck", {"idle": sorted(idle)})
+                said = idle
             job.run({name: case.arrow_rows(name, rows) for name, rows in epoch.items() if rows}, crashes=crashes)
             if moves is not None:
                 moves.append(job.move_some())
