@@ -249,7 +249,7 @@ def push(session: Session, case: Case, epoch: int) -> None:
 
 
 def outcome(session: Session, case: Case) -> tuple[dict[str, list[object]], dict[str, list[tuple[int, str]]], dict[str, Any]]:
-    found = {name: _plain(query.table().to_pylist()) for name, query in session.queries.items()}
+    found = {name: plain(query.table().to_pylist()) for name, query in session.queries.items()}
     dead = {
         s.name: sorted((int(row["id"]), str(row["_reason"]).split(":")[0]) for row in session.dead_letters(s.name).to_pylist())
         for s in case.streams
@@ -257,7 +257,7 @@ def outcome(session: Session, case: Case) -> tuple[dict[str, list[object]], dict
     return found, dead, session.stats()
 
 
-def _plain(rows: list[dict[str, object]]) -> list[object]:
+def plain(rows: list[dict[str, object]]) -> list[object]:
     return sorted((tuple(sorted((k, str(v)) for k, v in row.items() if k != "_op")) for row in rows), key=str)
 
 

@@ -41,7 +41,7 @@ class Notes(RecordKind):
         return split if self.concerns(stream) else None
 
     def checker(self, stream: Stream, streams: Mapping[str, Stream]) -> Checker | None:
-        return Striking()
+        return Striking() if stream.schema.find("k") is not None else None
 
     def pinned(self, records: Records, stream: Stream) -> pa.Table | None:
         return records.body.select(["k"])

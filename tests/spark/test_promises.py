@@ -1,0 +1,90 @@
+"""Punctuations on shards: the same answers, violations reported once, and rows forgotten, whatever the number of shards and crashes."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from eddyline.language import bind_script
+from eddyline.runtime.spark.job.saying import say
+from eddyline.settings import Settings
+from tests.property.compare import plain_rows
+from tests.property.promises import Case, expected, plain, random_case
+from tests.spark.running import run_script
+from tests.spark.simulated import Simulated
+
+CASES = int(os.environ.get("EDDYLINE_PROMISE_SHARDS", "24"))
+SECOND = 1_000_000
+
+
+def script(case: Case) -> str:
+    queries = [f"CREATE QUERY joined{n} AS {ask.select}; CREATE QUERY closing{n} AS {ask.closing}" for n, ask in enumerate(case.asks)]
+    return ";\n".join([*case.declarations(), *queries])
+
+
+def as_rows(table: pa.Table) -> list[dict[str, object]]:
+    """Rows with times as sessions give them."""
+    found = plain_rows([table])
+    return [{name: _time(value) if name == "_ts" else value for name, value in row.items()} for row in found]
+
+
+def _time(value: Any) -> object:
+    return datetime(1970, 1, 1) + timedelta(microseconds=value) if isinstance(value, int) else value
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_shards_answer_as_one_engine_does(seed: int, tmp_path: Path) -> None:
+    case = random_case(Random(2_000_000 + seed), lies=seed % 2 == 1)
+    random = Random(seed)
+    job = Simulated(script(case), str(tmp_path), 1 + seed % 3, random, settings=Settings(purge=random.choice(("eager", "auto"))))
+    say(str(tmp_path), bind_script(script(case)).records)
+    schemas = {stream.name: stream.schema.arrow for stream in job.driver.layout.streams}
+    for epoch in range(case.epochs):
+        rows = {}
+        for stream in case.streams:
+            size = len(stream.rows)
+            part = stream.rows[epoch * size // case.epochs : (epoch + 1) * size // case.epochs]
+            if part:
+                rows[stream.name] = pa.Table.from_pylist(part, schemas[stream.name])
+        job.run(rows, crashes=0.2)
+    job.run(closing=True)
+    wanted, letters = expected(case)
+    for name, results in wanted.items():
+        assert plain(as_rows(job.table(name))) == results, name
+    for stream in case.streams:
+        found = sorted((int(str(values["id"])), reason.split(":")[0]) for reason, values in job.letters(stream.name))
+        assert found == letters[stream.name], stream.name
+    job.close()
+
+
+@pytest.mark.spark
+def test_on_spark_itself(spark: Any, tmp_path: Path) -> None:
+    text = f"""
+        CREATE STREAM auctions (item BIGINT, closes TIMESTAMP, ts TIMESTAMP) WITH (time = 'ts', key = 'item', path = '{tmp_path}/auctions');
+        CREATE STREAM bids (item BIGINT, price DOUBLE, ts TIMESTAMP) WITH (time = 'ts', path = '{tmp_path}/bids');
+        CREATE PUNCTUATION sold ON bids (item) FROM auctions (item) AT closes;
+        CREATE QUERY joined AS SELECT a.item, b.price FROM auctions AS a, bids AS b WHERE a.item = b.item;
+        CREATE QUERY won AS SELECT a.item, max(b.price) AS price FROM auctions AS a, bids AS b WHERE a.item = b.item
+            GROUP BY a.item EMIT ON CLOSE
+    """
+    auctions = [{"item": n, "closes": (n + 3) * SECOND, "ts": n * SECOND} for n in range(60)]
+    bids = [{"item": n - back, "price": float(back), "ts": n * SECOND} for n in range(1, 70) for back in range(5) if 0 <= n - back < 60]
+    for name, rows in (("auctions", auctions), ("bids", bids)):
+        schema = next(stream.schema.arrow for stream in bind_script(text).streams if stream.name == name)
+        os.mkdir(tmp_path / name)
+        for number in range(4):
+            part = rows[len(rows) * number // 4 : len(rows) * (number + 1) // 4]
+            parquet.write_table(pa.Table.from_pylist(part, schema), tmp_path / name / f"{number}.parquet")
+    running, found = run_script(spark, text, tmp_path / "checkpoint")
+    broken = [bid for bid in bids if bid["price"] == 4.0]
+    assert len(plain_rows((running.delivery.kept_dead or {}).get("bids", []))) == len(broken)
+    assert len(found["joined"]) == len(bids) - len(broken)
+    won = {row["item"]: row["price"] for row in plain_rows([found["won"]])}
+    assert won == dict.fromkeys(range(60), 3.0)
