@@ -71,8 +71,8 @@ def restarted(session: Session, blocks: Blocks) -> None:
     for name, rows in old.tables.items():
         new.add_table(old.table_schemas[name], rows)
     for query in session.job.queries:
-        saved = saved_queries(header)[query.name]
-        new.add_query(query, saved["start"], saved["slot"])
+        known = saved_queries(header)
+        new.add_query(query, known[query.name]["start"], known[query.name]["slot"], known)
     restore(new, header, blocks.load)
     new.bundles = old.bundles
     session.driver.pipeline = new

@@ -25,7 +25,7 @@ from eddyline.model.datatypes import INTERVAL, NULL
 from eddyline.model.expression import ColumnRef, Expression, conjuncts
 from eddyline.model.query import BoundQuery, Emit, Output, Reference
 from eddyline.model.schema import Stream, Table
-from eddyline.model.window import UNBOUNDED
+from eddyline.model.window import UNBOUNDED, Rows
 from eddyline.settings import Settings
 
 __all__ = ["bind_query", "bind_settings", "bind_sink", "bind_stream", "bind_table"]
@@ -45,11 +45,13 @@ def _query(name: str, select: Select, settings: Settings, catalog: Catalog) -> B
     keys = None if written is None else bind_window(written, scope)
     where = _where(select, scope)
     outputs, items = _outputs(select, scope, {} if keys is None else keys.names)
-    names = {o.name.lower(): o.expression for o in outputs} | ({} if keys is None else keys.names)
+    names = {o.name.lower(): o.expression for o in outputs}
     group_places = _group_by(select, scope, outputs, names)
     having = None
     if select.having is not None:
-        having = bind_condition(select.having, Clause("HAVING", scope, aggregates=True, outputs=names))
+        having = bind_condition(
+            select.having, Clause("HAVING", scope, aggregates=True, outputs=names, first={} if keys is None else keys.names)
+        )
     group_by, window = tuple(group_places), None
     if keys is not None:
         used = [o.expression for o in outputs] + ([] if having is None else [having])
@@ -115,7 +117,8 @@ def _entries(select: Select, catalog: Catalog) -> tuple[Entry, ...]:
 
 
 def _entry(source: Source, relation: Stream | Table) -> Entry:
-    alias = source.alias or relation.name
+    derived = isinstance(relation, Stream) and relation.is_derived
+    alias = source.alias or (source.name if derived else relation.name)
     if alias.startswith("_"):
         raise BindingProblem(f"alias {alias} is reserved", hint="names that begin with _ are the engine's own", position=source.position)
     if isinstance(relation, Table):
@@ -127,7 +130,14 @@ def _entry(source: Source, relation: Stream | Table) -> Entry:
                 position=source.position,
             )
         return Entry(Reference(alias, relation.name, None), relation)
-    return Entry(Reference(alias, relation.name, source.window or UNBOUNDED), relation)
+    if isinstance(source.window, Rows) and not relation.ordered:
+        raise BindingProblem(
+            f"[{source.window}] over {alias} has no order to count in",
+            detail="rows of equal time of a derived stream have an order only where it selects rows of one stream",
+            hint="write [RANGE …]",
+            position=source.position,
+        )
+    return Entry(Reference(alias, relation.name, source.window or UNBOUNDED, derived), relation)
 
 
 def _where(select: Select, scope: Scope) -> tuple[Expression, ...]:
@@ -150,7 +160,7 @@ def _outputs(select: Select, scope: Scope, names: dict[str, Expression]) -> tupl
         if isinstance(item.value, Star):
             found = _star(item.value, scope)
         else:
-            expression = bind_expression(item.value, Clause("SELECT", scope, aggregates=True, outputs=names))
+            expression = bind_expression(item.value, Clause("SELECT", scope, aggregates=True, first=names))
             found = [Output(item.alias or default_name(item, expression, len(outputs) + 1), expression)]
         outputs += found
         items += [item] * len(found)

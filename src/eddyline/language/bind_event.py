@@ -52,7 +52,7 @@ def _event(name: str, event: Event, settings: Settings, catalog: Catalog) -> Bou
     pattern = Pattern(book, leaves, parts, where, event.within, event.first, _keys(book, stream), " ".join(event.expression_text.split()))
     return BoundQuery(
         name=name,
-        references=(Reference(stream.name, stream.name, UNBOUNDED),),
+        references=(Reference(stream.name, stream.name, UNBOUNDED, stream.is_derived),),
         where=(),
         outputs=_outputs(event, pattern, scope, stream),
         settings=settings,
@@ -70,6 +70,10 @@ def bind_constraints(
     """The constraints that a statement declares; they are not yet in the catalog."""
     catalog.check_free("constraints", statement.name, statement.position)
     book, stream = _book(statement.book, catalog)
+    if stream.is_derived:
+        raise BindingProblem(
+            f"{stream.name} is a derived stream", hint="constraints speak of a stream that rows come from", position=statement.position
+        )
     rules = statement.rules
     if statement.workflow is not None:
         for option in statement.options:
@@ -95,6 +99,12 @@ def _book(clause: BookClause, catalog: Catalog) -> tuple[Book, Stream]:
     relation = catalog.relation(clause.stream, clause.position)
     if not isinstance(relation, Stream):
         raise BindingProblem(f"{relation.name} is a table", hint="events are rows of a stream", position=clause.position)
+    if not relation.ordered:
+        raise BindingProblem(
+            f"rows of equal time of {clause.stream} have no order",
+            detail="a pattern asks which event came first; a derived stream has an order only where it selects rows of one stream",
+            position=clause.position,
+        )
     spelled = [_column(relation, column, clause.position) for column in (clause.type, *clause.partition)]
     if len(set(spelled[1:])) < len(spelled[1:]):
         raise BindingProblem("PARTITION BY names a column twice", position=clause.position)

@@ -63,6 +63,10 @@ class Catalog:
     def __init__(self) -> None:
         self.streams, self.tables, self.queries, self.sinks = {}, {}, {}, {}
         self.templates, self.requests, self.constraints, self.punctuations = {}, {}, {}, {}
+        #: The queries that make named derived streams, by stream.
+        self.makers: dict[str, tuple[BoundQuery, ...]] = {}
+        #: Derived streams that only the statement being bound knows, by their names in small letters.
+        self.local: dict[str, Stream] = {}
         #: Per kind, the name in small letters to the name as spelled.
         self._spelling: dict[str, dict[str, str]] = {kind: {} for kind in _KINDS.values()}
         #: The place in the catalog that the next stream gets; places are not given twice.
@@ -70,13 +74,15 @@ class Catalog:
 
     def relation(self, name: str, position: Position | None = None) -> Stream | Table:
         """The stream or table of that name."""
+        if name.lower() in self.local:
+            return self.local[name.lower()]
         for kind, found in (("stream", self.streams), ("table", self.tables)):
             spelled = self._spelling[kind].get(name.lower())
             if spelled is not None:
                 return found[spelled]
         known = [*self.streams, *self.tables]
         if name.lower() in self._spelling["query"]:
-            hint = "a query's results cannot be read by another query; FROM takes streams and tables"
+            hint = f"results that other queries read are a stream: CREATE STREAM {name} AS …"
         else:
             hint = suggestion(name, known) or "CREATE STREAM or CREATE TABLE comes first"
         detail = f"streams and tables are {', '.join(known)}" if known else "there are no streams and no tables yet"
@@ -152,6 +158,8 @@ class Catalog:
                 self.drop("sink", sink)
         del self._spelling[kind][spelled.lower()]
         entry: Entry = self._shelf(kind).pop(spelled)
+        if kind == "stream":
+            self.makers.pop(spelled, None)
         if kind == "requests":
             self.drop("stream", spelled)
         if isinstance(entry, ConstraintSet):
@@ -176,7 +184,8 @@ class Catalog:
         """What would be left without its source: "query q", "template t", …"""
         found: list[str] = []
         if kind in ("stream", "table", "requests"):
-            found += [f"query {q.name}" for q in self.queries.values() if any(r.source == name for r in q.references)]
+            found += [f"query {q.name}" for q in self.queries.values() if name in sources_of(q)]
+            found += [f"stream {made}" for made, makers in self.makers.items() if any(name in sources_of(q) for q in makers)]
             found += [f"template {t.name}" for t in self.templates.values() if t.source == name]
         if kind == "stream":
             found += [f"constraints {c.name}" for c in self.constraints.values() if c.book.stream == name]
@@ -230,6 +239,11 @@ _KINDS: dict[type, str] = {
     ConstraintSet: "constraints",
     Derived: "punctuation",
 }
+
+
+def sources_of(query: BoundQuery) -> set[str]:
+    """The streams and tables that a query reads, those of its subqueries included."""
+    return {r.source for part in (query, *query.makers) for r in part.references}
 
 
 def suggestion(name: str, known: list[str]) -> str:

@@ -31,6 +31,8 @@ class Clause:
     aggregates: bool = False
     #: Names of SELECT that may be used where no column has that name.
     outputs: dict[str, Expression] = field(default_factory=dict)
+    #: Names that come before columns: those of the query's group window.
+    first: dict[str, Expression] = field(default_factory=dict)
     #: Inside the argument of an aggregate.
     inside: str = ""
 
@@ -39,6 +41,8 @@ def bind_expression(node: Node, clause: Clause) -> Expression:
     """The typed expression that a node means."""
     match node:
         case Name():
+            if node.table is None and node.name.lower() in clause.first:
+                return clause.first[node.name.lower()]
             if node.table is None and node.name.lower() in clause.outputs and not clause.scope.has(node):
                 return clause.outputs[node.name.lower()]
             return clause.scope.column(node)

@@ -8,8 +8,9 @@ Limits   Expressions are read by `parse.py`, windows by `windows.py`; no name is
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 from eddyline.errors import Position, SyntaxProblem, Unsupported
 from eddyline.language.asking import read_ask, read_requests, read_template
@@ -19,13 +20,14 @@ from eddyline.language.group_windows import read_table_function
 from eddyline.language.punctuations import read_punctuate, read_punctuation
 from eddyline.language.reader import Reader
 from eddyline.language.syntax import (
+    Body,
     ColumnDefinition,
+    CreateDerived,
     CreateQuery,
     CreateSink,
     CreateStream,
     CreateTable,
     Drop,
-    Event,
     Explain,
     Item,
     Node,
@@ -35,6 +37,7 @@ from eddyline.language.syntax import (
     Source,
     Star,
     Statement,
+    Union,
 )
 from eddyline.language.windows import read_span, read_window
 from eddyline.model.query import Emit
@@ -49,7 +52,6 @@ _FOREIGN_CLAUSES = {
     "LIMIT": ("LIMIT", "a continuous query has no end; bound its windows instead"),
     "OFFSET": ("OFFSET", "a continuous query has no first row to count from"),
     "FETCH": ("FETCH", "a continuous query has no end; bound its windows instead"),
-    "UNION": ("UNION", "create one query per part, and one sink FOR ALL if they belong together"),
     "INTERSECT": ("INTERSECT", "write it as a join"),
     "EXCEPT": ("EXCEPT", "there is no difference of streams"),
     "WINDOW": ("WINDOW", "windows stand in FROM: bids [RANGE 10 MINUTES]"),
@@ -95,23 +97,19 @@ def _statement(reader: Reader, start: Position) -> Statement:
         return Set(name, value, start)
     if reader.take("EXPLAIN"):
         analyze = reader.take("ANALYZE")
-        if reader.at("WITH"):
-            _refuse_cte(reader)
         if reader.take("TEMPLATE"):
             return Explain(reader.name("the name of a template"), analyze, "template", start)
         if reader.take("REQUEST"):
             return Explain(read_ask(reader), analyze, "template", start)
-        if reader.at("SELECT") or (reader.at("EVENT") and _event_follows(reader)):
+        if reader.at_any("SELECT", "WITH") or (reader.at("EVENT") and _event_follows(reader)):
             return Explain(_body(reader), analyze, "query", start)
         return Explain(reader.name("the name of a query, or SELECT"), analyze, "query", start)
     if reader.take("REQUEST"):
         return read_ask(reader)
     if reader.take("PUNCTUATE"):
         return read_punctuate(reader, start)
-    if reader.at("SELECT") or reader.at("EVENT"):
+    if reader.at_any("SELECT", "EVENT", "WITH"):
         return _body(reader)
-    if reader.at("WITH"):
-        _refuse_cte(reader)
     if word := reader.at_any("INSERT", "UPDATE", "DELETE", "MERGE", "ALTER", "TRUNCATE"):
         raise Unsupported(f"{word} is not supported", hint="rows come from sources, and results go to sinks", position=start)
     reader.fail("expected a statement", hint=_STATEMENTS)
@@ -122,13 +120,37 @@ def _event_follows(reader: Reader) -> bool:
     return reader.tokens[reader.index + 1].kind != "end"
 
 
-def _body(reader: Reader) -> Select | Event:
+def _body(reader: Reader) -> Body:
     """What CREATE QUERY … AS takes."""
-    return read_event(reader, lambda r: _list(r, _item)) if reader.at("EVENT") else _select(reader)
+    if reader.at("EVENT"):
+        return read_event(reader, lambda r: _list(r, _item))
+    first, start = reader.index, reader.position
+    named = _named_queries(reader)
+    parts = [_select(reader)]
+    while reader.take("UNION"):
+        if not reader.take("ALL"):
+            raise Unsupported(
+                "UNION is not supported", hint="UNION ALL keeps every row; SELECT DISTINCT compares them", position=reader.position
+            )
+        parts.append(_select(reader))
+    text = reader.text_since(first)
+    if len(parts) > 1:
+        return Union(tuple(parts), named, text, start)
+    return replace(parts[0], named=named, text=text, position=start)
 
 
-def _refuse_cte(reader: Reader) -> NoReturn:
-    raise Unsupported("WITH before SELECT is not supported", hint="write one SELECT over streams and tables", position=reader.position)
+def _named_queries(reader: Reader) -> tuple[tuple[str, Body], ...]:
+    """WITH name AS (…), …"""
+    found: list[tuple[str, Body]] = []
+    if reader.take("WITH"):
+        if reader.at("RECURSIVE"):
+            raise Unsupported("WITH RECURSIVE is not supported", hint="a query cannot read itself", position=reader.position)
+        while not found or reader.take(","):
+            name = reader.name("the name of a query")
+            reader.expect("AS", "(", hint="WITH name AS (SELECT …) SELECT …")
+            found.append((name, _body(reader)))
+            reader.expect(")")
+    return tuple(found)
 
 
 def _kind(reader: Reader, verb: str) -> str:
@@ -157,8 +179,6 @@ def _create(reader: Reader, start: Position) -> Statement:
     if kind == "query":
         options = _options(reader)
         reader.expect("AS", hint="CREATE QUERY name [WITH (…)] AS SELECT … or AS EVENT …")
-        if reader.at("WITH"):
-            _refuse_cte(reader)
         return CreateQuery(name, _body(reader), options, start)
     if kind == "punctuation":
         return read_punctuation(reader, name, start)
@@ -172,6 +192,10 @@ def _create(reader: Reader, start: Position) -> Statement:
         return read_template(reader, name, start, _options(reader), _select)
     if kind == "requests":
         return read_requests(reader, name, start, partial(_columns, kind=kind, name=name), _options)
+    if kind == "stream" and reader.at_any("AS", "WITH"):
+        options = _options(reader)
+        reader.expect("AS", hint="CREATE STREAM name (column TYPE, …) WITH (…), or CREATE STREAM name [WITH (…)] AS SELECT …")
+        return CreateDerived(name, _body(reader), options, start)
     if reader.at("AS"):
         raise Unsupported(f"CREATE {kind.upper()} … AS is not supported", hint="CREATE QUERY name AS SELECT …", position=reader.position)
     columns = _columns(reader, kind, name)
@@ -295,12 +319,14 @@ def _sources(reader: Reader) -> tuple[Source, ...]:
 
 def _source(reader: Reader, join: str) -> Source:
     start = reader.position
-    if reader.at("("):
-        raise Unsupported("subqueries are not supported", hint="write one SELECT over streams and tables", position=start)
+    query = None
     if word := reader.at_any("LATERAL", "UNNEST", "VALUES"):
         raise Unsupported(f"{word} in FROM is not supported", hint="FROM takes streams and tables", position=start)
     group_window = None
-    if reader.at("TABLE", "("):
+    if reader.take("("):
+        name, query = "", _body(reader)
+        reader.expect(")")
+    elif reader.at("TABLE", "("):
         reader.take("TABLE")
         name, group_window = read_table_function(reader)
     else:
@@ -317,12 +343,14 @@ def _source(reader: Reader, join: str) -> Source:
         raise SyntaxProblem(f"{alias or name} has two windows", hint="keep one: after the name or after the alias", position=position)
     if alias is None and reader.at_name():
         alias = reader.name("an alias")
+    if query is not None and alias is None:
+        raise SyntaxProblem("a subquery needs an alias", hint="FROM (SELECT …) AS name", position=start)
     on = None
     if join == "INNER":
         _refuse_foreign_clause(reader)
         reader.expect("ON", hint="JOIN … ON condition; without a condition it is CROSS JOIN or a comma")
         on = reader.expression()
-    return Source(name, alias, window if second is None else second, join, on, group_window, start)
+    return Source(name, alias, window if second is None else second, join, on, group_window, query, start)
 
 
 def _emit(reader: Reader) -> Emit | None:

@@ -13,14 +13,17 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from eddyline.errors import EddylineError, Unsupported
-from eddyline.language.bind import bind_query, bind_settings, bind_sink, bind_stream, bind_table
-from eddyline.language.bind_event import bind_constraints, bind_event
+from eddyline.language.bind import bind_settings, bind_sink, bind_stream, bind_table
+from eddyline.language.bind_event import bind_constraints
 from eddyline.language.catalog import Catalog, Entry, Sink
+from eddyline.language.derive import bind_body, bind_derived
 from eddyline.language.parse import parse_script
 from eddyline.language.punctuations import bind_punctuate, bind_punctuation
 from eddyline.language.syntax import (
     Ask,
+    Body,
     CreateConstraints,
+    CreateDerived,
     CreatePunctuation,
     CreateQuery,
     CreateRequests,
@@ -35,6 +38,7 @@ from eddyline.language.syntax import (
     Select,
     Set,
     Statement,
+    Union,
 )
 from eddyline.language.templates import bind_ask, bind_requests, bind_template
 from eddyline.model.constraint import ConstraintSet, Rule
@@ -58,6 +62,16 @@ class Dropped:
     kind: str
     entry: Entry
     sinks: tuple[Sink, ...] = ()
+    #: Of a derived stream, the queries that made it.
+    makers: tuple[BoundQuery, ...] = ()
+
+
+@dataclass(frozen=True)
+class DerivedStream:
+    """What CREATE STREAM … AS has made."""
+
+    stream: Stream
+    makers: tuple[BoundQuery, ...]
 
 
 @dataclass(frozen=True)
@@ -76,6 +90,7 @@ class ExplainTemplate:
 
 Applied = (
     Stream
+    | DerivedStream
     | Table
     | BoundQuery
     | Sink
@@ -111,7 +126,8 @@ class Job:
 
     @property
     def streams(self) -> Sequence[Stream]:
-        return tuple(self.catalog.streams.values())
+        """The streams that rows come from; derived streams are made by queries."""
+        return tuple(stream for stream in self.catalog.streams.values() if not stream.is_derived)
 
     @property
     def tables(self) -> Sequence[Table]:
@@ -122,7 +138,8 @@ class Job:
         """All that stands: templates first, then streams of requests, which read them, then queries."""
         templates = (template.standing for template in self.catalog.templates.values())
         requests = (asking.standing for asking in self.catalog.requests.values())
-        return (*templates, *requests, *self.catalog.queries.values())
+        makers = (maker for of_stream in self.catalog.makers.values() for maker in of_stream)
+        return (*templates, *requests, *makers, *self.catalog.queries.values())
 
     @property
     def sinks(self) -> Sequence[Sink]:
@@ -137,6 +154,11 @@ class Job:
         match statement:
             case CreateStream():
                 return self._add(bind_stream(statement, self.catalog))
+            case CreateDerived():
+                stream, makers = bind_derived(statement, self._derived_settings(statement), self.catalog)
+                self.catalog.add(stream)
+                self.catalog.makers[stream.name] = makers
+                return DerivedStream(stream, makers)
             case CreateTable():
                 return self._add(bind_table(statement, self.catalog))
             case CreateSink():
@@ -160,28 +182,32 @@ class Job:
             case Drop(kind, name, position):
                 spelled = self.catalog.results_of(name, position) if kind in ("query", "requests") else ""
                 sinks = tuple(s for s in self.catalog.sinks.values() if s.query == spelled)
-                return Dropped(kind, self.catalog.drop(kind, name, position), sinks)
+                made = {of.lower(): makers for of, makers in self.catalog.makers.items()} if kind == "stream" else {}
+                makers = made.get(name.lower(), ())
+                return Dropped(kind, self.catalog.drop(kind, name, position), sinks, makers)
             case Set():
                 return self._set(statement)
             case Explain():
                 return self._explain(statement)
-            case Select() | Event():
-                word = "SELECT" if isinstance(statement, Select) else "EVENT"
+            case Select() | Union() | Event():
+                word = "EVENT" if isinstance(statement, Event) else "SELECT"
                 hint = f"CREATE QUERY name AS {word} …"
                 raise Unsupported(
                     f"{'a' if word == 'SELECT' else 'an'} {word} of its own has no name", hint=hint, position=statement.position
                 )
 
-    def query(self, name: str, select: Select | Event, settings: Settings | None = None) -> BoundQuery:
+    def query(self, name: str, select: Body, settings: Settings | None = None) -> BoundQuery:
         """Binds a SELECT or an EVENT under a name and adds it."""
         self.catalog.check_free("query", name, select.position)
         query = self._bound(name, select, settings or self.settings)
         self.catalog.add(query, select.position)
         return query
 
-    def _bound(self, name: str, body: Select | Event, settings: Settings) -> BoundQuery:
-        bind = bind_event if isinstance(body, Event) else bind_query
-        return bind(name, body, settings, self.catalog)  # type: ignore[arg-type]
+    def _bound(self, name: str, body: Body, settings: Settings) -> BoundQuery:
+        return bind_body(name, body, settings, self.catalog)
+
+    def _derived_settings(self, statement: CreateDerived) -> Settings:
+        return bind_settings(statement.options, self.settings)
 
     def say(self, records: Records) -> Records:
         """Take what a statement says of a stream at an instant."""

@@ -18,7 +18,7 @@ from eddyline.errors import SyntaxProblem
 from eddyline.language.dialect import Eddyline, ExpressionParser
 from eddyline.language.grammar import read_statement
 from eddyline.language.reader import Places, Reader, Token
-from eddyline.language.syntax import Event, Node, Select, Statement
+from eddyline.language.syntax import Body, Event, Node, Select, Statement, Union
 
 
 def parse_script(text: str) -> list[Statement]:
@@ -38,10 +38,10 @@ def parse_select(text: str) -> Select:
     return statements[0]
 
 
-def parse_body(text: str) -> Select | Event:
+def parse_body(text: str) -> Body:
     """The one SELECT or EVENT that a text holds."""
     statements = parse_script(text)
-    if len(statements) != 1 or not isinstance(statements[0], Select | Event):
+    if len(statements) != 1 or not isinstance(statements[0], Select | Union | Event):
         raise SyntaxProblem("expected one SELECT or EVENT", hint="other statements go through execute")
     return statements[0]
 

@@ -10,10 +10,12 @@ from eddyline.language.reader import RESERVED
 from eddyline.language.syntax import (
     Apply,
     Ask,
+    Body,
     BookClause,
     Cast,
     Constant,
     CreateConstraints,
+    CreateDerived,
     CreatePunctuation,
     CreateQuery,
     CreateRequests,
@@ -36,6 +38,7 @@ from eddyline.language.syntax import (
     Source,
     Star,
     Statement,
+    Union,
 )
 from eddyline.model.constraint import EventType
 from eddyline.model.window import span_text
@@ -58,8 +61,10 @@ def render(statement: Statement) -> str:
     'SELECT x FROM s [ROWS 3] AS t'
     """
     match statement:
-        case Select() | Event():
+        case Select() | Union() | Event():
             return _body(statement)
+        case CreateDerived(name, body, options):
+            return f"CREATE STREAM {_name(name)}{_options(options)} AS {_body(body)}"
         case CreateStream(name, columns, options) | CreateTable(name, columns, options):
             kind = "STREAM" if isinstance(statement, CreateStream) else "TABLE"
             listed = ", ".join(f"{_name(c.name)} {c.type}" for c in columns)
@@ -189,9 +194,11 @@ def _ask(ask: Ask) -> str:
     return " ".join(parts)
 
 
-def _body(body: Select | Event) -> str:
-    if isinstance(body, Select):
-        return _select(body)
+def _body(body: Body) -> str:
+    if isinstance(body, Select | Union):
+        named = ", ".join(f"{_name(name)} AS ({_body(inner)})" for name, inner in body.named)
+        selects = body.parts if isinstance(body, Union) else (body,)
+        return (f"WITH {named} " if named else "") + " UNION ALL ".join(_select(select) for select in selects)
     parts = [f"EVENT {_event(body.expression)} FROM {_book(body.book)}"]
     if body.where is not None:
         parts.append(f"WHERE {render_expression(body.where)}")
@@ -237,7 +244,7 @@ def _item(item: Item) -> str:
 
 
 def _source(source: Source) -> str:
-    text = _name(source.name)
+    text = _name(source.name) if source.query is None else f"({_body(source.query)})"
     if (made := source.group_window) is not None:
         args = "".join(f", {render_expression(a)}" for a in made.args[1:])
         text = f"TABLE({made.function.upper()}(TABLE {text}, DESCRIPTOR({render_expression(made.args[0])}){args}))"

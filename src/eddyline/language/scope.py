@@ -14,7 +14,7 @@ from eddyline.errors import BindingProblem, Position
 from eddyline.language.syntax import Name
 from eddyline.model.expression import ColumnRef
 from eddyline.model.query import Reference
-from eddyline.model.schema import Stream, Table
+from eddyline.model.schema import DERIVED_TIME, Column, Stream, Table
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,13 @@ class Entry:
         return self.reference.alias
 
     def columns(self) -> tuple[ColumnRef, ...]:
-        return tuple(ColumnRef(self.alias, c.name, c.type) for c in self.relation.schema.columns)
+        """The columns that `*` gives: the event time of a derived stream is not among them."""
+        return tuple(ColumnRef(self.alias, c.name, c.type) for c in self.relation.schema.columns if c.name != DERIVED_TIME)
+
+    def find(self, name: str) -> Column | None:
+        """The column of that name; `_ts` is the event time of a derived stream."""
+        derived = isinstance(self.relation, Stream) and self.relation.is_derived
+        return self.relation.schema.find(DERIVED_TIME if derived and name.lower() == "_ts" else name)
 
     def is_event_time(self, column: ColumnRef) -> bool:
         return isinstance(self.relation, Stream) and column.ref == self.alias and column.column == self.relation.time
@@ -50,17 +56,17 @@ class Scope:
 
     def has(self, name: Name) -> bool:
         """Whether some reference has a column of that name."""
-        return any(e.relation.schema.find(name.name) for e in self.entries if name.table is None or e.alias.lower() == name.table.lower())
+        return any(e.find(name.name) for e in self.entries if name.table is None or e.alias.lower() == name.table.lower())
 
     def column(self, name: Name) -> ColumnRef:
         """The one column that a name means."""
         if name.table is not None:
             entry = self.entry(name.table, name.position)
-            column = entry.relation.schema.find(name.name)
+            column = entry.find(name.name)
             if column is None:
                 raise self._unknown(f"{entry.alias} has no column {name.name}", name, (entry,))
             return ColumnRef(entry.alias, column.name, column.type)
-        found = [(e, c) for e in self.entries if (c := e.relation.schema.find(name.name))]
+        found = [(e, c) for e in self.entries if (c := e.find(name.name))]
         if not found:
             raise self._unknown(f"there is no column {name.name}", name, self.entries)
         if len(found) > 1:

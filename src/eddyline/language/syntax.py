@@ -85,6 +85,8 @@ class Source:
     on: Node | None = None
     #: Of `TABLE(TUMBLE(…))`: the group window as it would stand in GROUP BY.
     group_window: Apply | None = None
+    #: Of `(SELECT …)`; the name is empty.
+    query: Body | None = None
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
@@ -101,6 +103,19 @@ class Select:
     text: str = field(default="", compare=False, repr=False)
     position: Position | None = field(default=None, compare=False, repr=False)
     emit_position: Position | None = field(default=None, compare=False, repr=False)
+    #: WITH name AS (…): queries that FROM may name.
+    named: tuple[tuple[str, Body], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """SELECT … UNION ALL SELECT …"""
+
+    parts: tuple[Select, ...]
+    #: WITH name AS (…), before the first SELECT.
+    named: tuple[tuple[str, Body], ...] = ()
+    text: str = field(default="", compare=False, repr=False)
+    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +172,10 @@ class Event:
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
+#: What a query, or a derived stream, is made of.
+Body = Select | Union | Event
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """`name = value` in WITH."""
@@ -182,6 +201,16 @@ class CreateStream:
 
 
 @dataclass(frozen=True, slots=True)
+class CreateDerived:
+    """CREATE STREAM … AS."""
+
+    name: str
+    body: Body
+    options: tuple[Option, ...] = ()
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class CreateTable:
     name: str
     columns: tuple[ColumnDefinition, ...]
@@ -192,7 +221,7 @@ class CreateTable:
 @dataclass(frozen=True, slots=True)
 class CreateQuery:
     name: str
-    select: Select | Event
+    select: Body
     options: tuple[Option, ...] = ()
     position: Position | None = field(default=None, compare=False, repr=False)
 
@@ -303,7 +332,7 @@ class Set:
 class Explain:
     """EXPLAIN of a query or template by name, or of a SELECT or a REQUEST on the spot."""
 
-    target: str | Select | Event | Ask
+    target: str | Body | Ask
     analyze: bool = False
     #: What a name stands for: query or template.
     kind: str = "query"
@@ -312,6 +341,7 @@ class Explain:
 
 Statement = (
     CreateStream
+    | CreateDerived
     | CreateTable
     | CreateQuery
     | CreateSink
@@ -325,5 +355,6 @@ Statement = (
     | Set
     | Explain
     | Select
+    | Union
     | Event
 )

@@ -45,7 +45,15 @@ def bind_template(statement: CreateTemplate, settings: Settings, catalog: Catalo
     ):
         if present:
             raise BindingProblem(f"a template has no {clause}", hint=hint, position=select.position)
+    if select.named or any(source.query is not None for source in select.sources):
+        raise BindingProblem("a template reads one stream", hint="FROM stream [RANGE 60 MINUTES]", position=select.sources[0].position)
     query = bind_query(statement.name, select, settings, catalog)
+    if query.references[0].derived or query.group_window is not None:
+        raise BindingProblem(
+            "a template reads a stream that rows come from, without group windows",
+            hint="FROM stream [RANGE 60 MINUTES]",
+            position=select.sources[0].position,
+        )
     if len(query.references) != 1 or query.references[0].is_table:
         raise BindingProblem("a template reads one stream", hint="FROM stream [RANGE 60 MINUTES]", position=select.sources[0].position)
     if not isinstance(query.references[0].window, Range | Rows):

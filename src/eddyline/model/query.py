@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from eddyline.model.datatypes import DataType
 from eddyline.model.expression import Expression, has_aggregate
 from eddyline.model.pattern import Pattern
+from eddyline.model.schema import Stream
 from eddyline.model.window import Window
 from eddyline.settings import Settings
 
@@ -22,6 +23,8 @@ class Reference:
     alias: str
     source: str
     window: Window | None
+    #: Whether the source is a derived stream.
+    derived: bool = False
 
     @property
     def is_table(self) -> bool:
@@ -87,6 +90,10 @@ class BoundQuery:
     group_window: GroupWindow | None = None
     #: EMIT ON CLOSE: groups end by what is promised of their streams, not by a time bucket.
     by_promises: bool = False
+    #: The derived stream whose rows are the results; None: the results are delivered.
+    feeds: Stream | None = None
+    #: The queries behind subqueries, innermost first: they come and go with this one.
+    makers: tuple[BoundQuery, ...] = ()
 
     @property
     def is_aggregate(self) -> bool:
@@ -95,6 +102,11 @@ class BoundQuery:
     @property
     def streams(self) -> tuple[Reference, ...]:
         return tuple(r for r in self.references if not r.is_table)
+
+    @property
+    def is_composed(self) -> bool:
+        """Whether the query makes a derived stream, or reads one."""
+        return self.feeds is not None or bool(self.makers) or any(r.derived for r in self.references)
 
     def reference(self, alias: str) -> Reference:
         return next(r for r in self.references if r.alias == alias)

@@ -52,6 +52,10 @@ class Schema:
         return next((c for c in self.columns if c.name.lower() == wanted), None)
 
 
+#: The event time of a derived stream, which queries call `_ts`: no column that a query selects has this name.
+DERIVED_TIME = "ts$"
+
+
 @dataclass(frozen=True)
 class Stream:
     """A named, typed, unending sequence of rows with a time column."""
@@ -87,6 +91,15 @@ class Stream:
     def is_punctuated(self) -> bool:
         """Whether punctuations may speak of it, as far as its declaration and the statements before say."""
         return bool(self.key or self.punctuation or self.promised or self.remember or self.spoken_of)
+
+    #: Of a derived stream: the queries whose results are its rows.
+    makers: tuple[str, ...] = ()
+    #: Whether rows of equal time have an order that does not depend on epochs, which ROWS and EVENT need.
+    ordered: bool = True
+
+    @property
+    def is_derived(self) -> bool:
+        return bool(self.makers)
 
     def __post_init__(self) -> None:
         column = self.schema.find(self.time)

@@ -95,6 +95,35 @@ class Intake:
         return Taken(chunk, counted, late, late_times)
 
 
+class DerivedIntake(Intake):
+    """The intake of a derived stream: it has come as far as the queries that make it."""
+
+    @property
+    def horizon(self) -> int | None:
+        """The frontier of the queries that make it: its rows below are final."""
+        return None if self.newest is None else self.newest + 1
+
+    def take(
+        self,
+        rows: pa.Table,
+        *,
+        newest: int | None = None,
+        routes: npt.NDArray[np.uint64] | None = None,
+        total: int | None = None,
+        places: Ints | None = None,
+        census: Ints | None = None,
+    ) -> Taken:
+        """Results of an epoch. They do not move the stream on: results of a slower maker may still come from before them."""
+        before = self.newest
+        taken = super().take(rows, newest=newest, routes=routes, total=total, places=places, census=census)
+        self.newest = before
+        return taken
+
+    def move(self, frontier: int) -> None:
+        """All rows below the frontier have been taken."""
+        self.newest = frontier - 1 if self.newest is None else max(self.newest, frontier - 1)
+
+
 def event_times(table: pa.Table, column: str) -> Ints:
     """The event times in microseconds; there are no nulls."""
     values = table.column(column)

@@ -64,5 +64,10 @@ def notices(query: BoundQuery, sources: Sources | None = None) -> list[str]:
 
 
 def explanation(query: BoundQuery, sources: Sources) -> str:
-    """How a query would be answered if it ran alone."""
-    return explained(prepare(query), sources) if query.pattern is None else explain_pattern(pattern_plan(query, sources))
+    """How a query would be answered if it ran alone, and those behind its subqueries before it."""
+    made = {maker.feeds.name: maker.feeds for maker in query.makers if maker.feeds is not None}
+    texts = []
+    for part in (*query.makers, query):
+        plan = explained(prepare(part), {**sources, **made}) if part.pattern is None else explain_pattern(pattern_plan(part, sources))
+        texts.append(plan if part is query else f"{plan}\n")
+    return "\n".join(texts)

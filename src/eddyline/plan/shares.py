@@ -122,6 +122,10 @@ class Record:
     merged: bool = False
 
 
+#: Why a query over derived streams is not spread.
+CHAIN = "all queries over derived streams run in one shard, for derived rows are where they are made"
+
+
 @dataclass(frozen=True)
 class Routing:
     """The grid of one query over the shards."""
@@ -177,6 +181,8 @@ class Routing:
             lines.append(f"  {name}: replication {self.routes[alias].replication}, {rate:g} rows/s")
         if self.requests:
             lines += ["  answers: each shard answers every request from its rows; the parts are merged"] if self.merged else []
+        elif self.whole == CHAIN:
+            lines.append(f"  chain: {CHAIN}")
         elif self.merged or self.whole:
             merged = "each shard keeps a part of every group; the parts are merged when its bucket closes"
             lines.append(f"  groups: {merged if self.merged else f'each lives in one shard, {self.whole}'}")
@@ -194,7 +200,9 @@ def route(query: BoundQuery, rates: Mapping[str, float], shards: int, *, first: 
         first: The shard of the first cell.
         record: `RoutingTable.record` of a checkpoint; the shares are then taken, not chosen.
     """
-    references = {r.alias: (r.source, float(rates.get(r.source, 1.0))) for r in query.streams}
+    references = {alias: (source, float(rates.get(source, 1.0))) for alias, source in _incoming(query)}
+    if query.is_composed:
+        return Routing(query.name, references, (), shards, 0, whole=CHAIN)
     asks = isinstance(query, BoundRequests)
     if record is None:
         axes, merged, whole = _chosen_axes(query, {alias: rate for alias, (_, rate) in references.items()}, shards)
@@ -208,6 +216,12 @@ def route(query: BoundQuery, rates: Mapping[str, float], shards: int, *, first: 
             hint="start with the number of shards and the query text of the checkpoint",
         )
     return Routing(query.name, references, _with_shares(axes, shares), shards, first % shards, record.merged, requests=asks)
+
+
+def _incoming(query: BoundQuery) -> list[tuple[str, str]]:
+    """(alias, stream) of the references whose rows come from outside, those of subqueries under the names of their queries."""
+    own = [(r.alias, r.source) for r in query.streams if not r.derived]
+    return own + [(f"{maker.name}.{r.alias}", r.source) for maker in query.makers for r in maker.streams if not r.derived]
 
 
 def _chosen_axes(query: BoundQuery, rates: Mapping[str, float], shards: int) -> tuple[tuple[Axis, ...], bool, str]:

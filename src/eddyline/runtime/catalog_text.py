@@ -40,6 +40,7 @@ def catalog_text(job: Job) -> str:
     lines += [punctuation_text(derived) for derived in job.catalog.punctuations.values()]
     lines += [template_text(template) for template in job.catalog.templates.values()]
     lines += [requests_text(asking) for asking in job.catalog.requests.values()]
+    lines += [derived_text(stream, makers[0]) for stream, makers in job.catalog.makers.items()]
     lines += [query_text(query) for query in job.catalog.queries.values()]
     lines += [sink_text(sink) for sink in job.sinks]
     lines += [render(Set(name, value)) for name, value in _settings(job.settings).items()]
@@ -59,6 +60,12 @@ def statement_text(query: BoundQuery) -> str:
     if isinstance(query, BoundRequests) and query.asking is not None:
         return requests_text(query.asking)
     return query_text(query)
+
+
+def derived_text(stream: str, maker: BoundQuery) -> str:
+    """CREATE STREAM … AS with everything that differs from the defaults said in WITH."""
+    settings = ", ".join(f"{name} = {_value(value)}" for name, value in _settings(maker.settings).items())
+    return f'CREATE STREAM "{stream}"{f" WITH ({settings})" if settings else ""} AS {maker.text.rstrip().rstrip(";")}'
 
 
 def template_text(template: Template) -> str:

@@ -233,7 +233,7 @@ class HandOut:
         query.heard = None if self.responses is None else self.responses.heard
         query.places = self.places
         for table in query.accept(rows, self.issues):
-            if self.on_release is None or self.on_release(query.name, table):
+            if query.query.feeds is not None or self.on_release is None or self.on_release(query.name, table):
                 outcome.results[query.name].append(table)
 
 

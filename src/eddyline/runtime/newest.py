@@ -39,6 +39,10 @@ class NewestPlaces:
         #: stream -> per rank the row in its released table, and the table's sequence column.
         self._sequences: dict[str, tuple[Ints, pa.ChunkedArray]] = {}
 
+    def add(self, stream: Stream) -> None:
+        """A stream that came later."""
+        self._streams[stream.name] = stream
+
     def note(self, first: int, total: int, released: Mapping[str, Released], ranks: Mapping[str, Ints]) -> None:
         """The rows of an epoch, with their ranks from `first` on."""
         self._first = first

@@ -14,7 +14,9 @@ Reading  docs/life-of-a-row.md
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -23,12 +25,13 @@ from eddyline.model.joining import Tree
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.operators.evaluate import Issues
-from eddyline.operators.intake import Intake
+from eddyline.operators.intake import DerivedIntake, Intake
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.sharing.filter_group import FilterGroup
 from eddyline.operators.stream import StreamState
 from eddyline.plan.tree_choice import Orders
+from eddyline.runtime.derived import Derived
 from eddyline.runtime.epoch import Arrival, Epoch, Outcome
 from eddyline.runtime.forgetting import close_gaps
 from eddyline.runtime.gating import Gating, receive
@@ -68,13 +71,16 @@ class Pipeline:
         self.gating = Gating(self)
         self.kinds = Kinds(self)
         self.planner = Planner(self)
+        self.derived = Derived(self)
         self.spilling = Spilling(self)
         for stream in sorted(streams, key=lambda s: s.position):
             self.add_stream(stream)
 
     def add_stream(self, stream: Stream) -> None:
-        self.intakes[stream.name] = Intake(stream)
+        self.intakes[stream.name] = DerivedIntake(stream) if stream.is_derived else Intake(stream)
         self.gating.declare(stream)
+        if self.handout.places is not None:
+            self.handout.places.add(stream)
         self.kinds.patterns.constrain(stream)
 
     def drop_stream(self, name: str) -> None:
@@ -128,11 +134,30 @@ class Pipeline:
         known = [frontier for frontier in found if frontier is not None]
         return min(known) if known and len(known) == len(found) else None
 
-    def add_query(self, query: BoundQuery, start: int = LONG_AGO, slot: int | None = None) -> Standing:
-        """Register a query; it sees the rows after `start`. A restored query gets the slot that it had."""
+    def add_query(
+        self, query: BoundQuery, start: int = LONG_AGO, slot: int | None = None, saved: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> Standing:
+        """Register a query and those behind its subqueries; they see the rows after `start`. A restored query gets the slot that it
+        had, and those behind its subqueries get what the snapshot says of them."""
+        begun: list[BoundQuery] = []
+        try:
+            for maker in query.makers:
+                self.add_query(maker, start, None if saved is None else saved[maker.name]["slot"])
+                begun.append(maker)
+            return self._add(query, start, slot)
+        except BaseException:
+            for maker in reversed(begun):
+                self.drop_query(maker.name)
+            raise
+
+    def _add(self, query: BoundQuery, start: int, slot: int | None) -> Standing:
+        self.derived.begin(query)
         try:
             standing = self.queries[query.name] = self.kinds.of(query).stand(query, start, slot)
             self.timeline(standing.unit.streams)
+        except BaseException:
+            self.derived.end(query)
+            raise
         finally:
             self._forget_timelines()
         return standing
@@ -148,13 +173,23 @@ class Pipeline:
 
     def newest(self, query: BoundQuery) -> int | None:
         """The newest event time of the streams that a query reads: its start if it is added now, its stop if it is dropped."""
-        read = [self.intakes[reference.source] for reference in query.streams]
-        return max((intake.newest for intake in read if intake.newest is not None), default=None)
+        found = []
+        for reference in query.streams:
+            if reference.derived:
+                found += [self.newest(maker) for maker in self._makers_of(reference.source, query)]
+            else:
+                found.append(self.intakes[reference.source].newest)
+        return max((newest for newest in found if newest is not None), default=None)
+
+    def _makers_of(self, stream: str, query: BoundQuery) -> list[BoundQuery]:
+        """The queries that make a derived stream: they stand here, or come with the query that reads it."""
+        coming = [maker for maker in query.makers if maker.feeds is not None and maker.feeds.name == stream]
+        return [replace(m, makers=query.makers) for m in coming] or [self.queries[name].query for name in self.derived.makers[stream]]
 
     def stop_query(self, name: str, stop: int | None) -> bool:
         """Drop a query at an instant: results up to it are still delivered, then it goes. Whether it has gone already."""
         self.queries[name].stop = stop
-        if stop is None or self._has_passed(name):
+        if (stop is None and not self.derived.is_read(self.queries[name].query)) or self._has_passed(name):
             self.drop_query(name)
             return True
         self.stopping.add(name)
@@ -163,6 +198,8 @@ class Pipeline:
     def _has_passed(self, name: str) -> bool:
         """Whether a query that stops has given its last result."""
         frontier, stop = self.timeline_of(name).frontier, self.queries[name].stop
+        if self.derived.is_read(self.queries[name].query):
+            return False
         return frontier is not None and stop is not None and frontier > stop
 
     def drop_query(self, name: str) -> None:
@@ -171,6 +208,9 @@ class Pipeline:
         self.stopping.discard(name)
         standing.unit.leave(name)
         self._forget_timelines()
+        self.derived.end(standing.query)
+        for maker in reversed(standing.query.makers):
+            self.drop_query(maker.name)
 
     def replant(self, group: JoinGroup, tree: Tree, orders: Orders | None = None) -> None:
         """Change a group's tree between two epochs; intermediate stores are built from the streams' stores."""
@@ -184,18 +224,25 @@ class Pipeline:
         self.handout.begin()
         self.gating.begin(epoch)
         for name, arrival in epoch.arrivals.items():
-            self._take(name, arrival, outcome)
+            self.take(name, arrival, outcome)
         self.gating.announce(epoch.records)
         self.gating.arrive()
         before = {streams: timeline.frontier for streams, timeline in self.timelines.items()}
-        for timeline in self.timelines.values():
+        levels = self.derived.levels()
+        for timeline in levels[0].timelines:
             timeline.move(self.intakes, epoch)
         self.gating.release(epoch, before, outcome)
         units: dict[frozenset[str], list[Unit]] = {}
         for unit in self.kinds.units():
             units.setdefault(unit.streams, []).append(unit)
-        for streams, timeline in self.timelines.items():
-            timeline.step(units.get(streams, []), epoch.closing, outcome, self._note_peak)
+        for level in levels:
+            for timeline in level.timelines:
+                if level is not levels[0]:
+                    # The streams that it reads have come further in this epoch.
+                    timeline.move(self.intakes, epoch)
+                timeline.step(units.get(frozenset(timeline.queues), []), epoch.closing, outcome, self._note_peak)
+            for stream in level.made:
+                self.derived.hand_over(stream, epoch.closing, outcome)
         for name in [n for n in self.stopping if self._has_passed(n)]:
             self.drop_query(name)
             outcome.gone.append(name)
@@ -210,7 +257,8 @@ class Pipeline:
         outcome.waiting = self.waiting
         return outcome
 
-    def _take(self, name: str, arrival: Arrival, outcome: Outcome) -> None:
+    def take(self, name: str, arrival: Arrival, outcome: Outcome) -> None:
+        """What a stream brings goes to the queues of its readers."""
         intake = self.intakes[name]
         if arrival.bad is not None and len(arrival.bad):
             intake.bad += len(arrival.bad)

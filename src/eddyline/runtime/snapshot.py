@@ -180,6 +180,9 @@ def restore(pipeline: Pipeline, header: Header, load: Load) -> None:
     pipeline.epochs = header["epochs"]
     pipeline.peak_rows, pipeline.peak_bytes = header["peak_rows"], header["peak_bytes"]
     for name, saved in header["streams"].items():
+        if name not in pipeline.intakes:
+            # The stream of a query that has gone.
+            continue
         intake = pipeline.intakes[name]
         intake.newest, intake.closed, intake.arrived = saved["newest"], saved["closed"], saved["arrived"]
         intake.rows_in, intake.late, intake.bad = saved["rows_in"], saved["late"], saved["bad"]

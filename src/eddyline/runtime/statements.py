@@ -11,7 +11,7 @@ from __future__ import annotations
 from eddyline.errors import UserError
 from eddyline.language import Dropped, ExplainRequest, Job, parse_script
 from eddyline.language.catalog import Sink as DeclaredSink
-from eddyline.language.job import Applied, ExplainTemplate
+from eddyline.language.job import Applied, DerivedStream, ExplainTemplate
 from eddyline.model.constraint import ConstraintSet
 from eddyline.model.punctuation import Derived
 from eddyline.model.query import BoundQuery
@@ -49,6 +49,8 @@ class Statements:
             case RequestStream():
                 self.runner.declare(applied.stream)
                 self.stand(applied.standing)
+            case DerivedStream():
+                self._derive(applied)
             case Stream():
                 self.runner.declare(applied)
             case Table():
@@ -75,12 +77,29 @@ class Statements:
     def register(self, query: BoundQuery) -> None:
         """Check a query and register it with the runner."""
         try:
-            check(query, self._sources)
+            for part in (*query.makers, query):
+                check(part, self._sources)
             self.runner.register(query)
         except UserError:
             self.job.catalog.drop("query", query.name)
             raise
-        self.warnings += notices(query, self._sources)
+        self.warnings += [line for part in (*query.makers, query) for line in notices(part, self._sources)]
+
+    def _derive(self, derived: DerivedStream) -> None:
+        """Let the queries that make a stream stand."""
+        begun: list[str] = []
+        try:
+            for maker in derived.makers:
+                for part in (*maker.makers, maker):
+                    check(part, self._sources)
+                self.runner.register(maker)
+                begun.append(maker.name)
+        except UserError:
+            self.job.catalog.drop("stream", derived.stream.name)
+            for name in reversed(begun):
+                self.runner.drop(name)
+            raise
+        self.warnings += [line for maker in derived.makers for part in (*maker.makers, maker) for line in notices(part, self._sources)]
 
     @property
     def _sources(self) -> dict[str, Stream | Table]:
@@ -129,6 +148,10 @@ class Statements:
     def _drop(self, dropped: Dropped) -> None:
         if dropped.kind in ("query", "template", "requests"):
             self.runner.drop(dropped.entry.name)
+            return
+        if dropped.makers:
+            for maker in reversed(dropped.makers):
+                self.runner.drop(maker.name)
             return
         if dropped.kind in ("constraints", "punctuation"):
             if self.runner.begun:

@@ -168,7 +168,7 @@ class Checkpoint:
             "epoch": epoch,
             "run": self._run,
             "positions": positions,
-            "streams": {name: self._identity(intake.stream) for name, intake in pipeline.intakes.items()},
+            "streams": {name: self._identity(intake.stream) for name, intake in pipeline.intakes.items() if not intake.stream.is_derived},
             "pipeline": snapshot.header,
             "control": control,
             "blocks": blocks,

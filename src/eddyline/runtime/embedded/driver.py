@@ -196,7 +196,7 @@ class EmbeddedDriver:
         outcome = self.pipeline.step(Epoch(arrivals, self._idle, closing, announced))
         marks.append(perf_counter())
         self.epoch += 1
-        self.delivery.write(self.epoch, outcome, self.streams)
+        self.delivery.write(self.epoch, outcome, {name: intake.stream for name, intake in self.pipeline.intakes.items()})
         self._note_stages([began, *marks, perf_counter()])
         for name in outcome.gone:
             self.delivery.drop_query(name)

@@ -10,7 +10,7 @@ Limits   A record that cannot be carried out, for whatever reason, is refused as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from eddyline.connectors.base import Sink
@@ -95,11 +95,21 @@ class Roster:
         _keep_newest(self._dropped)
         if name in self.folded.added or by_record:
             self.folded.drop(name)
-        if gone:
+        if gone and standing.query.feeds is None:
             self.delivery.drop_query(name)
 
-    def _stand(self, query: BoundQuery, start: int, slot: int | None, sinks: Iterable[DeclaredSink]) -> Standing:
-        standing = self.pipeline.add_query(query, start, slot)
+    def _stand(
+        self,
+        query: BoundQuery,
+        start: int,
+        slot: int | None,
+        sinks: Iterable[DeclaredSink],
+        saved: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> Standing:
+        standing = self.pipeline.add_query(query, start, slot, saved)
+        if query.feeds is not None:
+            # The results stay in the pipeline.
+            return standing
         try:
             if query.settings.lease is None:
                 self.delivery.add_query(query.name, standing.schema, sinks, self._own(standing))
@@ -133,7 +143,7 @@ class Roster:
         for name, saved in known.items():
             if name in bound:
                 _check_same(bound[name], saved["text"])
-                self._stand(bound[name], saved["start"], saved["slot"], sinks[name])
+                self._stand(bound[name], saved["start"], saved["slot"], sinks[name], known)
         fresh = [query for query in self.job.queries if query.name not in known]
         if header is None:
             for query in fresh:

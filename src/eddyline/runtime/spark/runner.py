@@ -199,9 +199,20 @@ class SparkRunner:
             )
         return self.driver.ask(requests, timeout)
 
+    def _stream_of(self, query: BoundQuery) -> Stream:
+        """The stream of an EVENT query."""
+        return self.job.catalog.streams[query.references[0].source]
+
     def register(self, query: BoundQuery) -> None:
         if self.begun and isinstance(query, BoundTemplate | BoundRequests):
             raise Unsupported(f"{query.name} cannot be created while the job runs", hint="stop(), CREATE TEMPLATE, start()")
+        for part in (*query.makers, query):
+            if query.is_composed and part.pattern is not None and self._stream_of(part).constraints:
+                raise Unsupported(
+                    f"query {query.name} reads the matches of a pattern over {part.pattern.book.stream}, which has constraints",
+                    detail="on Spark violations are found where a trace is, and derived rows are made in one shard",
+                    hint="run the job in this process, or write the pattern as a query of its own",
+                )
         for source in [r.source for r in query.streams if isinstance(r.window, Rows) and r.source in self._frames]:
             if self.job.catalog.streams[source].sequence is None:
                 raise BindingProblem(

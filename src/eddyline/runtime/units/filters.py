@@ -151,7 +151,8 @@ class FilterKind:
         self.units: dict[str, FilterUnit] = {}
 
     def serves(self, query: BoundQuery) -> bool:
-        return len(query.references) == 1 and not query.is_aggregate and query.settings.share == "on"
+        # Results that make a derived stream are not bundled with those of others.
+        return len(query.references) == 1 and not query.is_aggregate and query.settings.share == "on" and query.feeds is None
 
     def stand(self, query: BoundQuery, start: int, slot: int | None) -> FilterQuery:
         lowered = self.pipeline.routes.routed(prepare(query))

@@ -138,6 +138,9 @@ class JoinKind:
 
     def stand(self, query: BoundQuery, start: int, slot: int | None) -> StandingQuery:
         lowered = self.pipeline.routes.routed(prepare(query))
+        if query.feeds is not None:
+            # Its results stay in the pipeline: a unit of its own hands them out as they are.
+            lowered = replace(lowered, signature=f"{lowered.signature} feeds={query.feeds.name}")
         unit = self._unit_for(lowered)
         group = unit.group
         slot = group.free_slot() if slot is None else slot

@@ -132,4 +132,4 @@ def _plans(driver: SparkDriver) -> dict[str, str]:
     model = model_pipeline(driver.layout) if driver.roster is None else driver.roster.model
     layout = driver.layout if driver.roster is None else driver.roster.layout
     routings = layout.routing.routings
-    return {name: f"{query.plan(model)}\n{routings[name].explain()}" for name, query in model.queries.items()}
+    return {name: f"{query.plan(model)}\n{routings[name].explain()}" for name, query in model.queries.items() if name in routings}

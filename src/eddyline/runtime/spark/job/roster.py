@@ -88,7 +88,11 @@ class Roster:
             if (name in catalog.queries or name in catalog.requests) and not entry.is_leaving:
                 entry.sinks = [(s.name, dict(s.options)) for s in catalog.sinks.values() if s.query == name]
             if not entry.is_leaving:
-                job.catalog.add(_entry_of(self.layout.by_name[name]))
+                query = self.layout.by_name[name]
+                if query.feeds is None:
+                    job.catalog.add(_entry_of(query))
+                else:
+                    job.catalog.makers[query.feeds.name] = (*job.catalog.makers.get(query.feeds.name, ()), query)
         for sink in catalog.sinks.values():
             if sink.query is None:
                 job.catalog.add(sink)
@@ -98,6 +102,11 @@ class Roster:
         return job
 
     def _open_sinks(self, name: str) -> None:
+        query = self.model.queries[name].query
+        self.delivery.derived |= {m.feeds.name: m.feeds for m in (*query.makers, query) if m.feeds is not None}
+        if self.model.queries[name].query.feeds is not None:
+            # The results stay in the shards.
+            return
         if self.layout.by_name[name].settings.lease is not None:
             # A query that is tried writes nothing: its newest rows are in the report.
             found = self.model.queries[name]

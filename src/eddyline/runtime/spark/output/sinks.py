@@ -79,6 +79,8 @@ class Delivery:
         self._clock = clock
         settings = settings or Settings()
         self.streams = streams
+        #: Streams that queries make; their rows can be late for a query after a bounded run.
+        self.derived: dict[str, Stream] = {}
         self.staging = staging
         self.out = out
         self.told = told
@@ -215,7 +217,7 @@ class Delivery:
                     self.on_dead({name: [table for _, table in found]})
                 for _, table in sorted(found, key=lambda piece: piece[0]):
                     if self.dead is not None:
-                        self.dead.write(batch, self.streams[name], table)
+                        self.dead.write(batch, self.streams.get(name) or self.derived[name], table)
                     if self.kept_dead is not None:
                         self.kept_dead.setdefault(name, []).append(table)
 

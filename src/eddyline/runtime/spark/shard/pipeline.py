@@ -73,6 +73,10 @@ class LayoutRoutes:
         #: None: it is not known, as in the pipeline of the driver.
         self.shard = shard
         self._bits: dict[str, Mapping[str, int]] = {query.name: layout.routing.bits(query.name) for query in layout.queries}
+        for query in layout.queries:
+            for maker in query.makers:
+                prefix, bits = f"{maker.name}.", self._bits[query.name]
+                self._bits[maker.name] = {alias.removeprefix(prefix): bit for alias, bit in bits.items() if alias.startswith(prefix)}
         self._routes = layout.routing.routes
         self._books = {s.book: book_route(s.book.stream, s.keys, layout.shards) for stream in layout.streams for s in stream.constraints}
         self._merged = {name for name, routing in layout.routing.routings.items() if routing.merged}
@@ -157,7 +161,7 @@ class ShardPipeline:
             saved = saved_queries(header)
             for query in layout.queries:
                 if query.name in saved:
-                    pipeline.add_query(query, start=saved[query.name]["start"], slot=saved[query.name]["slot"])
+                    pipeline.add_query(query, saved[query.name]["start"], saved[query.name]["slot"], saved)
             shard.moved = dict(header.get("moved", {}))
             for signature, plan in shard.moved.items():
                 if signature in pipeline.groups:

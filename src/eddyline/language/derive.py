@@ -1,0 +1,157 @@
+"""Queries over queries: derived streams, subqueries in FROM, WITH, UNION ALL.
+
+Answer   `bind_body` binds a query with everything inside of it: each subquery becomes a *maker*, a query whose results are the rows
+         of a derived stream, and the query reads that stream. `bind_derived` does so for CREATE STREAM … AS.
+
+             SELECT … FROM (SELECT … FROM bids) b   ─►   maker _q-1: SELECT … FROM bids  ─►  stream _q-1  ─►  q: SELECT … FROM _q-1 b
+
+Limits   A maker's results are final: a select, a join, a pattern, or an aggregate with EMIT ON CLOSE. A changelog is refused. A query
+         cannot read itself, for a name is known only after its body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from eddyline.errors import BindingProblem, Position
+from eddyline.language.bind import bind_query
+from eddyline.language.bind_event import bind_event
+from eddyline.language.catalog import Catalog
+from eddyline.language.syntax import Body, CreateDerived, Event, Item, Select, Source, Star, Union
+from eddyline.model.datatypes import TIMESTAMP
+from eddyline.model.query import BoundQuery
+from eddyline.model.schema import DERIVED_TIME, Column, Schema, Stream
+from eddyline.settings import Settings
+
+
+def bind_body(name: str, body: Body, settings: Settings, catalog: Catalog) -> BoundQuery:
+    """The query that a body says, with its makers."""
+    found = _Derivation(name, settings, catalog)
+    query = found.query(name, body)
+    return replace(query, makers=tuple(found.makers), text=body.text)
+
+
+def bind_derived(statement: CreateDerived, settings: Settings, catalog: Catalog) -> tuple[Stream, tuple[BoundQuery, ...]]:
+    """The stream that CREATE STREAM … AS says, and the queries that make it; neither is in the catalog yet."""
+    catalog.check_free("stream", statement.name, statement.position)
+    found = _Derivation(statement.name, settings, catalog)
+    parts = statement.body.parts if isinstance(statement.body, Union) else (statement.body,)
+    named = statement.body.named if isinstance(statement.body, Union) else ()
+    with found.names(named):
+        stream = found.stream(statement.name, parts, statement.position)
+    # The outermost makers are the stream's own queries; those behind their subqueries come and go with the first of them.
+    own = [maker for maker in found.makers if maker.feeds is stream]
+    inner = tuple(maker for maker in found.makers if maker.feeds is not stream)
+    return stream, (replace(own[0], makers=inner, text=statement.body.text), *own[1:])
+
+
+@dataclass
+class _Derivation:
+    """One statement: what it derives on the way."""
+
+    owner: str
+    settings: Settings
+    catalog: Catalog
+    makers: list[BoundQuery] = field(default_factory=list)
+    count: int = 0
+
+    @contextmanager
+    def names(self, named: Sequence[tuple[str, Body]]) -> Iterator[None]:
+        """Within, FROM may name the queries of a WITH; each of them knows those before it."""
+        before = self.catalog.local
+        try:
+            for name, body in named:
+                self.catalog.local = {**self.catalog.local, name.lower(): self.derived(body)}
+            yield
+        finally:
+            self.catalog.local = before
+
+    def query(self, name: str, body: Body) -> BoundQuery:
+        if isinstance(body, Event):
+            return bind_event(name, body, self.settings, self.catalog)
+        if isinstance(body, Union):
+            with self.names(body.named):
+                whole = self.derived(body)
+            select = Select((Item(Star()),), (Source(whole.name, "all"),), text=body.text, position=body.position)
+            with self._known({whole.name.lower(): whole}):
+                return bind_query(name, select, self.settings, self.catalog)
+        with self.names(body.named):
+            known: dict[str, Stream] = {}
+            sources = []
+            for source in body.sources:
+                if source.query is not None:
+                    stream = self.derived(source.query)
+                    known[stream.name.lower()] = stream
+                    source = replace(source, name=stream.name, query=None)
+                sources.append(source)
+            with self._known(known):
+                return bind_query(name, replace(body, sources=tuple(sources), named=()), self.settings, self.catalog)
+
+    @contextmanager
+    def _known(self, streams: Mapping[str, Stream]) -> Iterator[None]:
+        before = self.catalog.local
+        self.catalog.local = {**before, **streams}
+        try:
+            yield
+        finally:
+            self.catalog.local = before
+
+    def derived(self, body: Body) -> Stream:
+        """The stream of a subquery, which has a name that no user can give."""
+        self.count += 1
+        name = f"_{self.owner}-{self.count}"
+        if isinstance(body, Union):
+            with self.names(body.named):
+                return self.stream(name, body.parts, body.position)
+        return self.stream(name, (body,), body.position)
+
+    def stream(self, name: str, parts: Sequence[Body], position: Position | None) -> Stream:
+        plain = name if name.startswith("_") else f"_{name}"
+        names = [plain] if len(parts) == 1 else [f"{plain}.{at + 1}" for at in range(len(parts))]
+        queries = [self.query(of_part, part) for of_part, part in zip(names, parts, strict=True)]
+        for query, part in zip(queries, parts, strict=True):
+            _check_final(query, part.position)
+            _check_columns(query, queries[0], part.position)
+        columns = [Column(o.name, o.type) for o in queries[0].outputs]
+        stream = Stream(
+            name=name,
+            schema=Schema((*columns, Column(DERIVED_TIME, TIMESTAMP))),
+            time=DERIVED_TIME,
+            position=self.catalog.next_position,
+            makers=tuple(names),
+            ordered=len(queries) == 1 and self._is_selection(queries[0]),
+        )
+        self.catalog.next_position += 1
+        self.makers += [replace(query, feeds=stream) for query in queries]
+        return stream
+
+    def _is_selection(self, query: BoundQuery) -> bool:
+        """Whether a query passes on rows of one stream, whose order they keep."""
+        if query.is_aggregate or query.pattern is not None or len(query.references) != 1:
+            return False
+        name = query.references[0].source
+        inner = {maker.feeds.name: maker.feeds for maker in self.makers if maker.feeds is not None}
+        source = inner[name] if name in inner else self.catalog.relation(name)
+        return isinstance(source, Stream) and source.ordered
+
+
+def _check_final(query: BoundQuery, position: Position | None) -> None:
+    if query.is_aggregate and query.emit.kind != "close":
+        raise BindingProblem(
+            "a changelog cannot be read by another query",
+            detail=f"EMIT {query.emit} changes results that it has given",
+            hint="add EMIT ON CLOSE and a group window, such as GROUP BY TUMBLE(ts, '10 seconds'), whose results are final",
+            position=position,
+        )
+
+
+def _check_columns(query: BoundQuery, first: BoundQuery, position: Position | None) -> None:
+    if [o.type for o in query.outputs] != [o.type for o in first.outputs]:
+        raise BindingProblem(
+            "the parts of UNION ALL have different columns",
+            detail=f"{', '.join(str(o.type) for o in first.outputs)} and {', '.join(str(o.type) for o in query.outputs)}",
+            hint="CAST them to one type",
+            position=position,
+        )

@@ -1,0 +1,105 @@
+"""Derived streams in a pipeline: the results of some queries are the rows of streams that other queries read.
+
+Answer   `Derived.levels` orders the timelines, so that a query runs after those that make what it reads: a chain of queries answers
+         in one epoch. `Derived.hand_over` takes the results of the queries that make a stream out of the outcome and gives
+         them to the stream's readers, in order. The stream has then come as far as the slowest of these queries.
+State    Per derived stream its makers.
+Limits   A derived stream exists while a maker or a reader does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from eddyline.model.query import BoundQuery
+from eddyline.model.schema import Stream
+from eddyline.operators.intake import DerivedIntake
+from eddyline.runtime.epoch import Arrival, Outcome
+from eddyline.runtime.timeline import Timeline
+
+if TYPE_CHECKING:
+    from eddyline.runtime.pipeline import Pipeline
+
+
+@dataclass(frozen=True)
+class Level:
+    """Timelines that do not wait for each other, and the streams that are complete after them; a level needs those before it."""
+
+    timelines: list[Timeline]
+    made: list[str]
+
+
+class Derived:
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+        #: Stream -> the queries that make it and stand here.
+        self.makers: dict[str, list[str]] = {}
+
+    def begin(self, query: BoundQuery) -> None:
+        """A query comes: its stream exists from now on."""
+        if query.feeds is not None:
+            if query.feeds.name not in self.pipeline.intakes:
+                self.pipeline.add_stream(query.feeds)
+            self.makers.setdefault(query.feeds.name, []).append(query.name)
+
+    def end(self, query: BoundQuery) -> None:
+        """A query has gone."""
+        if query.feeds is None:
+            return
+        left = self.makers[query.feeds.name]
+        left.remove(query.name)
+        if not left:
+            del self.makers[query.feeds.name]
+            self.pipeline.drop_stream(query.feeds.name)
+
+    def is_read(self, query: BoundQuery) -> bool:
+        """Whether some query reads the stream that a query makes."""
+        name = None if query.feeds is None else query.feeds.name
+        return any(name in standing.unit.streams for standing in self.pipeline.queries.values())
+
+    # -- an epoch
+
+    def depth(self, stream: str) -> int:
+        """How many queries lie between rows that come from outside and a stream."""
+        below = [self.depth(source) for maker in self.makers.get(stream, ()) for source in self._sources(maker)]
+        return 1 + max(below) if below else 0
+
+    def _sources(self, maker: str) -> frozenset[str]:
+        return self.pipeline.queries[maker].unit.streams
+
+    def levels(self) -> list[Level]:
+        """The timelines in the order in which they run."""
+        timelines = self.pipeline.timelines
+        if not self.makers:
+            return [Level(list(timelines.values()), [])]
+        depths = {streams: max(self.depth(stream) for stream in streams) for streams in timelines}
+        streams = {stream: self.depth(stream) for stream in self.makers}
+        found = []
+        for level in range(max([0, *depths.values(), *(depth - 1 for depth in streams.values())]) + 1):
+            mine = [timelines[key] for key, depth in depths.items() if depth == level]
+            found.append(Level(mine, [stream for stream, depth in streams.items() if depth == level + 1]))
+        return found
+
+    def hand_over(self, stream: str, closing: bool, outcome: Outcome) -> None:
+        """The results of this epoch become rows. At a bounded end the stream comes as far as the fastest maker: every row counts."""
+        intake = self.pipeline.intakes[stream]
+        assert isinstance(intake, DerivedIntake)
+        rows = [_as_rows(t, intake.stream) for maker in self.makers[stream] for t in outcome.results.pop(maker, ())]
+        table = pa.concat_tables(rows).combine_chunks() if rows else intake.stream.schema.arrow.empty_table()
+        self.pipeline.take(stream, Arrival(table), outcome)
+        frontiers = [self.pipeline.timeline_of(maker).frontier for maker in self.makers[stream]]
+        known = [frontier for frontier in frontiers if frontier is not None]
+        if closing and known:
+            intake.move(max(known))
+        elif len(known) == len(frontiers):
+            intake.move(min(known))
+
+
+def _as_rows(results: pa.Table, stream: Stream) -> pa.Table:
+    """Results as rows: the selected columns, under the names of the first maker, and the time."""
+    names = stream.schema.names
+    columns = [results.column(at) for at in range(len(names) - 1)]
+    return pa.table([*columns, results.column("_ts")], schema=stream.schema.arrow)

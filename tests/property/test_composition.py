@@ -1,0 +1,128 @@
+"""Queries over queries: what is built on results equals plain loops over these results, in any epochs, with restarts, and on shards."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.oracle.group_windows import windows_of
+from tests.property.compare import Outcome
+from tests.property.embedded import run_embedded
+from tests.property.specs import Case, StreamSpec
+from tests.property.test_aggregates import Blocks, restarted
+from tests.property.texts import TextQuery
+from tests.seeds import first_seed
+from tests.spark.sharded import run_sharded
+
+BLOCK = 15
+BLOCKS = 5
+FIRST = first_seed(1_950_000)
+SECOND = 1_000_000
+COLUMNS = (("k", "INT"), ("v", "INT"), ("ts", "TIMESTAMP"))
+Rows = list[dict[str, Any]]
+Expected = Callable[[Outcome], Counter]
+
+#: Final results over a, b and c that others are built on: text, its columns.
+INNER = (
+    ("SELECT k, v + 1 AS x FROM a WHERE v <> 2", ("k", "x")),
+    ("SELECT a.k AS k, b.v AS x FROM a [RANGE 5 SECONDS], b [RANGE 3 SECONDS] WHERE a.k = b.k", ("k", "x")),
+    ("SELECT k, count(*) AS x, window_end FROM a GROUP BY TUMBLE(ts, '4 seconds'), k", ("k", "x")),
+    ("SELECT k, v AS x FROM a UNION ALL SELECT k, -v FROM b WHERE v > 0", ("k", "x")),
+    (
+        "SELECT l AS k, r AS x FROM (EVENT SEQ(1 a, 2 b) FROM c TYPE v PARTITION BY k WITHIN 6 SECONDS RETURN a.k AS l, b.v AS r) m",
+        ("k", "x"),
+    ),
+    (
+        "WITH p AS (SELECT k, v AS x FROM a WHERE v > 0) "
+        "SELECT p.k AS k, p.x + c.v AS x FROM p [RANGE 4 SECONDS], c [RANGE 4 SECONDS] WHERE p.k = c.k",
+        ("k", "x"),
+    ),
+)
+
+
+def arrivals(rng: Random) -> tuple[tuple[tuple[str, tuple[tuple[int, int, int], ...]], ...], ...]:
+    rows: dict[str, list[tuple[int, int, int]]] = {"a": [], "b": [], "c": []}
+    now = 0
+    for _ in range(rng.randint(0, 30)):
+        now += rng.choice((0, 0, 1, 1, 2, 5)) * SECOND
+        rows[rng.choice("abc")].append((rng.randint(0, 1), rng.randint(0, 3), now))
+    epochs = []
+    count = rng.randint(1, 5)
+    for number in range(count):
+        epochs.append(tuple((s, tuple(r[len(r) * number // count : len(r) * (number + 1) // count])) for s, r in rows.items()))
+    return tuple(epochs)
+
+
+def joined(left: Rows, left_range: int, right: Rows, right_range: int) -> Counter:
+    """Combinations of rows with equal k that are in their windows at the newer one."""
+    found: Counter = Counter()
+    for one in left:
+        for other in right:
+            newest = max(one["_ts"], other["_ts"])
+            if one["k"] == other["k"] and newest - one["_ts"] <= left_range and newest - other["_ts"] <= right_range:
+                found[one["k"], one["x"], other["x"], newest] += 1
+    return found
+
+
+def outer(rng: Random, inner: str, named: bool) -> tuple[str, Callable[[Rows, Rows, int], Counter], Callable[[Rows], Counter]]:
+    """A query over the inner one: its text, its answer from the inner results, the rows of c and the end of time, and how to read it."""
+    source = "inner_results" if named else f"({inner})"
+    kind = rng.choice(("filter", "join", "window", "union"))
+    if kind == "filter":
+        text = f"SELECT k, x, _ts AS at FROM {source} i WHERE x > 0"
+        return (
+            text,
+            lambda i, c, end: Counter((r["k"], r["x"], r["_ts"]) for r in i if r["x"] > 0),
+            lambda rows: Counter((r["k"], r["x"], r["at"]) for r in rows),
+        )
+    if kind == "join":
+        text = f"SELECT i.k AS k, i.x AS x, c.v AS v FROM {source} i [RANGE 3 SECONDS], c [RANGE 6 SECONDS] WHERE i.k = c.k"
+        return (
+            text,
+            lambda i, c, end: joined(i, 3 * SECOND, c, 6 * SECOND),
+            lambda rows: Counter((r["k"], r["x"], r["v"], r["_ts"]) for r in rows),
+        )
+    if kind == "window":
+        text = f"SELECT window_end, count(*) AS n FROM {source} i GROUP BY TUMBLE(_ts, '5 seconds')"
+
+        def counted(i: Rows, c: Rows, end: int) -> Counter:
+            found: Counter = Counter()
+            for row in i:
+                (window,) = windows_of("tumble", row["_ts"], [5 * SECOND])
+                found[window[1]] += 1
+            return Counter({(e, n): 1 for e, n in found.items() if e <= end})
+
+        return text, counted, lambda rows: Counter((r["window_end"], r["n"]) for r in rows)
+    text = f"SELECT k, x FROM {source} i UNION ALL SELECT k, CAST(v AS BIGINT) FROM c"
+    text = text.replace("SELECT k, x FROM", "SELECT k, CAST(x AS BIGINT) AS x FROM")
+    return (
+        text,
+        lambda i, c, end: Counter((r["k"], r["x"], r["_ts"]) for r in [*i, *c]),
+        lambda rows: Counter((r["k"], r["x"], r["_ts"]) for r in rows),
+    )
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_what_is_built_on_results(block: int) -> None:
+    for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
+        rng = Random(seed)
+        inner, _ = rng.choice(INNER)
+        named = rng.random() < 0.5
+        text, answer, read = outer(rng, inner, named)
+        before = (f"CREATE STREAM inner_results AS {inner}",) if named else ()
+        queries = (TextQuery("i", inner), TextQuery("c", "SELECT k, v AS x FROM c"), TextQuery("q", text, before))
+        streams = tuple(StreamSpec(name, COLUMNS) for name in "abc")
+        case = Case(streams, queries, arrivals(rng))  # type: ignore[arg-type]
+        blocks = Blocks()
+        between = (lambda session: restarted(session, blocks)) if rng.random() < 0.5 else None  # noqa: B023
+        reads = [s for s in "abc" if f" {s} " in f"{inner} {text} ".replace(",", " ")]
+        newest = max((row[2] for epoch in case.arrivals for s, rows in epoch for row in rows if s in reads), default=-1)
+        for outcome in (run_embedded(case, between), run_sharded(case, rng.choice((1, 3)), seed)):
+            expected = answer(outcome.results["i"], outcome.results["c"], newest + 1)
+            assert read(outcome.results["q"]) == expected, f"{seed}: {text}\n{inner}"
+            stamps = [r["_ts"] for r in outcome.results["q"]]
+            assert stamps == sorted(stamps)

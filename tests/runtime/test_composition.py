@@ -1,0 +1,129 @@
+"""Derived streams in running jobs: they come and go like queries, live through restarts, and are not written to `--out`."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from eddyline import Session
+from eddyline.cli.__main__ import main
+from eddyline.errors import BindingProblem, UserError
+
+START = datetime(2024, 1, 1)
+BIDS = "CREATE STREAM bids (item INT, price INT, ts TIMESTAMP) WITH (time = 'ts'{});"
+
+
+def bids(*rows: tuple[int, int, int]) -> pa.Table:
+    items, prices, seconds = zip(*rows, strict=True)
+    times = [START + timedelta(seconds=s) for s in seconds]
+    return pa.table({"item": pa.array(items, pa.int32()), "price": pa.array(prices, pa.int32()), "ts": pa.array(times, pa.timestamp("us"))})
+
+
+def taken(session: Session, query: str) -> list[tuple]:
+    return [tuple(row.values())[:-1] for row in session.queries[query].table().to_pylist()]
+
+
+def test_queries_over_one_derived_stream_compute_it_once() -> None:
+    with Session() as session:
+        session.execute(BIDS.format(""))
+        session.execute("CREATE STREAM dear AS SELECT item, price FROM bids WHERE price > 10")
+        session.execute("CREATE QUERY one AS SELECT item FROM dear")
+        session.execute("CREATE QUERY two AS SELECT price FROM dear WHERE item = 1")
+        session.push("bids", bids((1, 20, 0), (2, 5, 1), (2, 30, 2)))
+        session.run()
+        assert taken(session, "one") == [(1,), (2,)] and taken(session, "two") == [(20,)]
+        assert set(session.pipeline.queries) == {"_dear", "one", "two"}
+
+
+def test_a_query_takes_its_subqueries_along() -> None:
+    with Session() as session:
+        session.execute(BIDS.format(""))
+        session.execute("CREATE QUERY q AS SELECT x.item FROM (SELECT item FROM bids WHERE price > 1) x")
+        session.push("bids", bids((1, 2, 0), (1, 2, 1)))
+        session.step()
+        assert set(session.pipeline.queries) == {"_q-1", "q"}
+        session.execute("DROP QUERY q")
+        session.push("bids", bids((1, 2, 5)))
+        session.step()
+        assert not session.pipeline.queries and set(session.pipeline.intakes) == {"bids"}
+        # A query that comes later sees what comes after it.
+        session.execute("CREATE QUERY q AS SELECT x.item FROM (SELECT item FROM bids WHERE price > 1) x")
+        session.push("bids", bids((7, 2, 6), (8, 2, 7)))
+        session.run()
+        assert taken(session, "q") == [(7,), (8,)]
+
+
+def test_a_derived_stream_is_dropped_after_its_readers() -> None:
+    with Session() as session:
+        session.execute(BIDS.format(""))
+        session.execute("CREATE STREAM dear AS SELECT item FROM bids WHERE price > 10")
+        session.execute("CREATE QUERY q AS SELECT item FROM dear")
+        session.push("bids", bids((1, 20, 0)))
+        with pytest.raises(BindingProblem, match="read by query q"):
+            session.execute("DROP STREAM dear")
+        with pytest.raises(BindingProblem, match="read by stream dear"):
+            session.execute("DROP QUERY q; DROP STREAM bids")
+        session.execute("DROP STREAM dear")
+        session.push("bids", bids((1, 20, 5), (1, 20, 6)))
+        session.step()
+        assert not session.pipeline.queries and set(session.pipeline.intakes) == {"bids"}
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("CREATE STREAM x AS SELECT item, count(*) AS n FROM bids GROUP BY item", "changelog"),
+        ("CREATE QUERY x AS SELECT * FROM (SELECT DISTINCT item FROM bids) y", "changelog"),
+        ("CREATE QUERY x AS SELECT item FROM bids UNION ALL SELECT ts FROM bids", "different columns"),
+        ("CREATE QUERY x AS SELECT a.item FROM (SELECT a.item FROM bids a [ROWS 1], bids b [ROWS 1]) a [ROWS 2]", "no order to count in"),
+        ("CREATE STREAM x AS SELECT item FROM x", "no stream or table x"),
+        ("CREATE QUERY x AS SELECT item FROM bids UNION SELECT item FROM bids", "UNION is not supported"),
+        ("CREATE QUERY x AS SELECT * FROM (SELECT item FROM bids)", "needs an alias"),
+    ],
+)
+def test_what_cannot_be_composed_is_refused(statement: str, message: str) -> None:
+    with Session() as session:
+        session.execute(BIDS.format(""))
+        with pytest.raises(UserError, match=message):
+            session.execute(statement)
+        session.execute("CREATE QUERY x AS SELECT item FROM bids")
+
+
+def test_rows_cannot_be_pushed_to_a_derived_stream() -> None:
+    with Session() as session:
+        session.execute(BIDS.format(""))
+        session.execute("CREATE STREAM dear AS SELECT item FROM bids")
+        with pytest.raises(UserError, match="cannot be pushed"):
+            session.push("dear", pa.table({"item": [1]}))
+
+
+def test_a_job_of_composed_queries_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--once` twice over growing input gives what one run gives; nothing of a derived stream is written."""
+    job = tmp_path / "job.sql"
+    job.write_text(
+        BIDS.format(f", path = '{tmp_path}/in', format = 'parquet'")
+        + "CREATE STREAM tens AS SELECT item, window_end, sum(price) AS total FROM bids GROUP BY TUMBLE(ts, '10 seconds'), item;"
+        + "CREATE QUERY top AS SELECT t.item, t.total FROM tens t WHERE t.total > 3;"
+        + "CREATE QUERY pairs AS WITH d AS (SELECT item, price FROM bids WHERE price > 1) "
+        + "SELECT d.item, t.total FROM d [RANGE 20 SECONDS], tens t [RANGE 20 SECONDS] WHERE d.item = t.item;"
+    )
+    (tmp_path / "in").mkdir()
+    first, second = bids((1, 2, 0), (2, 3, 4), (1, 4, 12)), bids((2, 5, 13), (1, 2, 25), (2, 2, 40))
+    parquet.write_table(first, tmp_path / "in/1.parquet")
+    run = ["run", str(job), "--once", "--quiet"]
+    assert main([*run, "--out", f"{tmp_path}/a", "--checkpoint", f"{tmp_path}/state"]) == 0
+    parquet.write_table(second, tmp_path / "in/2.parquet")
+    assert main([*run, "--out", f"{tmp_path}/a", "--checkpoint", f"{tmp_path}/state"]) == 0
+    assert main([*run, "--out", f"{tmp_path}/b"]) == 0
+    assert sorted(p.name for p in (tmp_path / "a").iterdir()) == ["pairs", "top"]
+    for query in ("top", "pairs"):
+        a, b = (parquet.read_table(tmp_path / side / query) for side in "ab")
+        assert sorted(map(str, a.to_pylist())) == sorted(map(str, b.to_pylist())) and len(a)
+    assert main(["check", str(job)]) == 0
+    capsys.readouterr()
+    assert main(["explain", str(job)]) == 0
+    assert "tens" in capsys.readouterr().out
