@@ -12,7 +12,8 @@ ARGS ?=
 KEY := $(shell cat requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
 STAMP := $(VENV)/.setup-$(KEY)
 
-# The slow suites: each has a task of its own, and `make test` runs them all.
+# The slow suites: each has a task of its own, and `make test` runs them all. Tests on Spark wait more than they compute: `make test` runs
+# two files of them at a time, each process with a Spark session of its own.
 SLOW := tests/property tests/spark tests/fault
 CLUSTER := $(wildcard tests/spark tests/fault)
 FAST := $(addprefix --ignore=,$(SLOW)) -m "not slow and not property and not spark and not fault and not long"
@@ -63,9 +64,9 @@ lint: $(STAMP) ## format, lint, types and layers
 check: lint ## lint, then unit, golden and documentation tests (under 2 minutes)
 	$(PYTEST) -n $(JOBS) $(FAST) $(ARGS)
 
-test: lint ## all that the build server runs: lint, every test, Spark and fault tests included (under 15 minutes)
+test: lint ## all that the build server runs: lint, every test, Spark and fault tests included (under 20 minutes)
 	$(PYTEST) -n $(JOBS) -m "not long" $(addprefix --ignore=,tests/spark tests/fault) $(ARGS)
-	$(if $(CLUSTER),$(PYTEST) -n 0 -m "not long" $(CLUSTER) $(ARGS))
+	$(if $(CLUSTER),$(PYTEST) -n $(JOBS) --dist loadfile -m "not long" $(CLUSTER) $(ARGS))
 
 property: $(STAMP) ## random cases against the oracle
 	$(PYTEST) -n $(JOBS) tests/property $(ARGS)

@@ -57,7 +57,7 @@ def everything(folder: Path) -> dict[str, list[tuple[object, ...]]]:
 
 
 @pytest.mark.fault
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
 def test_killed_and_resumed(work: Path, seed: int) -> None:
     assert main(["run", "job.sql", "--once", "--out", "expected", "--quiet"]) == 0
     rng = random.Random(seed)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from random import Random
 
@@ -14,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
+from tests.fault.forked import Runs
 from tests.fault.strike import Plan, operations
 from tests.seeds import first_seed
 
@@ -36,16 +34,15 @@ def world(tmp_path: Path) -> None:
         (tmp_path / f"{files}.sql").write_text(stream + settings + queries + every)
 
 
-def killed(tmp_path: Path, at: int, files: str) -> bool:
+def killed(runs: Runs, tmp_path: Path, at: int, files: str) -> bool:
     """Run the job in a process of its own that is killed at an operation; whether it was."""
     log = tmp_path / "log"
     log.unlink(missing_ok=True)
     plan = Plan((str(tmp_path / "ck"), str(tmp_path / "out")), str(log), at)
-    command = [sys.executable, "-m", "eddyline.cli", "run", str(tmp_path / f"{files}.sql"), "--once", "--quiet"]
-    command += ["--out", str(tmp_path / "out"), "--checkpoint", str(tmp_path / "ck")]
-    ended = subprocess.run(command, env={**os.environ, **plan.environment()}, capture_output=True, text=True)
-    assert ended.returncode in (0, -signal.SIGKILL), ended.stderr
-    return ended.returncode != 0
+    arguments = ["run", f"{files}.sql", "--once", "--quiet", "--out", str(tmp_path / "out"), "--checkpoint", str(tmp_path / "ck")]
+    code, said = runs.run(tmp_path, *arguments, plan=plan)
+    assert code in (0, -signal.SIGKILL), said
+    return code != 0
 
 
 def check(tmp_path: Path) -> None:
@@ -60,12 +57,12 @@ def check(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("share", [60, pytest.param(1, marks=pytest.mark.long)])
-def test_killed_at_every_file_operation(tmp_path: Path, share: int) -> None:
+def test_killed_at_every_file_operation(tmp_path: Path, runs: Runs, share: int) -> None:
     """One operation of `share`; after each kill the job begins anew, with either setting, until it ends by itself."""
     draw = Random(first_seed())
     (tmp_path / "whole").mkdir()
     world(tmp_path / "whole")
-    assert not killed(tmp_path / "whole", 0, "auto")
+    assert not killed(runs, tmp_path / "whole", 0, "auto")
     check(tmp_path / "whole")
     count = len(operations(tmp_path / "whole" / "log"))
     assert any("journal" in one.asked for one in operations(tmp_path / "whole" / "log"))
@@ -73,14 +70,14 @@ def test_killed_at_every_file_operation(tmp_path: Path, share: int) -> None:
         place = tmp_path / str(at)
         place.mkdir()
         world(place)
-        if killed(place, at, "auto"):
+        if killed(runs, place, at, "auto"):
             # A second kill at a random place, then to the end.
-            killed(place, draw.randrange(1, count), draw.choice(["auto", "each"]))
-        assert not killed(place, 0, draw.choice(["auto", "each"]))
+            killed(runs, place, draw.randrange(1, count), draw.choice(["auto", "each"]))
+        assert not killed(runs, place, 0, draw.choice(["auto", "each"]))
         check(place)
 
 
-def test_files_are_few(tmp_path: Path) -> None:
+def test_files_are_few(tmp_path: Path, runs: Runs) -> None:
     """With a checkpoint after every epoch: one file per query with 'auto', one per query and epoch with 'each'."""
     counts = {}
     for files in ("auto", "each"):
@@ -89,7 +86,7 @@ def test_files_are_few(tmp_path: Path) -> None:
         world(place)
         job = place / f"{files}.sql"
         job.write_text(job.read_text().replace("output_seconds = 0.02", "output_seconds = 100"))
-        assert not killed(place, 0, files)
+        assert not killed(runs, place, 0, files)
         check(place)
         counts[files] = len(list((place / "out").rglob("q*/*.parquet")))
     assert counts["auto"] == QUERIES

@@ -25,7 +25,7 @@ SEED = first_seed(1)
 #: A handful of kills in every run; each of the four kinds of process is killed so often in a soak, 56 times together.
 KILLS = 14 if SOAK else 1
 #: A strike comes after one or two micro-batches: enough files that the job is still there for the last one.
-FILES = 2 * KILLS + 10
+FILES = 2 * KILLS + 4
 
 
 def script(folder: Path) -> str:
