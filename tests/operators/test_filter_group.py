@@ -21,7 +21,7 @@ def group_of(*selects: str) -> tuple[FilterGroup, list[str]]:
     group = FilterGroup("s")
     for query in job.queries:
         lowered = prepare(query)
-        group.add(group.free_slot(), query.name, lowered.filters[0], lowered.seats[0].alias, lowered.outputs, -(2**62), None)
+        group.add(group.free_slot(), query.name, lowered.filters[0], lowered.outputs, -(2**62), None)
     return group, [q.name for q in job.queries]
 
 
@@ -72,7 +72,7 @@ def test_starts_stops_and_routes() -> None:
     job = bind_script(WORLD + "CREATE QUERY later AS SELECT x, ts FROM s;")
     lowered = prepare(job.queries[0])
     assert group.free_slot() == 0
-    group.add(0, "later", lowered.filters[0], "r0", lowered.outputs, 500, 3)
+    group.add(0, "later", lowered.filters[0], lowered.outputs, 500, 3)
     group.stop("q1", 300)
     routes = np.where(np.arange(200) % 2, np.uint64(8), np.uint64(1)).astype(np.uint64)
     found = taken(group, rows, ts, routes)

@@ -44,8 +44,7 @@ class Engine:
         self.intake = Intake(stream)
         self.waiting = WaitingRows(stream)
         price = TemplatePrice(len(keys), template.bits, SHIPPED_INDEX)
-        alias = lowered.seats[0].alias
-        self.standing = StandingTemplate(template, keys, aggregates, lowered.filters[0], alias, self.stream, LONG_AGO, price, Issues())
+        self.standing = StandingTemplate(template, keys, aggregates, lowered.filters[0], self.stream, LONG_AGO, price, Issues())
         self.rows: list[Row] = []
         self.frontier: int | None = None
         self.seen = 0

@@ -133,7 +133,7 @@ class Model:
 
 def new_store() -> Store:
     store = Store("s", TYPES)
-    store.add_mark("key:k", np.int64)
+    store.add_mark("key:k", np.int64, derived=True)
     store.add_mark("seq", np.int64)
     store.add_index("key:k")
     return store

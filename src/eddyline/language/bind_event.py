@@ -196,7 +196,7 @@ class _TraceScope(Scope):
 def _check_negated(where: tuple[Expression, ...], leaves: tuple[Leaf, ...], position: Position | None) -> None:
     negated = {leaf.name for leaf in leaves if leaf.negated}
     for part in where:
-        if len(found := sorted(refs_of(part) & negated)) > 1:
+        if len(found := sorted(map(str, refs_of(part) & negated))) > 1:
             raise Unsupported(f"a condition names two NOTs: {' and '.join(found)}", detail=str(part), position=position)
 
 

@@ -58,7 +58,7 @@ def check_close(query: BoundQuery, scope: Scope, select: Select) -> bool:
     """EMIT ON CLOSE needs a grouping expression that is a bucket of some stream's event time, and that closes; or grouping columns that
     punctuations close. Returns whether groups end by punctuations."""
     keys = query.group_by if query.group_by else tuple(o.expression for o in query.outputs) if query.distinct else ()
-    buckets = [(key, trend.column.ref) for key in keys if (trend := trend_of(key)) is not None and scope.is_event_time(trend.column)]
+    buckets = [(key, str(trend.column.ref)) for key in keys if (trend := trend_of(key)) is not None and scope.is_event_time(trend.column)]
     closes = any(_closes(query, alias) for _, alias in buckets)
     if query.group_window is None and not closes and _is_promised(query, scope, keys):
         return True

@@ -12,22 +12,33 @@ type), `||`; functions by their DuckDB name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from eddyline.model.datatypes import BOOLEAN, DataType
+
+#: A reference of FROM: the alias that a query gives it, or, after lowering, its position in the join.
+Ref = str | int
+#: A column of a reference, as values are brought to an expression.
+ColumnKey = tuple[Ref, str]
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnRef:
-    """Column `column` of the reference with alias `ref`."""
+    """Column `column` of the reference `ref`."""
 
-    ref: str
+    ref: Ref
     column: str
     type: DataType
 
     def __str__(self) -> str:
-        return f"{self.ref}.{self.column}"
+        return f"{reference_text(self.ref)}.{self.column}"
+
+
+def reference_text(ref: Ref) -> str:
+    """A reference as texts show it: an alias as it is, a position as r0, r1, …"""
+    return f"r{ref}" if isinstance(ref, int) else ref
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +115,18 @@ def walk(e: Expression) -> Iterator[Expression]:
         yield from walk(child)
 
 
-def refs_of(e: Expression) -> frozenset[str]:
-    """The aliases that an expression reads."""
+def refs_of(e: Expression) -> frozenset[Ref]:
+    """The references that an expression reads."""
     return frozenset(x.ref for x in walk(e) if isinstance(x, ColumnRef))
 
 
-def columns_of(e: Expression) -> frozenset[tuple[str, str]]:
-    """The (alias, column) pairs that an expression reads."""
+def positions_of(e: Expression) -> list[int]:
+    """The positions that a lowered expression reads, in order."""
+    return sorted(ref for ref in refs_of(e) if isinstance(ref, int))
+
+
+def columns_of(e: Expression) -> frozenset[ColumnKey]:
+    """The (reference, column) pairs that an expression reads."""
     return frozenset((x.ref, x.column) for x in walk(e) if isinstance(x, ColumnRef))
 
 
@@ -140,8 +156,8 @@ def conjunction(parts: tuple[Expression, ...]) -> Expression:
     return whole
 
 
-def rename_refs(e: Expression, names: dict[str, str]) -> Expression:
-    """The same expression with aliases replaced: how queries with other aliases are seen to say the same."""
+def rename_refs(e: Expression, names: Mapping[Any, Ref]) -> Expression:
+    """The same expression with references replaced: how queries with other aliases are seen to say the same."""
     if isinstance(e, ColumnRef):
         return replace(e, ref=names.get(e.ref, e.ref))
     if isinstance(e, Call):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from eddyline.model.datatypes import DataType
-from eddyline.model.expression import Expression
+from eddyline.model.expression import Expression, reference_text
 
 Tree = int | tuple["Tree", ...]
 
@@ -23,6 +23,15 @@ def leaves(tree: Tree) -> Iterator[int]:
     else:
         for branch in tree:
             yield from leaves(branch)
+
+
+def joined_text(references: tuple[int, ...]) -> str:
+    """The references of a node or store as figures show them.
+
+    >>> joined_text((0, 2))
+    'r0⋈r2'
+    """
+    return "⋈".join(reference_text(reference) for reference in references)
 
 
 def is_exact(kind: DataType) -> bool:
@@ -40,9 +49,8 @@ class KeyColumn:
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """One reference of a join: alias, source, the keys it is joined on, and which route brings its rows on Spark."""
+    """One reference of a join: its source, the keys it is joined on, and which route brings its rows on Spark."""
 
-    alias: str
     source: str
     is_table: bool
     keys: tuple[KeyColumn, ...]

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from eddyline.errors import Fault
 from eddyline.model.datatypes import DOUBLE, NULL, STRING
-from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, Literal, columns_of, walk
+from eddyline.model.expression import Aggregate, Call, ColumnKey, ColumnRef, Expression, Literal, columns_of, walk
 from eddyline.operators import functions_cast, functions_compare, functions_decimal, functions_number, functions_text, functions_time
 from eddyline.operators.vectors import (
     Frame,
@@ -43,7 +43,7 @@ __all__ = ["Compiled", "Issues", "Predicate", "compile_expression", "compile_pre
 
 Node = Callable[[Frame], Vector]
 Test = Callable[[Frame], Mask]
-Columns = Mapping[tuple[str, str], Any]
+Columns = Mapping[ColumnKey, Any]
 
 
 class Compiled:
@@ -53,8 +53,8 @@ class Compiled:
 
     def __init__(self, expression: Expression) -> None:
         self.expression = expression
-        #: The (alias, column) pairs that a call has to bring.
-        self.columns: tuple[tuple[str, str], ...] = tuple(sorted(columns_of(expression)))
+        #: The (reference, column) pairs that a call has to bring.
+        self.columns: tuple[ColumnKey, ...] = tuple(sorted(columns_of(expression), key=str))
         self._node = _Compiler(expression).node(expression)
 
     def __call__(self, columns: Columns, rows: int, issues: Issues | None = None) -> pa.Array:
@@ -70,7 +70,7 @@ class Predicate:
 
     def __init__(self, expression: Expression) -> None:
         self.expression = expression
-        self.columns: tuple[tuple[str, str], ...] = tuple(sorted(columns_of(expression)))
+        self.columns: tuple[ColumnKey, ...] = tuple(sorted(columns_of(expression), key=str))
         self._test = _Compiler(expression).test(expression)
 
     def __call__(self, columns: Columns, rows: int, issues: Issues | None = None) -> Mask:

@@ -11,30 +11,30 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from eddyline.model.datatypes import TIMESTAMP
-from eddyline.model.expression import ColumnRef, Expression, columns_of
+from eddyline.model.expression import ColumnKey, ColumnRef, Expression, Ref, columns_of
 from eddyline.model.query import Output
 from eddyline.operators.evaluate import Issues, compile_expression, compile_predicate
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.inputs import StreamInput
 
 
-def gather(columns: frozenset[tuple[str, str]], rows: Combinations, bases: Mapping[str, StreamInput]) -> dict[tuple[str, str], pa.Array]:
-    """The named columns of the combinations' rows, by (alias, column)."""
-    return {(alias, name): bases[alias].store.gather(name, rows.ids[bases[alias].port.position]) for alias, name in columns}
+def gather(columns: frozenset[ColumnKey], rows: Combinations, bases: Mapping[Ref, StreamInput]) -> dict[ColumnKey, pa.Array]:
+    """The named columns of the combinations' rows, by (reference, column)."""
+    return {(ref, name): bases[ref].store.gather(name, rows.ids[bases[ref].port.position]) for ref, name in columns}
 
 
 class Projection:
     """The SELECT list of one query over the references of its group."""
 
-    def __init__(self, outputs: tuple[Output, ...], residuals: tuple[Expression, ...], bases: Mapping[str, StreamInput]) -> None:
+    def __init__(self, outputs: tuple[Output, ...], residuals: tuple[Expression, ...], bases: Mapping[Ref, StreamInput]) -> None:
         self.outputs = outputs
         self.bases = bases
         self.schema = result_schema(outputs)
         self._compiled = [None if isinstance(o.expression, ColumnRef) else compile_expression(o.expression) for o in outputs]
         self._columns = frozenset().union(*(columns_of(o.expression) for o in outputs)) if outputs else frozenset()
         self._conditions = [(compile_predicate(e), columns_of(e)) for e in residuals]
-        for alias, name in self._columns.union(*(c for _, c in self._conditions)):
-            bases[alias].stream.need_column(name)
+        for ref, name in self._columns.union(*(c for _, c in self._conditions)):
+            bases[ref].stream.need_column(name)
 
     def select(self, rows: Combinations, issues: Issues) -> Combinations:
         """The combinations that satisfy the query's own conditions beyond those of its group."""

@@ -59,7 +59,7 @@ class StreamState:
             return
         compiled = compile_expression(key.expression)
         self.keys[key.mark] = (compiled, key.expression.type)
-        self.store.add_mark(key.mark, np.int64)
+        self.store.add_mark(key.mark, np.int64, derived=True)
         if self.store.extent:
             ids = np.arange(self.store.first, self.store.end)
             here = {at: self.store.gather(at[1], ids) for at in compiled.columns}
@@ -70,7 +70,7 @@ class StreamState:
         mark = marks[0] if len(marks) == 1 else "hash:" + "+".join(marks)
         if len(marks) > 1 and mark not in self.composites:
             self.composites[mark] = marks
-            self.store.add_mark(mark, np.int64)
+            self.store.add_mark(mark, np.int64, derived=True)
             if self.store.extent:
                 self.store.mark(mark)[:] = combined([self.store.mark(m) for m in marks])
         self.store.add_index(mark)

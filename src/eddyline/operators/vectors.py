@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.model.datatypes import DataType
+from eddyline.model.expression import ColumnKey
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 Array = np.ndarray[Any, Any]
@@ -62,7 +63,7 @@ class Frame:
 
     __slots__ = ("columns", "rows", "issues", "active", "memo")
 
-    def __init__(self, columns: Mapping[tuple[str, str], Any], rows: int, issues: Issues | None):
+    def __init__(self, columns: Mapping[ColumnKey, Any], rows: int, issues: Issues | None):
         self.columns = columns
         self.rows = rows
         self.issues = issues

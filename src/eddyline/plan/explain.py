@@ -22,7 +22,7 @@ def explain(lowered: Lowered, tree: JTree, more: Mapping[str, str] | None = None
     The line `tree:` shows the join tree; a group of three or more is one mjoin node.
     """
     query = lowered.query
-    own = {f"r{position}": alias for position, alias in enumerate(lowered.aliases)}
+    own = dict(enumerate(lowered.aliases))
     lines = [f"query: {query.name}", f"tree: {tree}"]
     for position, seat in enumerate(lowered.seats):
         window = lowered.windows[position]
@@ -73,11 +73,11 @@ def _of(budget: float | None, text: Callable[[float], str]) -> str:
     return "" if budget is None else f" of {text(budget)}"
 
 
-def _text(expression: Expression, own: dict[str, str]) -> str:
+def _text(expression: Expression, own: dict[int, str]) -> str:
     return str(rename_refs(expression, own))
 
 
-def _all(where: Expression, own: dict[str, str]) -> str:
+def _all(where: Expression, own: dict[int, str]) -> str:
     """A filter as one would write it: a chain of ANDs needs no parentheses, an OR in it does."""
     parts = conjuncts(where)
     alone = len(parts) == 1

@@ -1,6 +1,6 @@
 """From a bound query to the configuration of its join group and of what stands above it.
 
-Answer   `lower` renames references to r0, r1, … in the order of their sources, sorts the conditions into filters of one
+Answer   `lower` replaces aliases by positions, in the order of the sources, sorts the conditions into filters of one
          reference, equalities between two, and residual conditions, and says under which signature the query can share
          a join: queries with equal signatures differ only in filters, windows and outputs.
 Limits   An equality whose side reads several references is a residual condition: no index helps it.
@@ -11,7 +11,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from eddyline.model.datatypes import BOOLEAN
-from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, conjunction, refs_of, rename_refs, walk
+from eddyline.model.expression import (
+    Aggregate,
+    Call,
+    ColumnRef,
+    Expression,
+    conjunction,
+    positions_of,
+    reference_text,
+    refs_of,
+    rename_refs,
+    walk,
+)
 from eddyline.model.joining import Equality, KeyColumn, Seat, is_exact
 from eddyline.model.query import BoundQuery, Output
 from eddyline.model.window import Window
@@ -43,13 +54,13 @@ class Lowered:
 def lower(query: BoundQuery) -> Lowered:
     numbered = sorted(enumerate(query.references), key=lambda item: (item[1].is_table, item[1].source, item[0]))
     references = tuple(reference for _, reference in numbered)
-    names = {reference.alias: f"r{position}" for position, reference in enumerate(references)}
+    names = {reference.alias: position for position, reference in enumerate(references)}
     where = [rename_refs(part, names) for part in query.where]
     filters: dict[int, list[Expression]] = {}
     equalities: list[Equality] = []
     residuals: list[Expression] = []
     for part in where:
-        read = sorted(int(alias[1:]) for alias in refs_of(part))
+        read = positions_of(part)
         if len(read) <= 1:
             # A condition that reads nothing holds for all rows or for none, of every reference.
             for position in read or range(len(references)):
@@ -59,8 +70,7 @@ def lower(query: BoundQuery) -> Lowered:
         else:
             residuals.append(part)
     seats = tuple(
-        Seat(f"r{position}", reference.source, reference.is_table, _keys_of(position, equalities))
-        for position, reference in enumerate(references)
+        Seat(reference.source, reference.is_table, _keys_of(position, equalities)) for position, reference in enumerate(references)
     )
     # Until when a group of promised columns lives depends on the rows of its own query alone.
     share = "" if query.settings.share == "on" and not query.by_promises else f" alone={query.name}"
@@ -88,12 +98,12 @@ def lower(query: BoundQuery) -> Lowered:
     )
 
 
-def _tree_text(query: BoundQuery, names: dict[str, str]) -> str:
+def _tree_text(query: BoundQuery, names: dict[str, int]) -> str:
     text = query.settings.plan
     if not text.startswith("("):
         return text
     words = text.replace("(", " ( ").replace(")", " ) ").split()
-    folded = {alias.lower(): name for alias, name in names.items()}
+    folded = {alias.lower(): reference_text(position) for alias, position in names.items()}
     return " ".join(folded.get(word.lower(), word) for word in words)
 
 
@@ -103,14 +113,14 @@ def _as_equality(part: Expression) -> Equality | None:
     left, right = part.args
     if any(isinstance(x, Aggregate) for x in walk(part)):
         return None
-    left_refs, right_refs = refs_of(left), refs_of(right)
+    left_refs, right_refs = positions_of(left), positions_of(right)
     if len(left_refs) != 1 or len(right_refs) != 1 or left_refs == right_refs or left.type != right.type:
         return None
     (a,), (b,) = left_refs, right_refs
     texts = None
     if isinstance(left, ColumnRef) and isinstance(right, ColumnRef) and left.type.name == "STRING":
         texts = (left.column, right.column)
-    return Equality(int(a[1:]), _mark(left), int(b[1:]), _mark(right), is_exact(left.type), Call("=", (left, right), BOOLEAN), texts)
+    return Equality(a, _mark(left), b, _mark(right), is_exact(left.type), Call("=", (left, right), BOOLEAN), texts)
 
 
 def _bare(expression: Expression) -> Expression:

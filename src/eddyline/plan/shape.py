@@ -48,7 +48,7 @@ class Part:
 def query_shape(lowered: Lowered, tree: Tree, name_of: Callable[[tuple[int, ...]], str] | None = None) -> Part:
     """The shape of a query over streams; `name_of` gives the name of a join by its references."""
     query = lowered.query
-    own = {f"r{position}": alias for position, alias in enumerate(lowered.aliases)}
+    own = dict(enumerate(lowered.aliases))
     top = _node(lowered, tree, own, name_of)
     if query.is_aggregate:
         groups = [_text(e, own) for e in lowered.group_by]
@@ -66,7 +66,7 @@ def text_shape(name: str, text: str, streams: Iterable[str], key: str) -> Part:
     return Part("results", name, (), f"query {name}", (Part("other", told[0] if told else name, _short(told[1:]), key, inputs),))
 
 
-def _node(lowered: Lowered, tree: Tree, own: dict[str, str], name_of: Callable[[tuple[int, ...]], str] | None) -> Part:
+def _node(lowered: Lowered, tree: Tree, own: dict[int, str], name_of: Callable[[tuple[int, ...]], str] | None) -> Part:
     if isinstance(tree, int):
         seat, window, where = lowered.seats[tree], lowered.windows[tree], lowered.filters[tree]
         alias = lowered.aliases[tree]
@@ -92,7 +92,7 @@ def _leaves(tree: Tree) -> list[int]:
     return [tree] if isinstance(tree, int) else [leaf for branch in tree for leaf in _leaves(branch)]
 
 
-def _text(expression: Expression, own: dict[str, str]) -> str:
+def _text(expression: Expression, own: dict[int, str]) -> str:
     return str(rename_refs(expression, own))
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from eddyline.model.expression import Call, ColumnRef, Expression, columns_of, refs_of
+from eddyline.model.expression import Call, ColumnRef, Expression, columns_of, positions_of
 from eddyline.model.schema import Stream, Table
 from eddyline.model.window import Range, Rows, Window
 from eddyline.plan.join_graph import JoinEdge, JoinGraph, JoinInput
@@ -150,15 +150,15 @@ def join_pairs(lowered: Lowered) -> tuple[Pair, ...]:
     """The pairs of references between which there is a predicate, in order."""
     pairs = {(min(e.left, e.right), max(e.left, e.right)) for e in lowered.equalities}
     for condition in lowered.residuals:
-        read = sorted(int(alias[1:]) for alias in refs_of(condition))
+        read = positions_of(condition)
         if len(read) == 2:
             pairs.add((read[0], read[1]))
     return tuple(sorted(pairs))
 
 
 def residuals_between(lowered: Lowered, pair: Pair) -> tuple[Expression, ...]:
-    names = frozenset(f"r{position}" for position in pair)
-    return tuple(condition for condition in lowered.residuals if refs_of(condition) == names)
+    both = sorted(pair)
+    return tuple(condition for condition in lowered.residuals if positions_of(condition) == both)
 
 
 def is_declared(lowered: Lowered, sources: Sources) -> bool:
@@ -232,7 +232,7 @@ def _equal_part(lowered: Lowered, condition: Expression, sources: Sources, input
     known = []
     for side in condition.args:
         if isinstance(side, ColumnRef):
-            source = sources.get(lowered.seats[int(side.ref[1:])].source)
+            source = sources.get(lowered.seats[positions_of(side)[0]].source)
             values = None if source is None else source.options.get(f"distinct_{side.column}")
             if values is not None:
                 known.append(float(values))
@@ -263,8 +263,8 @@ def _kept(condition: Expression | None, source: Stream | Table | None) -> float:
 
 def _row_bytes(lowered: Lowered, position: int, source: Stream | Table | None) -> float:
     """What a stored row takes: order, time, keys, and the columns that the query reads."""
-    read = {column for o in lowered.outputs for alias, column in columns_of(o.expression) if alias == f"r{position}"}
-    read |= {column for e in lowered.residuals for alias, column in columns_of(e) if alias == f"r{position}"}
+    read = {column for o in lowered.outputs for ref, column in columns_of(o.expression) if ref == position}
+    read |= {column for e in lowered.residuals for ref, column in columns_of(e) if ref == position}
     read |= {column for key in lowered.seats[position].keys for _, column in columns_of(key.expression)}
     types = {} if source is None else {column.name: column.type.name for column in source.schema.columns}
     payload = sum(32.0 if types.get(column) == "STRING" else 8.0 for column in read)

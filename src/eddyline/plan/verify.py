@@ -22,7 +22,7 @@ def verify(query: BoundQuery) -> None:
     for expression in (*query.where, *(o.expression for o in query.outputs), *query.group_by, *having):
         strange = refs_of(expression) - aliases
         if strange:
-            raise Fault(f"query {query.name} reads {', '.join(sorted(strange))}, which is not in FROM", detail=str(expression))
+            raise Fault(f"query {query.name} reads {', '.join(sorted(map(str, strange)))}, which is not in FROM", detail=str(expression))
     for part in (*query.where, *having):
         if part.type != BOOLEAN:
             raise Fault(f"a condition of query {query.name} is {part.type}", detail=str(part))

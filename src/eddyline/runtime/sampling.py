@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from eddyline.model.expression import Ref
 from eddyline.operators.evaluate import compile_predicate
 from eddyline.operators.join.combination import any_bit
 from eddyline.operators.join.inputs import StreamInput
@@ -68,7 +69,10 @@ def sampled_edge(lowered: Lowered, pair: Pair, samples: Mapping[int, Sample], mo
         matched += _equal(right.words(right.new, marks[1]), left.words(left.live, marks[0]))
     for condition in residuals_between(lowered, pair):
         if len(left.live) and len(right.live):
-            some = {f"r{pair[0]}": (left, _stepped(left.live, most, 1)), f"r{pair[1]}": (right, _stepped(right.live, most, 7919))}
+            some: dict[Ref, tuple[Sample, Ints]] = {
+                pair[0]: (left, _stepped(left.live, most, 1)),
+                pair[1]: (right, _stepped(right.live, most, 7919)),
+            }
             predicate = compile_predicate(condition)
             columns = {at: some[at[0]][0].base.store.gather(at[1], some[at[0]][1]) for at in predicate.columns}
             matched *= float(np.mean(predicate(columns, most)))

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from eddyline.model.expression import Ref
 from eddyline.model.query import BoundQuery
 from eddyline.operators.closings import Closings
 from eddyline.operators.evaluate import Issues
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.group import JoinGroup
+from eddyline.operators.join.inputs import StreamInput
 from eddyline.operators.project import Projection
 from eddyline.plan.lower import Lowered
 from eddyline.runtime.analysis import join_lines
@@ -52,7 +54,7 @@ class StandingQuery:
         self.results = 0
         self.rows_in = 0
         self.seconds = 0.0
-        self.bases = {base.port.alias: base for base in group.bases.values()}
+        self.bases: dict[Ref, StreamInput] = dict(group.bases.items())
         #: Told of results as they are released; for response times.
         self.heard: Callable[[str, Combinations], None] | None = None
         #: Says of results where their newest rows stand; None: nobody asks.

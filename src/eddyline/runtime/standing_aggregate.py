@@ -19,7 +19,7 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from eddyline.model.expression import ColumnRef, Expression, columns_of
+from eddyline.model.expression import ColumnKey, ColumnRef, Expression, columns_of
 from eddyline.model.monotone import trend_of
 from eddyline.model.query import BoundQuery
 from eddyline.model.window import Range, Rows
@@ -75,8 +75,8 @@ class AggregateQuery(StandingQuery):
         self.keys = [(e, _compiled(e)) for e in keys]
         self.arguments = [(e, _compiled(e)) for e in self.aggregation.layout.arguments]
         self.columns = frozenset().union(*(columns_of(e) for e, _ in (*self.keys, *self.arguments)))
-        for alias, name in self.columns:
-            self.bases[alias].stream.need_column(name)
+        for ref, name in self.columns:
+            self.bases[ref].stream.need_column(name)
         #: ON CLOSE: others have parts of the same groups, and results are what `merged_parts` makes of all of them.
         self.parts = parts
         self.waiting: list[Batch] = []
@@ -297,7 +297,7 @@ def _compiled(e: Expression) -> Compiled | None:
     return None if isinstance(e, ColumnRef) else compile_expression(e)
 
 
-def _computed(e: Expression, compiled: Compiled | None, values: Mapping[tuple[str, str], pa.Array], rows: int, issues: Issues) -> pa.Array:
+def _computed(e: Expression, compiled: Compiled | None, values: Mapping[ColumnKey, pa.Array], rows: int, issues: Issues) -> pa.Array:
     if compiled is None:
         assert isinstance(e, ColumnRef)
         return values[e.ref, e.column]
@@ -321,7 +321,8 @@ def _bucket(at: int, e: Expression, lowered: Lowered, times: Mapping[str, str]) 
     trend = trend_of(e)
     if trend is None:
         return None
-    position = int(trend.column.ref[1:])
+    position = trend.column.ref
+    assert isinstance(position, int)
     seat, window = lowered.seats[position], lowered.windows[position]
     if seat.is_table or times[seat.source] != trend.column.column:
         return None

@@ -103,14 +103,9 @@ class SegmentList:
         ids = np.arange(first, segment.end)
         columns = {name: store.gather(name, ids) for name in store.columns}
         for name in store.marks:
-            if not is_derived(name):
+            if name not in store.derived:
                 columns[f"_{name}"] = _as_arrow(store.at(name, ids))
         return pa.table(columns).replace_schema_metadata({"first": str(first)})
-
-
-def is_derived(mark: str) -> bool:
-    """Marks that are not written with the rows: keys, hashes of several keys and chains are computed, dropped rows have a list."""
-    return mark == DROPPED or mark.startswith(("key:", "hash:", "back:"))
 
 
 def _as_arrow(values: np.ndarray) -> pa.Array:

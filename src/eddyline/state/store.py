@@ -52,6 +52,10 @@ class Store:
         self.types: dict[str, DataType] = {}
         self.columns: dict[str, StoredColumn] = {}
         self.marks: dict[str, Array] = {}
+        #: Marks that are computed from other columns: checkpoints leave them out.
+        self.derived: set[str] = set()
+        #: Per indexed mark, how far back the next older row of the same chain lies.
+        self.links: dict[str, Array] = {}
         self.indexes: dict[str, HashIndex] = {}
         #: Ranges of stretches of rows: worked out from payload when they are asked for.
         self.zones = Zones(self._zone_keys)
@@ -70,7 +74,7 @@ class Store:
     @property
     def nbytes(self) -> int:
         """Bytes held in memory, payload and marks and indexes together."""
-        marks = sum(m.nbytes for m in self.marks.values())
+        marks = sum(m.nbytes for m in (*self.marks.values(), *self.links.values()))
         indexes = sum(i.heads.nbytes for i in self.indexes.values())
         return marks + sum(c.nbytes for c in self.columns.values()) + indexes + self.zones.nbytes
 
@@ -95,15 +99,17 @@ class Store:
         self.columns[name] = column
         self.types[name] = kind
 
-    def add_mark(self, name: str, dtype: npt.DTypeLike, width: int = 1, fill: int = 0) -> None:
-        """Start to hold a NumPy column; `width` above 1 makes it two-dimensional."""
+    def add_mark(self, name: str, dtype: npt.DTypeLike, width: int = 1, fill: int = 0, *, derived: bool = False) -> None:
+        """Start to hold a NumPy column; `width` above 1 makes it two-dimensional. A derived one is not in checkpoints."""
+        if derived:
+            self.derived.add(name)
         shape = (self.capacity,) if width == 1 else (self.capacity, width)
         self.marks[name] = np.full(shape, fill, dtype)
 
     def add_index(self, mark: str) -> HashIndex:
         """A hash index over an int64 mark, for the rows that are here and all that come."""
         if mark not in self.indexes:
-            self.marks[f"back:{mark}"] = np.zeros(self.capacity, np.int32)
+            self.links[mark] = np.zeros(self.capacity, np.int32)
             self.indexes[mark] = HashIndex(self, mark)
             self.indexes[mark].rebuild()
         return self.indexes[mark]
@@ -174,7 +180,7 @@ class Store:
     def drop(self, ids: Ints) -> int:
         """Rows with these ids are dead, wherever they are; returns how many of them were alive."""
         if DROPPED not in self.marks:
-            self.add_mark(DROPPED, np.bool_)
+            self.add_mark(DROPPED, np.bool_, derived=True)
         flags = self.marks[DROPPED]
         positions = np.unique(ids[(ids >= self.first) & (ids < self.end)] - self.base)
         positions = positions[~flags[positions]]
@@ -212,9 +218,8 @@ class Store:
         used = self.end - self.base
         for column in self.columns.values():
             column.keep(positions, used)
-        for name, values in self.marks.items():
-            if not name.startswith("back:"):
-                values[: len(positions)] = values[positions]
+        for values in self.marks.values():
+            values[: len(positions)] = values[positions]
         self.base = self.first = self.end - len(positions)
         self.dropped = 0
         self.zones.clear()
@@ -259,7 +264,7 @@ class Store:
             return
         for column in self.columns.values():
             column.forget(dead, used)
-        for values in self.marks.values():
+        for values in (*self.marks.values(), *self.links.values()):
             values[: used - dead] = values[dead:used]
         self.base = self.first
 
@@ -268,10 +273,11 @@ class Store:
         self.capacity = capacity
         for column in self.columns.values():
             column.reserve(capacity, used)
-        for name, values in self.marks.items():
-            wide = np.zeros((capacity, *values.shape[1:]), values.dtype)
-            wide[:used] = values[:used]
-            self.marks[name] = wide
+        for columns in (self.marks, self.links):
+            for name, values in columns.items():
+                wide = np.zeros((capacity, *values.shape[1:]), values.dtype)
+                wide[:used] = values[:used]
+                columns[name] = wide
 
     def _fit(self, rows: int) -> None:
         if self.capacity > 8 * max(rows, _SMALLEST):
@@ -288,7 +294,7 @@ class HashIndex:
 
     @property
     def back(self) -> Array:
-        return self.store.marks[f"back:{self.mark}"]
+        return self.store.links[self.mark]
 
     @property
     def keys(self) -> Array:

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from eddyline.kernels import group as kernels
 from eddyline.model.datatypes import BIGINT, TIMESTAMP
-from eddyline.model.expression import ColumnRef, Expression
+from eddyline.model.expression import ColumnKey, ColumnRef, Expression
 from eddyline.operators.aggregate.accumulators import Accumulator, Distinct, LastingExtreme, accumulator, live_values
 from eddyline.operators.aggregate.buckets import FOREVER, Buckets
 from eddyline.operators.aggregate.changelog import Emitted, change_table
@@ -36,7 +36,7 @@ from eddyline.operators.vectors import Mask
 from eddyline.state.columns import Ints
 
 _NONE: Ints = np.empty(0, np.int64)
-Columns = dict[tuple[str, str], pa.Array]
+Columns = dict[ColumnKey, pa.Array]
 
 
 @dataclass(slots=True)

@@ -16,14 +16,14 @@ from typing import Any, TypeVar
 from eddyline.errors import Fault
 from eddyline.model.differences import Differences
 from eddyline.model.expression import Expression, columns_of
-from eddyline.model.joining import Equality, Seat, Tree, leaves
+from eddyline.model.joining import Equality, Seat, Tree, joined_text, leaves
 from eddyline.operators.evaluate import Issues
 from eddyline.operators.join.combination import MOST_REFERENCES, Combinations, concatenate
 from eddyline.operators.join.counters import Counters
 from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
 from eddyline.operators.join.join_slice import JoinSlice
 from eddyline.operators.join.node import JoinNode
-from eddyline.operators.join.policy import JoinPolicy, Output, Schedule, overriding
+from eddyline.operators.join.policy import JoinPolicy, Output, Schedule, WatchedEdge, overriding
 from eddyline.operators.join.port import Membership, Port
 from eddyline.operators.join.steps import followed_order
 from eddyline.operators.stream import StreamState
@@ -65,7 +65,8 @@ class JoinGroup:
         self.issues = issues
         self.policies = policies
         self._purging = overriding(policies, "purge")
-        self.counters: dict[str, Counters] = {}
+        #: Per node, named by its references; nodes of earlier trees keep theirs.
+        self.counters: dict[tuple[int, ...], Counters] = {}
         self.bases: dict[int, StreamInput] = {}
         moving = sum(not seat.is_table for seat in config.seats)
         for position, seat in enumerate(config.seats):
@@ -74,7 +75,6 @@ class JoinGroup:
             port = Port(
                 config.name,
                 position,
-                seat.alias,
                 seat.source,
                 probed=moving > 1 or seat.is_table,
                 route=seat.route,
@@ -88,10 +88,10 @@ class JoinGroup:
                 stream.need_key(key)
             stream.ports.append(port)
             self.bases[position] = StreamInput(stream, port)
-        by_alias = {seat.alias: seat.source for seat in config.seats}
         for condition in (*config.residuals, *(e.condition for e in config.equalities if not e.exact)):
-            for alias, column in columns_of(condition):
-                streams[by_alias[alias]].need_column(column)
+            for reference, column in columns_of(condition):
+                assert isinstance(reference, int)
+                streams[config.seats[reference].source].need_column(column)
         self.nodes: list[tuple[JoinNode, NodeInput | None]] = []
         self.plant(config.tree)
 
@@ -172,7 +172,7 @@ class JoinGroup:
         orders = dict(self.config.orders).get(references) or tuple(
             followed_order(n, inputs, self.config.equalities) for n in range(len(inputs))
         )
-        counters = self.counters.setdefault(name, Counters())
+        counters = self.counters.setdefault(references, Counters())
         node = JoinNode(
             name, inputs, self.config.equalities, self.config.residuals, self.bases, orders, self.config.settings.probe == "loop",
             len(self.config.seats), counters, self.policies, self.issues, self.config.settings.tuning.pairs_at_once,
@@ -185,7 +185,8 @@ class JoinGroup:
         return kept
 
     def name_of(self, references: tuple[int, ...]) -> str:
-        return self.config.name + ":" + "".join(f"{self.config.seats[r].alias} " for r in references).strip().replace(" ", "⋈")
+        """The name of a node or store in figures and checkpoints."""
+        return f"{self.config.name}:{joined_text(references)}"
 
     def rebuild(self) -> None:
         """Fill the intermediate stores from the rows that are live now."""
@@ -242,9 +243,9 @@ class JoinGroup:
         for policy in self.policies:
             policy.renumber(old_to_new)
 
-    def edges(self) -> dict[str, dict[str, Any]]:
-        """Per edge between nodes that a policy watches, its state and counts."""
-        return {name: edge for policy in self.policies for name, edge in policy.edges().items()}
+    def edges(self) -> list[WatchedEdge]:
+        """The edges between nodes that policies watch."""
+        return [edge for policy in self.policies for edge in policy.edges()]
 
     def earlier_edges(self) -> list[dict[str, Any]]:
         """The same of trees that the group no longer has."""

@@ -63,8 +63,8 @@ class JoinNode:
         self.counters = counters
         #: About so many pairs are made before they are carried further: bounds the memory of a step.
         self.pairs_at_once = pairs_at_once
-        mine = frozenset(bases[r].port.alias for r in self.references)
-        inner = [frozenset(bases[r].port.alias for r in i.references) for i in inputs]
+        mine = frozenset(self.references)
+        inner = [frozenset(i.references) for i in inputs]
         #: Conditions that need more than one of the inputs; a child has checked those of its own.
         self.residuals = tuple(e for e in residuals if refs_of(e) <= mine and not any(refs_of(e) <= one for one in inner))
         self.verification = Verification(bases, issues)

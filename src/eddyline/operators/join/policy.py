@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from eddyline.model.joining import joined_text
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.inputs import NodeInput
 from eddyline.state.renumbering import Renumbering
@@ -51,6 +52,22 @@ class Schedule:
 
     def renumber(self, old_to_new: Renumbering) -> None:
         """The rows of a store have new ids."""
+
+
+@dataclass(frozen=True)
+class WatchedEdge:
+    """An edge between nodes that a policy watches, with its figures."""
+
+    #: What the policy does there: "demand" holds back what a node makes, "admission" what enters it.
+    kind: str
+    #: Of the node below the edge.
+    references: tuple[int, ...]
+    #: Per input that the policy looks at, the references of that input.
+    listens_to: list[tuple[int, ...]]
+    figures: dict[str, Any]
+
+    def as_json(self) -> dict[str, Any]:
+        return {**self.figures, "listens_to": [joined_text(one) for one in self.listens_to]}
 
 
 @dataclass(slots=True)
@@ -118,9 +135,9 @@ class JoinPolicy:
 
     # -- figures
 
-    def edges(self) -> dict[str, dict[str, Any]]:
-        """Per edge between nodes that the policy watches, its state and counts."""
-        return {}
+    def edges(self) -> list[WatchedEdge]:
+        """The edges between nodes that the policy watches."""
+        return []
 
     def earlier_edges(self) -> list[dict[str, Any]]:
         """The same of trees that the group no longer has."""

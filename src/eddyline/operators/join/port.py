@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.kernels.bitsets import full_set, keep_within
-from eddyline.model.expression import Expression
+from eddyline.model.expression import ColumnKey, Expression
 from eddyline.model.window import FOREVER, Range, Rows, Window
 from eddyline.operators.evaluate import Predicate, compile_predicate
 from eddyline.operators.join.combination import POSITION_BITS, Words
@@ -52,7 +52,6 @@ class Port:
         self,
         group: str,
         position: int,
-        alias: str,
         source: str,
         probed: bool,
         route: int | None = None,
@@ -61,7 +60,6 @@ class Port:
     ) -> None:
         self.tuning = tuning or SharingTuning()
         self.position = position
-        self.alias = alias
         self.source = source
         self.probed = probed
         #: Which bit of `Arrival.routes` says that the row was sent here for this reference; None: all rows are.
@@ -93,7 +91,7 @@ class Port:
             self.start_words(store)
         before = self.width
         self.members[member.slot] = member
-        self._grouped.add(member.slot, member.predicate, self.alias)
+        self._grouped.add(member.slot, member.predicate, self.position)
         self._settle()
         if self.stores_words and before < self.width:
             narrow = store.marks[self.words_mark].reshape(store.capacity, before)
@@ -169,7 +167,7 @@ class Port:
             words[:, : found.shape[1]] = found
             return words
         words[:] = bits_of(tuple(slot for slot, member in self.members.items() if member.predicate is None), self.width)
-        here = {(self.alias, name): values for name, values in columns.items()}
+        here: dict[ColumnKey, pa.Array] = {(self.position, name): values for name, values in columns.items()}
         for slot, member in self.members.items():
             if member.predicate is not None:
                 if slot not in self._filters:

@@ -79,9 +79,7 @@ class ProbeSteps:
             index = self.inputs[number].need_index(tuple((s[2], s[3]) for _, s in indexed))
         known = [indexed[0][0]] if len(indexed) == 1 and indexed[0][0].exact else []
         verify = tuple(e for e, _ in joining if not (e.exact and _follows(e, covered, added, self.equalities, known)))
-        now = frozenset(self.bases[r].port.alias for r in covered | added)
-        before = frozenset(self.bases[r].port.alias for r in covered)
-        late = tuple(e for e in self.residuals if refs_of(e) <= now and not refs_of(e) <= before)
+        late = tuple(e for e in self.residuals if refs_of(e) <= covered | added and not refs_of(e) <= covered)
         probe_keys = tuple((s[0], s[1]) for _, s in indexed)
         return Step(number, index, probe_keys, verify, late)
 

@@ -12,9 +12,10 @@ from functools import partial
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from eddyline.kernels import order as order_kernels
-from eddyline.model.expression import Expression
+from eddyline.model.expression import ColumnKey, Expression
 from eddyline.model.joining import Equality
 from eddyline.operators.evaluate import Predicate, compile_predicate
 from eddyline.operators.join.combination import Combinations, Words, any_bit
@@ -33,7 +34,6 @@ class Verification:
     def __init__(self, bases: Mapping[int, StreamInput], issues: Issues | None) -> None:
         self.bases = bases
         self.issues = issues
-        self._by_alias = {base.port.alias: reference for reference, base in bases.items()}
         self._predicates: dict[Expression, Predicate] = {}
 
     def join(
@@ -149,10 +149,10 @@ class Verification:
         if condition not in self._predicates:
             self._predicates[condition] = compile_predicate(condition)
         predicate = self._predicates[condition]
-        columns = {}
-        for alias, column in predicate.columns:
-            reference = self._by_alias[alias]
-            columns[alias, column] = self.bases[reference].store.gather(column, made.ids[reference])
+        columns: dict[ColumnKey, pa.Array] = {}
+        for reference, column in predicate.columns:
+            assert isinstance(reference, int)
+            columns[reference, column] = self.bases[reference].store.gather(column, made.ids[reference])
         return predicate(columns, len(made), self.issues)
 
 

@@ -200,7 +200,7 @@ class MachineTable:
         if not exact and not (left.type.name == "STRING" and part.function == "="):
             return False
         (a,), (b,) = refs_of(left), refs_of(right)
-        sides = names.index(a), self.columns.number(left), names.index(b), self.columns.number(right)
+        sides = names.index(str(a)), self.columns.number(left), names.index(str(b)), self.columns.number(right)
         machine.tests.append((sides[0], sides[1], _OPERATORS[part.function], sides[2], sides[3]))
         return exact
 

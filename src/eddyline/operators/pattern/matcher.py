@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from eddyline.kernels.automaton_arrays import HELD, PEAK, Output
 from eddyline.model.datatypes import TIMESTAMP, DataType
-from eddyline.model.expression import Expression, columns_of
+from eddyline.model.expression import ColumnKey, Expression, columns_of
 from eddyline.model.pattern import TRACE
 from eddyline.model.query import Output as Column
 from eddyline.operators.evaluate import Issues, compile_expression, compile_predicate
@@ -28,7 +29,7 @@ from eddyline.operators.project import result_schema
 from eddyline.state.columns import Ints
 
 Mask = np.ndarray
-Ids = Mapping[str, Ints]
+Ids = Mapping[Any, Ints]
 
 
 class Raw:
@@ -51,11 +52,11 @@ class Raw:
         self.tail_machine, self.tail_leaf = out.tail_machine[:count], out.tail_leaf[:count]
         self.tail_event, self.tail_serial = self.base + out.tail_row[:count], out.tail_serial[:count]
 
-    def gather(self, columns: frozenset[tuple[str, str]], ids: Ids) -> dict[tuple[str, str], pa.Array]:
+    def gather(self, columns: frozenset[ColumnKey], ids: Ids) -> dict[ColumnKey, pa.Array]:
         return gathered(self.table, columns, ids)
 
 
-def gathered(table: pa.Table, columns: frozenset[tuple[str, str]], ids: Ids) -> dict[tuple[str, str], pa.Array]:
+def gathered(table: pa.Table, columns: frozenset[ColumnKey], ids: Ids) -> dict[ColumnKey, pa.Array]:
     """Columns of events by (name, column); NULL where the name is not bound."""
     found = {}
     for name, column in columns:

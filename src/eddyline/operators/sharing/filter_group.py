@@ -121,11 +121,11 @@ class FilterGroup:
         return self._free[0] if self._free else len(self._names)
 
     def add(
-        self, slot: int, name: str, predicate: Expression | None, alias: str, outputs: tuple[Output, ...], start: int, route: int | None
+        self, slot: int, name: str, predicate: Expression | None, outputs: tuple[Output, ...], start: int, route: int | None
     ) -> RowProjection:
         """A query joins; rows at or before `start` do not exist for it."""
         self._reserve(slot + 1)
-        self.filter.add(slot, predicate, alias)
+        self.filter.add(slot, predicate, self.tree)
         self.slots[name] = slot
         self._names[slot] = name
         number = self._projections.get(outputs)

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from eddyline.kernels.bitsets import full_set, set_pairs, words_for
 from eddyline.kernels.intervals import choose_leads, collect_pairs, confirm_pairs, ordered_rows
-from eddyline.model.expression import Expression
+from eddyline.model.expression import ColumnKey, Expression, Ref
 from eddyline.operators.evaluate import Issues, Predicate, compile_predicate
 from eddyline.operators.sharing.boxes import BoxTable
 from eddyline.operators.sharing.column_keys import number_keys, validity
@@ -58,9 +58,9 @@ class GroupedFilter:
         self._index = IntervalIndex(self._table)
         self._compiled: dict[int, Predicate] = {}
 
-    def add(self, slot: int, predicate: Expression | None, alias: str) -> None:
-        """A slot that wants the rows for which a predicate over the columns of `alias` is true; None: all rows."""
-        self._table.add(slot, boxes_of(predicate, alias))
+    def add(self, slot: int, predicate: Expression | None, reference: Ref) -> None:
+        """A slot that wants the rows for which a predicate over the columns of `reference` is true; None: all rows."""
+        self._table.add(slot, boxes_of(predicate, reference))
 
     def remove(self, slot: int) -> None:
         self._table.remove(slot)
@@ -249,7 +249,7 @@ class GroupedFilter:
     def _evaluate(self, number: int, columns: Columns, rows: int, needed: np.ndarray | None) -> np.ndarray:
         """Per row whether an expression is true; where few rows are needed, the others are left out and say False."""
         test = self._test(number)
-        inputs = {(SELF, name): _whole(columns[name]) for _, name in test.columns}
+        inputs: dict[ColumnKey, pa.Array] = {(SELF, name): _whole(columns[name]) for _, name in test.columns}
         if needed is None or 4 * needed.size > rows:
             return test(inputs, rows, self._issues)
         true = np.zeros(rows, np.bool_)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from eddyline.model.datatypes import BOOLEAN, DataType
-from eddyline.model.expression import Call, ColumnRef, Expression, Literal, rename_refs
+from eddyline.model.expression import Call, ColumnRef, Expression, Literal, Ref, rename_refs
 from eddyline.operators.sharing.column_keys import has_keys, literal_key
 from eddyline.operators.sharing.value_sets import KEYS, TEXTS, Cut, Domain, ValueSet, union
 
@@ -50,15 +50,15 @@ class _TooMany(Exception):
     """More boxes than are worth having."""
 
 
-def boxes_of(predicate: Expression | None, alias: str) -> list[Box]:
-    """The boxes of a predicate over the columns of `alias`; TRUE is one box without conditions, FALSE is no box."""
+def boxes_of(predicate: Expression | None, reference: Ref) -> list[Box]:
+    """The boxes of a predicate over the columns of `reference`; TRUE is one box without conditions, FALSE is no box."""
     if predicate is None:
         return [Box()]
     try:
         boxes = _boxes(predicate, False)
     except _TooMany:
         boxes = [Box(rest=frozenset((predicate,)))]
-    names = {alias: SELF}
+    names = {reference: SELF}
     return [replace(box, rest=frozenset(rename_refs(e, names) for e in box.rest)) if box.rest else box for box in boxes]
 
 

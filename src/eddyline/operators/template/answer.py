@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.model.datatypes import BIGINT
-from eddyline.model.expression import ColumnRef, Expression, columns_of
+from eddyline.model.expression import ColumnKey, ColumnRef, Expression, columns_of
 from eddyline.model.query import Emit, Output
 from eddyline.model.template import Template
 from eddyline.operators.aggregate.aggregation import Aggregation
@@ -131,7 +131,7 @@ class Answering:
     # -- pairs to groups
 
     def _batch(self, aggregation: Aggregation, chosen: list[int], request: Ints, ids: Ints, issues: Issues) -> Batch:
-        values: dict[tuple[str, str], pa.Array] = {}
+        values: dict[ColumnKey, pa.Array] = {}
         wanted = [self.keys[k].expression for k in chosen] + list(aggregation.layout.arguments)
         for alias, column in frozenset().union(*(columns_of(e) for e in wanted)) if wanted else ():
             values[alias, column] = self.rows.values(column, ids)
@@ -142,7 +142,7 @@ class Answering:
         pairs = [words.encode(self.value(e, values, len(ids), issues), e.type) for e in aggregation.layout.arguments]
         return Batch(np.zeros(len(ids), np.int64), groups, [w for w, _ in pairs], [v for _, v in pairs], [])
 
-    def value(self, e: Expression, values: Mapping[tuple[str, str], pa.Array], rows: int, issues: Issues) -> pa.Array:
+    def value(self, e: Expression, values: Mapping[ColumnKey, pa.Array], rows: int, issues: Issues) -> pa.Array:
         if isinstance(e, ColumnRef):
             return values[e.ref, e.column]
         if e not in self._compiled:

@@ -67,14 +67,13 @@ class StandingTemplate:
         keys: tuple[Output, ...],
         aggregates: tuple[Output, ...],
         where: Expression | None,
-        alias: str,
         stream: StreamState,
         start: int,
         price: Price,
         issues: Issues,
         route: int | None = None,
     ) -> None:
-        """`keys`, `aggregates` and `where` know the stream as `alias`; the template sees rows after `start`."""
+        """`keys`, `aggregates` and `where` read one reference, the stream; the template sees rows after `start`."""
         self.template = template
         self.stream = stream
         self.start = start
@@ -86,7 +85,7 @@ class StandingTemplate:
         for expression in (*(o.expression for o in (*keys, *aggregates)), *([where] if where is not None else [])):
             for _, column in columns_of(expression):
                 stream.need_column(column)
-        self.port = TemplatePort(f"t-{template.name}", 0, alias, template.source, probed=True, route=route)
+        self.port = TemplatePort(f"t-{template.name}", 0, template.source, probed=True, route=route)
         self.port.history = template.history
         marks = tuple(_need(stream, o.expression, o.type) for o in keys)
         nulls = _need(stream, _null_bits([o.expression for o in keys]), BIGINT)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from eddyline.model.datatypes import BOOLEAN
-from eddyline.model.expression import Call, ColumnRef, Expression, Literal
+from eddyline.model.expression import Call, ColumnRef, Expression, Literal, Ref
 from eddyline.model.query import BoundQuery
 from eddyline.plan.rules.ranges import contradict
 from eddyline.plan.rules.terms import with_nothing
@@ -56,7 +56,7 @@ def _classes(query: BoundQuery) -> Iterable[EqualColumns]:
     """The classes of two columns and more. References stand in the order in which `lower` numbers them: queries that list
     them differently then get the same equalities, and can share a join."""
     order = sorted(range(len(query.references)), key=lambda p: (query.references[p].is_table, query.references[p].source, p))
-    places = {query.references[position].alias: place for place, position in enumerate(order)}
+    places: dict[Ref, int] = {query.references[position].alias: place for place, position in enumerate(order)}
     classes: dict[ColumnRef, EqualColumns] = {}
     pairs = [pair for part in query.where if (pair := _as_pair(part)) is not None]
     for a, b in pairs:

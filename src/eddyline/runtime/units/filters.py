@@ -44,7 +44,7 @@ class FilterQuery:
         self.start = start
         self.seconds = 0.0
         self._stop: int | None = None
-        projection = self.group.add(slot, query.name, lowered.filters[0], lowered.seats[0].alias, lowered.outputs, start, route)
+        projection = self.group.add(slot, query.name, lowered.filters[0], lowered.outputs, start, route)
         self.schema: pa.Schema = projection.schema
 
     @property

@@ -26,6 +26,7 @@ from eddyline.operators.closings import Closings
 from eddyline.operators.join.commons import Commons
 from eddyline.operators.join.group import JoinConfig, JoinGroup
 from eddyline.operators.join.join_slice import JoinSlice
+from eddyline.operators.join.policy import WatchedEdge
 from eddyline.operators.join.port import LONG_AGO, Membership
 from eddyline.operators.join.punctuations import Punctuations
 from eddyline.operators.join.registry import join_group
@@ -109,7 +110,9 @@ class JoinUnit:
         group = self.group
         counters = list(group.counters.values())
         return UnitFigures(
-            operators={n: {"rows_in": c.rows_in, "rows_out": c.rows_out, "seconds": c.seconds} for n, c in group.counters.items()},
+            operators={
+                group.name_of(r): {"rows_in": c.rows_in, "rows_out": c.rows_out, "seconds": c.seconds} for r, c in group.counters.items()
+            },
             stored={kept.store.name: kept.peak for kept in group.intermediates()},
             partials=sum(c.partials for c in counters),
             probes=sum(c.probes for c in counters),
@@ -118,9 +121,14 @@ class JoinUnit:
             zones_skipped=sum(c.zones_skipped for c in counters),
             zones_passed=sum(c.zones_passed for c in counters),
             conditions_avoided=sum(c.conditions_avoided for c in counters),
-            edges=group.edges(),
+            edges={self._edge_name(edge): edge.as_json() for edge in group.edges()},
             earlier_edges=tuple(group.earlier_edges()),
         )
+
+    def _edge_name(self, edge: WatchedEdge) -> str:
+        """As `--stats` has it: the name of the node below, and the kind where that is not demand."""
+        node = self.group.name_of(edge.references)
+        return node if edge.kind == "demand" else f"{node} {edge.kind}"
 
 
 class JoinKind:

@@ -79,7 +79,6 @@ class TemplateUnit:
             keys,
             aggregates,
             lowered.filters[0],
-            lowered.seats[0].alias,
             pipeline.timeline(self.streams).streams[template.source],
             start,
             TemplatePrice(len(keys), template.bits, index_costs()),

@@ -41,14 +41,13 @@ class Admission:
         return sum(condition.checked for asked in self.conditions for condition in asked)
 
     @property
-    def listens_to(self) -> list[str]:
-        """Aliases of the inputs that are asked."""
-        asked = {r for c in self.edge.asked_early for r in c.opposite.references}
-        return sorted(self.node.bases[r].port.alias for r in asked)
+    def listens_to(self) -> list[tuple[int, ...]]:
+        """The references that conditions in use look at, one by one."""
+        return sorted({(r,) for c in self.edge.asked_early for r in c.opposite.references})
 
     def as_json(self) -> dict[str, Any]:
         state = "listening" if self.listens_to else "making everything"
-        return {**self.edge.as_json(), "state": state, "checks": self.checks, "listens_to": self.listens_to}
+        return {**self.edge.as_json(), "state": state, "checks": self.checks}
 
     def admit(self, origin: int, rows: Combinations) -> Combinations:
         if origin <= self._last:

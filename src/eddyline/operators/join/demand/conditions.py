@@ -53,10 +53,9 @@ class Conditions:
         """The condition in use that refuses the most."""
         return max(self.used, key=lambda c: c.rate, default=None)
 
-    def targets(self) -> list[str]:
-        """Aliases of the references that are asked; together where a node's store is."""
-        asked = [*(c.opposite for c in self.used), *self.unlinked]
-        return ["⋈".join(self.node.bases[r].port.alias for r in one.references) for one in asked]
+    def targets(self) -> list[tuple[int, ...]]:
+        """The references of each input that conditions in use look at."""
+        return [one.references for one in (*(c.opposite for c in self.used), *self.unlinked)]
 
     def early_of(self, origin: int) -> list[tuple[Condition, Condition]]:
         """The conditions in use that say something of single rows of an input."""

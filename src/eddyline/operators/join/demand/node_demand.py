@@ -81,11 +81,11 @@ class NodeDemand:
         return self.edge.woken + self.conditions.checked
 
     @property
-    def listens_to(self) -> list[str]:
+    def listens_to(self) -> list[tuple[int, ...]]:
         return self.conditions.targets() if self.edge.listens else []
 
     def as_json(self) -> dict[str, Any]:
-        return {**self.edge.as_json(), "checks": self.checks, "listens_to": self.listens_to}
+        return {**self.edge.as_json(), "checks": self.checks}
 
     # -- before the node probes
 

@@ -21,7 +21,7 @@ from eddyline.operators.join.demand.novelty import Novelty
 from eddyline.operators.join.join_slice import JoinSlice
 from eddyline.operators.join.modes import Modes, Probe
 from eddyline.operators.join.node import JoinNode
-from eddyline.operators.join.policy import Fresh, JoinPolicy, Output
+from eddyline.operators.join.policy import Fresh, JoinPolicy, Output, WatchedEdge
 from eddyline.settings import Settings
 from eddyline.state.renumbering import Renumbering
 
@@ -46,7 +46,7 @@ class Demand(JoinPolicy):
 
     def planted(self, group: JoinGroup) -> None:
         mode, tuning = self.settings.jit, self.settings.tuning.demand
-        self._earlier = folded_edges([*self._earlier, *self.edges().values()])
+        self._earlier = folded_edges([*self._earlier, *(edge.figures for edge in self.edges())])
         self.demands, self.admissions = {}, {}
         for node, _ in group.nodes:
             if len(node.inputs) > 2:
@@ -94,9 +94,9 @@ class Demand(JoinPolicy):
 
     # -- figures
 
-    def edges(self) -> dict[str, dict[str, Any]]:
-        found = {one.node.name: one.as_json() for one in self.demands.values()}
-        return found | {f"{one.node.name} admission": one.as_json() for one in self.admissions.values()}
+    def edges(self) -> list[WatchedEdge]:
+        found = [WatchedEdge("demand", one.node.references, one.listens_to, one.as_json()) for one in self.demands.values()]
+        return found + [WatchedEdge("admission", one.node.references, one.listens_to, one.as_json()) for one in self.admissions.values()]
 
     def earlier_edges(self) -> list[dict[str, Any]]:
         return self._earlier

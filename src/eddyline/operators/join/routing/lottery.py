@@ -195,4 +195,4 @@ def _is_joined(node: JoinNode, covered: frozenset[int], number: int) -> bool:
 
 def _is_covered(node: JoinNode, covered: frozenset[int], number: int) -> bool:
     """Whether a condition can be tested."""
-    return refs_of(node.residuals[number - len(node.inputs)]) <= {node.bases[r].port.alias for r in covered}
+    return refs_of(node.residuals[number - len(node.inputs)]) <= covered

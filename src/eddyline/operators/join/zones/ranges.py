@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from eddyline.model.datatypes import DataType
 from eddyline.model.differences import LEAST_KEY, MOST_KEY, Flags, Ints, Ranges, Variable
-from eddyline.model.expression import Expression
+from eddyline.model.expression import ColumnRef, Expression
 from eddyline.operators.evaluate import Compiled, compile_expression
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
@@ -37,19 +37,18 @@ class Sides:
     def __init__(self, variables: tuple[Variable, ...], bases: Mapping[int, StreamInput]) -> None:
         self.variables = variables
         self.bases = bases
-        self._by_alias = {base.port.alias: reference for reference, base in bases.items()}
         self._compiled: dict[Expression, Compiled] = {}
 
     def reference_of(self, number: int) -> int | None:
         """The reference that a variable is of; None: it is a constant."""
         column = self.variables[number].column
-        return None if column is None else self._by_alias[column.ref]
+        return None if column is None else _position(column)
 
     def of_rows(self, number: int, rows: Combinations, cuts: Ints) -> Known:
         """Of stretches of probing rows."""
         variable = self.variables[number]
         assert variable.column is not None
-        reference = self._by_alias[variable.column.ref]
+        reference = _position(variable.column)
         keys, valid = self.bases[reference].store.keys_at(variable.column.column, rows.ids[reference])
         return self._known(variable, *ranges_of(keys, valid, cuts), (-1, 1))
 
@@ -70,7 +69,7 @@ class Sides:
     def _stored(self, number: int, one: Input) -> tuple[Ints, Ints, Flags]:
         column = self.variables[number].column
         assert column is not None
-        name = (self._by_alias[column.ref], column.column) if isinstance(one, NodeInput) else column.column
+        name = (_position(column), column.column) if isinstance(one, NodeInput) else column.column
         return one.store.zones.ranges(name, one.store.first, one.store.end)
 
     def _known(self, variable: Variable, low: Ints, high: Ints, nulls: Flags, shape: tuple[int, int]) -> Known:
@@ -103,6 +102,12 @@ class Sides:
         if variable.falls and column.type.name == "DOUBLE":
             undecided |= high >= _NAN_KEY
         return np.where(empty, MOST_KEY, a), np.where(empty, LEAST_KEY, b), undecided
+
+
+def _position(column: ColumnRef) -> int:
+    """The reference that a column of a lowered condition is of."""
+    assert isinstance(column.ref, int)
+    return column.ref
 
 
 def values_of(keys: Ints, kind: DataType) -> pa.Array:
