@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from eddyline.model.datatypes import DataType
-from eddyline.model.expression import Expression, reference_text
+from eddyline.model.expression import Expression, reference_text, refs_of, rename_refs
 
 Tree = int | tuple["Tree", ...]
 
@@ -45,6 +45,12 @@ class KeyColumn:
 
     mark: str
     expression: Expression
+
+    @classmethod
+    def of(cls, expression: Expression) -> KeyColumn:
+        """The key that an expression over one reference is: the same one for two references to one stream."""
+        bare = rename_refs(expression, dict.fromkeys(refs_of(expression), ""))
+        return cls(f"key:{expression.type}:{bare}", bare)
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,16 +120,7 @@ def _as_equality(part: Expression) -> Equality | None:
     texts = None
     if isinstance(left, ColumnRef) and isinstance(right, ColumnRef) and left.type.name == "STRING":
         texts = (left.column, right.column)
-    return Equality(a, _mark(left), b, _mark(right), is_exact(left.type), Call("=", (left, right), BOOLEAN), texts)
-
-
-def _bare(expression: Expression) -> Expression:
-    """With the alias taken out: the same key of two references to one stream is one key."""
-    return rename_refs(expression, dict.fromkeys(refs_of(expression), ""))
-
-
-def _mark(expression: Expression) -> str:
-    return f"key:{expression.type}:{_bare(expression)}"
+    return Equality(a, KeyColumn.of(left).mark, b, KeyColumn.of(right).mark, is_exact(left.type), Call("=", (left, right), BOOLEAN), texts)
 
 
 def _keys_of(position: int, equalities: list[Equality]) -> tuple[KeyColumn, ...]:
@@ -138,7 +129,7 @@ def _keys_of(position: int, equalities: list[Equality]) -> tuple[KeyColumn, ...]
         assert isinstance(equality.condition, Call)
         left, right = equality.condition.args
         if equality.left == position:
-            keys[equality.left_key] = KeyColumn(equality.left_key, _bare(left))
+            keys[equality.left_key] = KeyColumn.of(left)
         if equality.right == position:
-            keys[equality.right_key] = KeyColumn(equality.right_key, _bare(right))
+            keys[equality.right_key] = KeyColumn.of(right)
     return tuple(keys.values())

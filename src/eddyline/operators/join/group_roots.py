@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from eddyline.model.expression import Expression, columns_of, refs_of, rename_refs
+from eddyline.model.expression import Expression, columns_of, positions_of
 from eddyline.model.joining import KeyColumn
 from eddyline.model.window import Unbounded
 from eddyline.operators.closings import Closings
@@ -60,12 +60,11 @@ class GroupRoots:
 
 def _equal_keys(group: JoinGroup, expression: Expression) -> list[tuple[int, KeyColumn]]:
     """The keys of all references that a value of the expression fixes."""
-    refs = refs_of(expression)
-    if len(refs) != 1:
+    read = positions_of(expression)
+    if len(read) != 1:
         return []
-    bare = rename_refs(expression, dict.fromkeys(refs, ""))
-    first = (int(next(iter(refs))[1:]), f"key:{expression.type}:{bare}")
-    found: dict[tuple[int, str], KeyColumn] = {first: KeyColumn(first[1], bare)}
+    key = KeyColumn.of(expression)
+    found: dict[tuple[int, str], KeyColumn] = {(read[0], key.mark): key}
     known = {(position, key.mark): key for position, seat in enumerate(group.config.seats) for key in seat.keys}
     grows = True
     while grows:
