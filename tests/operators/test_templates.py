@@ -132,3 +132,32 @@ def test_values_are_counted_again_when_a_quarter_of_the_rows_is_new() -> None:
     # Twice as many rows are three quarters more: about three counts per doubling.
     assert 10 <= standing.tuning.counted <= 40
     assert standing.tuning.values(standing.rows) == [7]
+
+
+@pytest.mark.parametrize("values", [40, 100_000])
+def test_ranges_use_the_index(values: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fields of few values are numbered in order, those of many are cut at quantiles once a range has been asked for."""
+    for module in ("blocks", "imp"):
+        monkeypatch.setattr(f"eddyline.operators.template.{module}.BLOCK_ROWS", 1024)
+    rng = Random(values)
+    session = Session()
+    session.execute(
+        "CREATE STREAM s0 (k INT, j INT, ts TIMESTAMP) WITH (time = 'ts');"
+        "CREATE TEMPLATE t WITH (index = 'imp(6, 2)') AS SELECT k, j, COUNT(*) AS n FROM s0 [RANGE 1 DAY] GROUP BY k, j;"
+    )
+    rows = [(rng.randrange(values), rng.randrange(9), number * 1_000_000) for number in range(8 * 1024 + 100)]
+    session.push("s0", rows)
+    standing = session.pipeline.kinds.templates.unit("t").standing
+    # The first request builds the blocks for ranges.
+    session.request("n FROM t WHERE k > 0 GROUP BY ()")
+    low, high = values // 2, values // 2 + values // 20
+    for where, holds in (
+        (f"k >= {low} AND k < {high}", lambda k, j: low <= k < high),
+        (f"k > {low} AND k <= {high} AND j = 3", lambda k, j: low < k <= high and j == 3),
+        (f"k BETWEEN {low} AND {high} AND j <> 4", lambda k, j: low <= k <= high and j != 4),
+        (f"k > {high} AND k < {low}", lambda k, j: False),
+    ):
+        before = standing.visits.rows
+        found = session.request(f"n FROM t WHERE {where} GROUP BY ()").to_pylist()[0]["n"]
+        assert found == sum(holds(k, j) for k, j, _ in rows[:-1]), where
+        assert standing.visits.rows - before < len(rows) * 0.2, where

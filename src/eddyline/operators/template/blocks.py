@@ -3,11 +3,13 @@
 Answer   `Addressing` says how words become addresses: a field of bits per column (`Fields`), or the hash of some columns together
          (`Together`). `build` clusters one block; `Block.pairs` lets probes read it.
 State    A block holds copies of ids, key words and null bits of its rows, and one offset per address.
-Limits   Columns with at most as many values in a block as their field has are numbered exactly (*code*), others are hashed.
+Limits   Columns with at most as many values in a block as their field has are numbered exactly (*code*). Of others, those that are asked
+         for by ranges are cut at quantiles of the block (*range*), the rest are hashed. Codes and cuts are in the order of the words.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -35,6 +37,14 @@ class Located:
     alive: npt.NDArray[np.bool_]
     free: int
     low_free: int
+    #: Which probe each address is for; a range has one per field that it covers.
+    probe: Ints
+
+
+#: Per column with a range the least and the greatest word of each probe.
+Spans = Mapping[int, tuple[Ints, Ints]]
+#: A range over more than this share of a field's values, or more addresses of all probes, is not looked up.
+_WIDEST, _MOST_ADDRESSES = 0.5, 1 << 16
 
 
 class Addresses(Protocol):
@@ -42,14 +52,14 @@ class Addresses(Protocol):
 
     def of_rows(self, words: Ints, nulls: Ints) -> Ints: ...
 
-    def locate(self, columns: list[int], keys: Ints) -> Located: ...
+    def locate(self, columns: list[int], keys: Ints, spans: Spans) -> Located: ...
 
 
 class Addressing(Protocol):
     """A configuration: makes the addresses of a block from its rows."""
 
-    def helps(self, pattern: int) -> bool:
-        """Whether probes with this pattern read less than the whole block."""
+    def helps(self, pattern: int, ranged: int) -> bool:
+        """Whether probes that fix these columns, and keep those within ranges, read less than the whole block."""
 
     def fit(self, words: Ints, nulls: Ints) -> Addresses: ...
 
@@ -59,11 +69,24 @@ class Field:
     """How one column's words become a field of the address."""
 
     bits: int
-    #: The distinct words in order, where each has a number of its own; None: words are hashed.
+    #: The distinct words in order, where each has a number of its own; None: they have none.
     codes: Ints | None
+    #: Where there are no codes: the first word of every field but the lowest, in order; None: words are hashed.
+    cuts: Ints | None = None
+
+    def covered(self, low: Ints, high: Ints) -> tuple[Ints, Ints] | None:
+        """The fields of the words from low to high: the first and the one after the last; None: they are anywhere."""
+        if self.codes is not None:
+            return np.searchsorted(self.codes, low), np.searchsorted(self.codes, high, side="right")
+        if self.cuts is None:
+            return None
+        first, last = np.searchsorted(self.cuts, low, side="right"), np.searchsorted(self.cuts, high, side="right")
+        return first, np.where(low <= high, last + 1, first)
 
     def of(self, words: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
         """Fields, and which of the words can be in the block at all."""
+        if self.cuts is not None:
+            return np.searchsorted(self.cuts, words, side="right"), np.ones(len(words), np.bool_)
         if self.codes is None:
             hashed: Ints = mix_all(words) & ((1 << self.bits) - 1)
             return hashed, np.ones(len(words), np.bool_)
@@ -77,9 +100,11 @@ class Fields:
     """The IMP index: `bits[c]` bits of the address for grouping column c, the first column's lowest."""
 
     bits: tuple[int, ...]
+    #: Columns that are asked for by ranges, as bits.
+    ranged: int = 0
 
-    def helps(self, pattern: int) -> bool:
-        return any(bits and pattern >> c & 1 for c, bits in enumerate(self.bits))
+    def helps(self, pattern: int, ranged: int) -> bool:
+        return any(bits and (pattern | ranged) >> c & 1 for c, bits in enumerate(self.bits))
 
     def fit(self, words: Ints, nulls: Ints) -> Addresses:
         fields: list[Field | None] = []
@@ -87,12 +112,19 @@ class Fields:
             if not bits:
                 fields.append(None)
                 continue
-            distinct = np.unique(words[column][nulls >> column & 1 == 0])
-            fields.append(Field(bits, distinct if len(distinct) <= 1 << bits else None))
-        return _FieldAddresses(fields)
+            known = np.sort(words[column][nulls >> column & 1 == 0])
+            distinct = known[np.concatenate([[True], known[1:] != known[:-1]])] if len(known) else known
+            if len(distinct) <= 1 << bits:
+                fields.append(Field(bits, distinct))
+            elif self.ranged >> column & 1:
+                quantiles = known[np.arange(1, 1 << bits) * len(known) >> bits]
+                fields.append(Field(bits, None, np.unique(quantiles)))
+            else:
+                fields.append(Field(bits, None))
+        return FieldAddresses(fields)
 
 
-class _FieldAddresses:
+class FieldAddresses:
     def __init__(self, fields: list[Field | None]) -> None:
         self.fields = fields
         self.bits = sum(f.bits for f in fields if f is not None)
@@ -108,21 +140,38 @@ class _FieldAddresses:
                 shift += field.bits
         return address
 
-    def locate(self, columns: list[int], keys: Ints) -> Located:
+    def locate(self, columns: list[int], keys: Ints, spans: Spans) -> Located:
         address, alive = np.zeros(keys.shape[1], np.int64), np.ones(keys.shape[1], np.bool_)
+        probe = np.arange(keys.shape[1])
         shift, taken = 0, 0
         for column, field in enumerate(self.fields):
             if field is None:
                 continue
+            here = ((1 << field.bits) - 1) << shift
             if column in columns:
                 part, there = field.of(keys[columns.index(column)])
-                address |= part << shift
-                alive &= there
-                taken |= ((1 << field.bits) - 1) << shift
+                address |= part[probe] << shift
+                alive &= there[probe]
+                taken |= here
+            elif column in spans and (covered := field.covered(*spans[column])) is not None:
+                first, count = covered[0], np.maximum(covered[1] - covered[0], 0)
+                if count.mean() <= _WIDEST * (1 << field.bits) and count[probe].sum() <= _MOST_ADDRESSES:
+                    address, alive, probe = _spread(address, alive, probe, first, count, shift)
+                    taken |= here
             shift += field.bits
         # The lowest open bits, up to the lowest fixed one, make one run.
         low_free = shift if not taken else (taken & -taken).bit_length() - 1
-        return Located(address, alive, ((1 << shift) - 1) & ~taken & ~((1 << low_free) - 1), low_free)
+        return Located(address, alive, ((1 << shift) - 1) & ~taken & ~((1 << low_free) - 1), low_free, probe)
+
+
+def _spread(
+    address: Ints, alive: npt.NDArray[np.bool_], probe: Ints, first: Ints, count: Ints, shift: int
+) -> tuple[Ints, npt.NDArray[np.bool_], Ints]:
+    """Each address once per field that the range of its probe covers."""
+    times = count[probe]
+    at = np.repeat(np.arange(len(address)), times)
+    within = np.arange(len(at)) - np.repeat(np.cumsum(times) - times, times)
+    return address[at] | (first[probe[at]] + within) << shift, alive[at], probe[at]
 
 
 @dataclass(frozen=True)
@@ -132,7 +181,7 @@ class Together:
     columns: tuple[int, ...]
     bits: int
 
-    def helps(self, pattern: int) -> bool:
+    def helps(self, pattern: int, ranged: int) -> bool:
         return all(pattern >> c & 1 for c in self.columns)
 
     def fit(self, words: Ints, nulls: Ints) -> Addresses:
@@ -148,9 +197,9 @@ class _HashAddresses:
         whole = sum(1 << c for c in self.columns)
         return np.where(nulls & whole == 0, self._hash([words[c] for c in self.columns]), 0)
 
-    def locate(self, columns: list[int], keys: Ints) -> Located:
+    def locate(self, columns: list[int], keys: Ints, spans: Spans) -> Located:
         address = self._hash([keys[columns.index(c)] for c in self.columns])
-        return Located(address, np.ones(keys.shape[1], np.bool_), 0, 0)
+        return Located(address, np.ones(keys.shape[1], np.bool_), 0, 0, np.arange(keys.shape[1]))
 
     def _hash(self, columns: list[Ints]) -> Ints:
         hashed: Ints = mix_all(combined([np.ascontiguousarray(c) for c in columns])) & ((1 << self.bits) - 1)
@@ -170,17 +219,21 @@ class Block:
         return sum(array.nbytes for array in self.rows[:4])
 
     def pairs(
-        self, pattern: int, columns: list[int], keys: Ints, probes: Ints, low: Ints, high: Ints, visits: Visits
+        self, pattern: int, columns: list[int], keys: Ints, spans: Spans, probes: Ints, low: Ints, high: Ints, visits: Visits
     ) -> list[tuple[Ints, Ints]]:
-        """Pairs (probe, row id); `keys` has one line per fixed column, `low` and `high` are the ids of each probe's window."""
-        at = self.addresses.locate(columns, keys)
+        """Pairs (probe, row id); `keys` has one line per fixed column, `low` and `high` are the ids of each probe's window.
+
+        Rows beside a range may be among them.
+        """
+        at = self.addresses.locate(columns, keys, spans)
+        keys, probes, low, high = np.ascontiguousarray(keys[:, at.probe]), probes[at.probe], low[at.probe], high[at.probe]
         made: list[tuple[Ints, Ints]] = []
         begin, room = 0, ROOM
         while begin < len(probes):
             out_probe, out_row = np.empty(room, np.int64), np.empty(room, np.int64)
             begin, count, runs, visited = kernels.read_addresses(
                 self.rows,
-                np.array(columns),
+                np.array(columns, np.int64),
                 pattern,
                 begin,
                 keys,

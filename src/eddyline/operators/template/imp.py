@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from eddyline.operators.template.blocks import BLOCK_ROWS, Addressing, Block, build
+from eddyline.operators.template.blocks import BLOCK_ROWS, Addressing, Block, FieldAddresses, Fields, build
 from eddyline.operators.template.probes import Requests
 from eddyline.operators.template.rows import TemplateRows
 from eddyline.operators.template.scan import Scan
@@ -36,6 +36,25 @@ class Imp:
 
     def reconfigure(self, addressing: Addressing) -> None:
         self.addressing = addressing
+
+    def serve_ranges(self, ranged: int) -> None:
+        """Columns that are asked for by ranges: blocks that are built from now on cut them at quantiles."""
+        found = self.addressing
+        if isinstance(found, Fields) and ranged & ~found.ranged:
+            self.addressing = Fields(found.bits, found.ranged | ranged)
+
+    def covered(self, requests: Requests, ranged: int, probes: Ints) -> float:
+        """How many fields the ranges of a probe cover, on average, as far as the newest block tells."""
+        if not ranged or not self.blocks:
+            return 1.0
+        addresses = self.blocks[max(self.blocks)].addresses
+        fields = addresses.fields if isinstance(addresses, FieldAddresses) else []
+        found = 1.0
+        for column, field in enumerate(fields):
+            if ranged >> column & 1 and field is not None:
+                span = field.covered(requests.lows[column][probes], requests.highs[column][probes])
+                found *= 1 << field.bits if span is None else max(float(np.maximum(span[1] - span[0], 0).mean()), 1.0)
+        return found
 
     def forget(self) -> None:
         """Row ids have changed, or blocks are no longer wanted."""
@@ -59,13 +78,14 @@ class Imp:
     def nbytes(self) -> int:
         return sum(block.nbytes for block in self.blocks.values())
 
-    def pairs(self, requests: Requests, pattern: int, probes: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
-        """Pairs (probe, row id) of one selection pattern."""
+    def pairs(self, requests: Requests, pattern: int, ranged: int, probes: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+        """Pairs (probe, row id) of one selection pattern; rows beside a range may be among them."""
         store = self.rows.store
-        if not len(probes) or not self.addressing.helps(pattern):
-            return self._scan.pairs(requests, pattern, probes, low, high)
+        if not len(probes) or not self.addressing.helps(pattern, ranged):
+            return self._scan.pairs(requests, pattern, ranged, probes, low, high)
         columns = [c for c in range(len(self.rows.keys)) if pattern >> c & 1]
-        keys = np.stack([requests.words[c][probes] for c in columns])
+        keys = np.stack([requests.words[c][probes] for c in columns]) if columns else np.empty((0, len(probes)), np.int64)
+        bounds = {c: (requests.lows[c][probes], requests.highs[c][probes]) for c in range(len(self.rows.keys)) if ranged >> c & 1}
         sealed = store.end // BLOCK_ROWS * BLOCK_ROWS
         made: list[tuple[Ints, Ints]] = []
         for first in range(max(int(low.min()), store.first) // BLOCK_ROWS * BLOCK_ROWS, sealed, BLOCK_ROWS):
@@ -75,9 +95,10 @@ class Imp:
             if first not in self.blocks:
                 self.rebuild(first)
             block = self.blocks[first]
-            if block.addressing.helps(pattern):
-                made += block.pairs(pattern, columns, keys[:, asking], probes[asking], low[asking], high[asking], self.visits)
+            if block.addressing.helps(pattern, ranged):
+                spans = {c: (least[asking], most[asking]) for c, (least, most) in bounds.items()}
+                made += block.pairs(pattern, columns, keys[:, asking], spans, probes[asking], low[asking], high[asking], self.visits)
             else:
-                made.append(self._scan.stretch(requests, pattern, probes, low, high, first, first + BLOCK_ROWS))
-        made.append(self._scan.stretch(requests, pattern, probes, low, high, sealed, store.end))
+                made.append(self._scan.stretch(requests, pattern, ranged, probes, low, high, first, first + BLOCK_ROWS))
+        made.append(self._scan.stretch(requests, pattern, ranged, probes, low, high, sealed, store.end))
         return np.concatenate([p for p, _ in made]), np.concatenate([r for _, r in made])

@@ -2,10 +2,11 @@
 
 Answer   `Requests` holds many requests to one template as arrays: instants, windows, grouping columns, wanted aggregates, and the
          *probes* that they send. A probe fixes some grouping columns to one value each; a request with IN lists sends one probe per
-         combination of values, so that a row matches at most one probe of a request. `patterns` gives the probes by the columns that
-         they fix.
+         combination of values, so that a row matches at most one probe of a request. A probe may also keep some columns within a
+         range. `patterns` gives the probes by the columns that they fix and keep within ranges.
 State    None.
-Limits   A list of conditions beyond equality (`tests`) holds for single requests; streams of requests have none.
+Limits   Ranges of whole numbers, dates and times are ranges of words; other conditions beyond equality (`tests`) are tested row by
+         row. Streams of requests have neither.
 """
 
 from __future__ import annotations
@@ -24,6 +25,11 @@ from eddyline.model.template import Condition, Request, RequestStream, Template,
 from eddyline.operators.keys import key_words
 from eddyline.state.columns import Ints
 
+#: A template has fewer grouping columns than this.
+_RANGED = 32
+#: Types whose words are in the order of their values.
+_ORDERED = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIMESTAMP"})
+_LEAST, _GREATEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 #: One request sends at most this many probes; more values are tested row by row.
 _MOST_PROBES = 4096
 
@@ -45,14 +51,19 @@ class Requests:
     values: list[pa.Array]
     #: Further conditions: request number and condition.
     tests: list[tuple[int, Condition]] = field(default_factory=list)
+    #: Per probe the columns with a range as bits, and per grouping column the least and the greatest word; None: no probe has a range.
+    ranged: Ints | None = None
+    lows: list[Ints] = field(default_factory=list)
+    highs: list[Ints] = field(default_factory=list)
 
-    def patterns(self) -> Iterator[tuple[int, Ints]]:
-        """The sets of fixed columns that occur, as bits, with the numbers of their probes."""
-        if len(self.fixed) and (self.fixed == self.fixed[0]).all():
-            yield int(self.fixed[0]), np.arange(len(self.fixed))
+    def patterns(self) -> Iterator[tuple[int, int, Ints]]:
+        """The sets of fixed columns and of columns with ranges that occur, as bits, with the numbers of their probes."""
+        both = self.fixed if self.ranged is None else self.fixed | self.ranged << _RANGED
+        if len(both) and (both == both[0]).all():
+            yield int(self.fixed[0]), int(both[0]) >> _RANGED, np.arange(len(both))
             return
-        for pattern in np.unique(self.fixed).tolist():
-            yield int(pattern), np.flatnonzero(self.fixed == pattern)
+        for pattern in np.unique(both).tolist():
+            yield int(pattern) & (1 << _RANGED) - 1, int(pattern) >> _RANGED, np.flatnonzero(both == pattern)
 
     def some(self, chosen: Ints) -> Requests:
         """Some of the requests, in this order; their conditions come along."""
@@ -70,6 +81,9 @@ class Requests:
             [w[probes] for w in self.words],
             [v.take(pa.array(probes)) for v in self.values],
             [(int(place[n]), condition) for n, condition in self.tests if place[n] >= 0],
+            None if self.ranged is None else self.ranged[probes],
+            [w[probes] for w in self.lows],
+            [w[probes] for w in self.highs],
         )
 
 
@@ -77,15 +91,21 @@ def of_requests(template: Template, requests: Sequence[Request], instants: Seque
     """Single requests with their instants."""
     probes: list[tuple[int, dict[int, object]]] = []
     tests: list[tuple[int, Condition]] = []
+    spans: list[dict[int, tuple[int, int]]] = []
     for number, request in enumerate(requests):
         lists, rest = _lists(request)
-        tests += [(number, condition) for condition in rest]
+        spans.append(_spans(template, rest))
+        tests += [(number, condition) for condition in rest if _bound(template, condition) is None]
         keys = sorted(lists)
         probes += [(number, dict(zip(keys, values, strict=True))) for values in product(*(lists[k] for k in keys))]
     fixed = np.array([sum(1 << k for k in values) for _, values in probes], np.int64)
     arrays = [_array([values.get(k) for _, values in probes], output.type) for k, output in enumerate(template.keys)]
     everything = (1 << len(template.aggregates)) - 1
     wanted = [sum(1 << n for is_key, n in r.columns if not is_key) & everything for r in requests]
+    mine = [spans[number] for number, _ in probes]
+    ranged = np.array([sum(1 << k for k in span) for span in mine], np.int64) if any(spans) else None
+    open_ends = (_LEAST, _GREATEST)
+    ends = [np.array([span.get(k, open_ends) for span in mine], np.int64).reshape(-1, 2) for k in range(len(template.keys))]
     return Requests(
         len(requests),
         np.array(instants, np.int64),
@@ -97,7 +117,33 @@ def of_requests(template: Template, requests: Sequence[Request], instants: Seque
         [key_words(array, output.type) for array, output in zip(arrays, template.keys, strict=True)],
         arrays,
         tests,
+        ranged,
+        [] if ranged is None else [np.ascontiguousarray(e[:, 0]) for e in ends],
+        [] if ranged is None else [np.ascontiguousarray(e[:, 1]) for e in ends],
     )
+
+
+def _bound(template: Template, condition: Condition) -> tuple[int, int] | None:
+    """The words that satisfy a comparison, where these are a range: both ends included; None: they are not."""
+    if template.keys[condition.key].type.name not in _ORDERED or condition.kind not in ("<", "<=", ">", ">="):
+        return None
+    (value,) = condition.values
+    # A word of BOOLEAN is a number too, and a literal of another type is computed.
+    if type(value) is not int or not _LEAST < value < _GREATEST:
+        return None
+    ends = {"<": (_LEAST, value - 1), "<=": (_LEAST, value), ">": (value + 1, _GREATEST), ">=": (value, _GREATEST)}
+    return ends[condition.kind]
+
+
+def _spans(template: Template, conditions: Sequence[Condition]) -> dict[int, tuple[int, int]]:
+    """Per grouping column the words that all its comparisons leave."""
+    found: dict[int, tuple[int, int]] = {}
+    for condition in conditions:
+        bound = _bound(template, condition)
+        if bound is not None:
+            low, high = found.get(condition.key, (_LEAST, _GREATEST))
+            found[condition.key] = max(low, bound[0]), min(high, bound[1])
+    return found
 
 
 def _lists(request: Request) -> tuple[dict[int, list[object]], list[Condition]]:

@@ -75,5 +75,14 @@ class TemplateRows:
         low = np.minimum(low, high)
         return low + first, high + first
 
+    def within(self, requests: Requests, ranged: int, probe: Ints, ids: Ints) -> tuple[Ints, Ints]:
+        """The pairs whose rows lie in the ranges of their probes."""
+        for column in [c for c in range(len(self.keys)) if ranged >> c & 1]:
+            words: Ints = self.store.at(self.keys[column], ids)
+            here = (words >= requests.lows[column][probe]) & (words <= requests.highs[column][probe])
+            here &= self.store.at(self.nulls, ids) >> column & 1 == 0
+            probe, ids = probe[here], ids[here]
+        return probe, ids
+
     def values(self, column: str, ids: Ints) -> pa.Array:
         return self.store.gather(column, ids)

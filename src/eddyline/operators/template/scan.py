@@ -9,6 +9,7 @@ Limits   Reads all rows of the longest window, however few match.
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from eddyline.kernels import requests as kernels
 from eddyline.operators.template.probes import Requests
@@ -25,33 +26,27 @@ class Scan:
         self.rows = rows
         self.visits = visits
 
-    def pairs(self, requests: Requests, pattern: int, probes: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+    def pairs(self, requests: Requests, pattern: int, ranged: int, probes: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
         """Pairs (probe, row id), the probes as numbers of `requests`; `low` and `high` are the ids of each probe's window."""
-        return self.stretch(requests, pattern, probes, low, high, int(low.min(initial=0)), int(high.max(initial=0)))
+        return self.stretch(requests, pattern, ranged, probes, low, high, int(low.min(initial=0)), int(high.max(initial=0)))
 
-    def stretch(self, requests: Requests, pattern: int, probes: Ints, low: Ints, high: Ints, first: int, end: int) -> tuple[Ints, Ints]:
-        """The same for the rows first … end-1 only."""
+    def stretch(
+        self, requests: Requests, pattern: int, ranged: int, probes: Ints, low: Ints, high: Ints, first: int, end: int
+    ) -> tuple[Ints, Ints]:
+        """The same for the rows first … end-1 only. Ranges may let more rows through: `TemplateRows.within` has the last word."""
         low, high = np.maximum(low, first), np.minimum(high, end)
         if not len(probes) or not (low < high).any():
             return np.empty(0, np.int64), np.empty(0, np.int64)
         first, end = int(low[low < high].min()), int(high.max())
         wanted = self.rows.wanted(first, end)
         self.visits.rows += end - first
+        if len(probes) == 1 and pattern | ranged:
+            return self._one(requests, pattern, ranged, int(probes[0]), int(low[0]), int(high[0]), wanted)
         if pattern == 0:
             return self._ranges(probes, low, high, first, wanted)
         columns = [c for c in range(len(self.rows.keys)) if pattern >> c & 1]
         words, nulls = self.rows.words(columns, first, end), self.rows.null_bits(first, end)
         keys = np.stack([requests.words[c][probes] for c in columns])
-        if len(probes) == 1:
-            here = nulls & pattern == 0
-            for column in range(len(columns)):
-                here &= words[column] == keys[column, 0]
-            if len(wanted):
-                here &= wanted
-            here[: low[0] - first] = False
-            here[high[0] - first :] = False
-            found = np.flatnonzero(here) + first
-            return np.full(len(found), probes[0]), found
         heads, following = kernels.table_of(keys)
         made: list[tuple[Ints, Ints]] = []
         begin, room = 0, _ROOM
@@ -63,6 +58,21 @@ class Scan:
             made.append((probes[out_probe[:count]], out_row[:count]))
             room *= 2
         return np.concatenate([p for p, _ in made]), np.concatenate([r for _, r in made])
+
+    def _one(
+        self, requests: Requests, pattern: int, ranged: int, probe: int, low: int, high: int, wanted: npt.NDArray[np.bool_]
+    ) -> tuple[Ints, Ints]:
+        """The rows low … high-1 that one probe takes: whole columns are compared."""
+        here = self.rows.null_bits(low, high) & (pattern | ranged) == 0
+        for column, key in enumerate(self.rows.keys):
+            if (pattern | ranged) >> column & 1:
+                words = self.rows.view(key, low, high)
+                if pattern >> column & 1:
+                    here &= words == requests.words[column][probe]
+                if ranged >> column & 1:
+                    here &= (words >= requests.lows[column][probe]) & (words <= requests.highs[column][probe])
+        found = np.flatnonzero(here & wanted if len(wanted) else here) + low
+        return np.full(len(found), probe), found
 
     def _ranges(self, probes: Ints, low: Ints, high: Ints, first: int, wanted: np.ndarray) -> tuple[Ints, Ints]:
         """Every wanted row of each probe's range."""

@@ -141,29 +141,36 @@ class StandingTemplate:
         self.answered += requests.count
         low, high = self.rows.ranges(requests)
         made: list[tuple[Ints, Ints]] = [(np.empty(0, np.int64), np.empty(0, np.int64))]
-        for pattern, probes in requests.patterns():
+        for pattern, ranged, probes in requests.patterns():
             asking = requests.request[probes]
-            probe, ids = self._pairs(requests, pattern, probes, low[asking], high[asking])
+            probe, ids = self._pairs(requests, pattern, ranged, probes, low[asking], high[asking])
             probe, ids = self._verified(requests, pattern, probe, ids)
             made.append((requests.request[probe], ids))
         request = np.concatenate([r for r, _ in made])
         ids = np.concatenate([i for _, i in made])
         return self._tested(requests, request, ids)
 
-    def _pairs(self, requests: Requests, pattern: int, probes: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+    def _pairs(self, requests: Requests, pattern: int, ranged: int, probes: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
         window = float(np.maximum(high - low, 0).sum())
-        self.tuning.note(pattern, len(probes), window)
+        self.tuning.note(pattern | ranged, len(probes), window)
         path = "scan"
-        if self.index is not None and self.index.addressing.helps(pattern):
-            path = "index" if self.template.index != "auto" or self._index_is_cheaper(pattern, probes, low, high) else "scan"
+        if self.index is not None and self.index.addressing.helps(pattern, ranged):
+            self.index.serve_ranges(ranged)
+            path = (
+                "index" if self.template.index != "auto" or self._index_is_cheaper(requests, pattern, ranged, probes, low, high) else "scan"
+            )
         self.paths[path] = self.paths.get(path, 0) + len(probes)
         chosen = self.scan if path == "scan" or self.index is None else self.index
-        return chosen.pairs(requests, pattern, probes, low, high)
+        return self.rows.within(requests, ranged, *chosen.pairs(requests, pattern, ranged, probes, low, high))
 
-    def _index_is_cheaper(self, pattern: int, probes: Ints, low: Ints, high: Ints) -> bool:
+    def _index_is_cheaper(self, requests: Requests, pattern: int, ranged: int, probes: Ints, low: Ints, high: Ints) -> bool:
         assert self.index is not None and isinstance(self.index.addressing, Fields)
-        asked = Pattern(pattern, float(len(probes)), float(high.max(initial=0) - low.min(initial=0)))
-        return self.price.read(asked, self.tuning.values(self.rows), self.index.addressing.bits) < self.price.scanned(asked)
+        # A range reads one run of rows per field that it covers, as so many requests would that fix the column.
+        covered = self.index.covered(requests, ranged, probes)
+        rows = float(high.max(initial=0) - low.min(initial=0))
+        asked = Pattern(pattern | ranged, len(probes) * covered, rows)
+        scanned = self.price.scanned(Pattern(pattern, float(len(probes)), rows))
+        return self.price.read(asked, self.tuning.values(self.rows), self.index.addressing.bits) < scanned
 
     def _verified(self, requests: Requests, pattern: int, probe: Ints, ids: Ints) -> tuple[Ints, Ints]:
         """Words of texts and decimals are hashes: compare the values."""
@@ -205,7 +212,7 @@ class StandingTemplate:
         if self.template.index == "auto" and self.tuned and self.tuning.due and isinstance(index.addressing, Fields):
             changed = self.tuning.choose(self.rows, index.addressing.bits, float(self.stream.store.live))
             if changed is not None:
-                index.reconfigure(Fields(changed))
+                index.reconfigure(Fields(changed, index.addressing.ranged))
         for first in index.stale()[:_REBUILT_PER_EPOCH]:
             index.rebuild(first)
 
