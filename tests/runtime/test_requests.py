@@ -239,7 +239,15 @@ def test_explanations() -> None:
     (text,) = session.execute("EXPLAIN TEMPLATE traffic;")
     assert "traffic" in text and "auto" in text
     (text,) = session.execute("EXPLAIN REQUEST bytes FROM traffic [RANGE 5 SECONDS] WHERE src = 'a' GROUP BY ();")
-    assert "src" in text
+    assert "fixes: src" in text and "access path: index" in text
+    (text,) = session.execute("EXPLAIN REQUEST bytes FROM traffic WHERE src > 'a';")
+    assert "fixes: nothing" in text and "ranges: src" in text
+    session.execute(
+        "SET template_index = 'hash(src, len)';CREATE TEMPLATE h AS SELECT src, len, COUNT(*) AS n FROM packets [ROWS 9] GROUP BY src, len;"
+    )
+    for where, path in (("src = 'a'", "scan"), ("src = 'a' AND len IN (1, 2)", "index"), ("src = 'a' AND len > 1", "scan")):
+        (text,) = session.execute(f"EXPLAIN REQUEST n FROM h WHERE {where};")
+        assert f"access path: {path}" in text, where
     with pytest.raises(BindingProblem, match="did you mean traffic"):
         session.execute("EXPLAIN TEMPLATE trafic;")
 

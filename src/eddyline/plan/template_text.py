@@ -6,6 +6,7 @@ Limits   What has been measured is there only where the template stands.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from eddyline.model.expression import conjunction
@@ -44,19 +45,33 @@ def _measured(template: Template, standing: StandingTemplate) -> list[str]:
     return lines
 
 
-def request_text(template: Template, request: Request, standing: StandingTemplate | None = None) -> str:
+def request_text(template: Template, request: Request) -> str:
     fixed = sorted({condition.key for condition in request.conditions if condition.kind == "in"})
-    pattern = sum(1 << key for key in fixed)
+    ranged = sorted({condition.key for condition in request.conditions if condition.kind in ("<", "<=", ">", ">=")} - {*fixed})
     columns = [(template.keys if is_key else template.aggregates)[number].name for is_key, number in request.columns]
-    helped = standing is not None and standing.index is not None and standing.index.addressing.helps(pattern)
+    helped = _helps(template, {template.keys[key].name.lower() for key in fixed}, {template.keys[key].name.lower() for key in ranged})
     return "\n".join(
         [
             f"request: {', '.join(columns)} from {template.name} [{request.window}]",
             f"fixes: {', '.join(template.keys[key].name for key in fixed) or 'nothing'}",
+            *([f"ranges: {', '.join(template.keys[key].name for key in ranged)}"] if ranged else []),
             f"groups by: {', '.join(template.keys[key].name for key in request.group_by) or '()'}",
             f"access path: {'index, or scan where that is cheaper' if helped else 'scan'}",
         ]
     )
+
+
+def _helps(template: Template, fixed: set[str], ranged: set[str]) -> bool:
+    """Whether the index of a template serves requests that fix these columns and keep those within ranges."""
+    index = template.index
+    if index == "scan" or (template.bits == 0 and index in ("auto", "imp")):
+        return False
+    if index.startswith("hash("):
+        return {name.strip().lower() for name in index[5:-1].split(",")} <= fixed
+    if index.startswith("imp("):
+        bits = [int(found) for found in re.findall(r"[0-9]+", index)]
+        return any(count and key.name.lower() in fixed | ranged for key, count in zip(template.keys, bits, strict=False))
+    return bool(fixed | ranged)
 
 
 def requests_text(asking: RequestStream) -> str:
