@@ -27,6 +27,7 @@ from eddyline.model.clock import Clock
 from eddyline.model.datatypes import DataType
 from eddyline.model.schema import Schema, Stream
 from eddyline.runtime.given_schema import columns_of
+from eddyline.runtime.herald_records import herald
 from eddyline.runtime.punctuating import promise
 from eddyline.runtime.runner import Handle, Observer, Runner
 from eddyline.runtime.statements import Statements
@@ -242,6 +243,20 @@ class Session:
             at: Rows of this instant may still come; without it rows that were pushed before may.
         """
         promise(self._runner, self._stream(stream), what, at)
+
+    def herald(
+        self, stream: str, condition: str, *, rows: int | None = None, span: str | None = None, at: str | datetime | None = None
+    ) -> None:
+        """Say what the next rows of a stream are like; rows that are not become dead letters.
+
+        Args:
+            stream: The stream whose rows come.
+            condition: For example "store >= 200 AND store < 400".
+            rows: So many rows are like that; or
+            span: rows of so long, such as "10 minutes".
+            at: After the rows of this instant; without it after the rows that were pushed before.
+        """
+        herald(self._runner, self._stream(stream), condition, rows, span, at)
 
     def step(self) -> None:
         """Run one epoch over what is there now."""

@@ -59,7 +59,7 @@ class Striking:
         self.rows += len(passing.ts)
         keys = passing.table.column("k").to_numpy()
         struck = np.isin(keys, list(self.struck))
-        for placed in passing.records:
+        for placed in (one for one in passing.records if one.records.kind == Notes.name):
             assert bool((np.diff(placed.before) >= 0).all())
             self.notes += len(placed.records)
             for place, k, note in zip(placed.before.tolist(), *placed.records.body.select(["k", "note"]).to_pydict().values(), strict=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from eddyline.errors import BindingProblem, EddylineError, Position
 from eddyline.language.catalog import Catalog, Sink
+from eddyline.language.heralds import herald_column
 from eddyline.language.punctuations import key_columns, punctuation_column
 from eddyline.language.syntax import ColumnDefinition, CreateSink, CreateStream, CreateTable, Option
 from eddyline.language.windows import parse_span
@@ -24,6 +25,7 @@ STREAM_OPTIONS = (
     "key",
     "punctuation",
     "remember",
+    "herald",
     *_READING,
     "files_per_batch",
     "rate",
@@ -45,6 +47,7 @@ def bind_stream(statement: CreateStream, catalog: Catalog) -> Stream:
             f"stream {statement.name} has no event time", hint="WITH (time = '…') names its TIMESTAMP column", position=statement.position
         )
     lateness, idle, sequence = given.pop("lateness", None), given.pop("idle", None), given.pop("sequence", None)
+    herald = given.pop("herald", None)
     key, mark, remember = given.pop("key", None), given.pop("punctuation", None), given.pop("remember", None)
     if sequence is not None and schema.find(sequence) is None:
         raise BindingProblem(
@@ -65,6 +68,7 @@ def bind_stream(statement: CreateStream, catalog: Catalog) -> Stream:
             options=given,
             key=() if key is None else key_columns(statement.name, schema, key, places["key"]),
             punctuation=None if mark is None else punctuation_column(statement.name, schema, (time, sequence), mark, places["punctuation"]),
+            herald=None if herald is None else herald_column(statement.name, schema, (time, sequence, mark), herald, places["herald"]),
             remember=None if remember is None else parse_span(remember, places["remember"]),
         )
     except EddylineError as problem:
@@ -77,7 +81,7 @@ def bind_table(statement: CreateTable, catalog: Catalog) -> Table:
     catalog.check_free("table", statement.name, statement.position)
     schema = _schema(statement.columns)
     for option in statement.options:
-        if option.name in ("time", "lateness", "idle", "sequence", "key", "punctuation", "remember"):
+        if option.name in ("time", "lateness", "idle", "sequence", "key", "punctuation", "remember", "herald"):
             raise BindingProblem(
                 f"a table has no {option.name}",
                 hint="a static table is read once; rows that come in time are a STREAM",

@@ -17,6 +17,7 @@ from eddyline.language.asking import read_ask, read_requests, read_template
 from eddyline.language.datatypes import data_type
 from eddyline.language.events import read_constraints, read_event
 from eddyline.language.group_windows import read_table_function
+from eddyline.language.heralds import read_herald
 from eddyline.language.punctuations import read_punctuate, read_punctuation
 from eddyline.language.reader import Reader
 from eddyline.language.syntax import (
@@ -44,7 +45,7 @@ from eddyline.model.query import Emit
 
 T = TypeVar("T")
 
-_STATEMENTS = "statements begin with CREATE, DROP, SET, EXPLAIN, REQUEST, PUNCTUATE or SELECT"
+_STATEMENTS = "statements begin with CREATE, DROP, SET, EXPLAIN, REQUEST, PUNCTUATE, HERALD or SELECT"
 _TWO_TABLES = "write the condition with JOIN … ON, or in WHERE"
 #: What may be met where a clause could begin, and what to do instead.
 _FOREIGN_CLAUSES = {
@@ -108,6 +109,8 @@ def _statement(reader: Reader, start: Position) -> Statement:
         return read_ask(reader)
     if reader.take("PUNCTUATE"):
         return read_punctuate(reader, start)
+    if reader.take("HERALD"):
+        return read_herald(reader, start)
     if reader.at_any("SELECT", "EVENT", "WITH"):
         return _body(reader)
     if word := reader.at_any("INSERT", "UPDATE", "DELETE", "MERGE", "ALTER", "TRUNCATE"):

@@ -17,6 +17,7 @@ from eddyline.language.bind import bind_settings, bind_sink, bind_stream, bind_t
 from eddyline.language.bind_event import bind_constraints
 from eddyline.language.catalog import Catalog, Entry, Sink
 from eddyline.language.derive import bind_body, bind_derived
+from eddyline.language.heralds import bind_herald
 from eddyline.language.parse import parse_script
 from eddyline.language.punctuations import bind_punctuate, bind_punctuation
 from eddyline.language.syntax import (
@@ -34,6 +35,7 @@ from eddyline.language.syntax import (
     Drop,
     Event,
     Explain,
+    HeraldStatement,
     Punctuate,
     Select,
     Set,
@@ -42,6 +44,8 @@ from eddyline.language.syntax import (
 )
 from eddyline.language.templates import bind_ask, bind_requests, bind_template
 from eddyline.model.constraint import ConstraintSet, Rule
+from eddyline.model.herald import KIND as HERALD
+from eddyline.model.herald import speaks_of_rows
 from eddyline.model.punctuation import Derived
 from eddyline.model.query import BoundQuery
 from eddyline.model.records import Records
@@ -179,6 +183,8 @@ class Job:
                 return self._add(bind_punctuation(statement, self.catalog))
             case Punctuate():
                 return self.say(bind_punctuate(statement, self.catalog))
+            case HeraldStatement():
+                return self.say(bind_herald(statement, self.catalog))
             case Drop(kind, name, position):
                 spelled = self.catalog.results_of(name, position) if kind in ("query", "requests") else ""
                 sinks = tuple(s for s in self.catalog.sinks.values() if s.query == spelled)
@@ -212,7 +218,11 @@ class Job:
     def say(self, records: Records) -> Records:
         """Take what a statement says of a stream at an instant."""
         stream = self.catalog.streams[records.stream]
-        self.catalog.streams[records.stream] = replace(stream, spoken_of=True)
+        if records.kind == HERALD:
+            stream = replace(stream, heralded=True, counted=stream.counted or speaks_of_rows(records))
+        else:
+            stream = replace(stream, spoken_of=True)
+        self.catalog.streams[records.stream] = stream
         self.records.append(records)
         return records
 

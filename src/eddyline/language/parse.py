@@ -46,18 +46,24 @@ def parse_body(text: str) -> Body:
     return statements[0]
 
 
+def reader_of(text: str) -> Reader:
+    """The reader of a text that holds one thing."""
+    readers = _readers(text)
+    if len(readers) != 1:
+        raise SyntaxProblem("expected one expression")
+    return readers[0]
+
+
 def parse_expression(text: str) -> Node:
     """The one expression that a text holds.
 
     >>> parse_expression("a.x + 1").function
     '+'
     """
-    readers = _readers(text)
-    if len(readers) != 1:
-        raise SyntaxProblem("expected one expression")
-    node = readers[0].expression()
-    if readers[0].next.kind != "end":
-        readers[0].fail("expected the end")
+    reader = reader_of(text)
+    node = reader.expression()
+    if reader.next.kind != "end":
+        reader.fail("expected the end")
     return node
 
 

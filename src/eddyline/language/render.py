@@ -28,6 +28,7 @@ from eddyline.language.syntax import (
     EventLeaf,
     EventNode,
     Explain,
+    HeraldStatement,
     Item,
     Name,
     Node,
@@ -77,6 +78,9 @@ def render(statement: Statement) -> str:
             return _punctuation(statement)
         case Punctuate(stream, where, at):
             return f"PUNCTUATE {_name(stream)} WHERE {render_expression(where)} AT {render_expression(at)}"
+        case HeraldStatement(stream, where, rows, micros, at):
+            span = f"{rows} ROWS" if rows is not None else span_text(micros or 0)
+            return f"HERALD {_name(stream)} WHERE {render_expression(where)} FOR {span} AT {render_expression(at)}"
         case CreateSink(name, query, options):
             return f"CREATE SINK {_name(name)} FOR {'ALL' if query is None else _name(query)}{_options(options)}"
         case CreateTemplate(name, select, options):

@@ -279,6 +279,20 @@ class Punctuate:
 
 
 @dataclass(frozen=True, slots=True)
+class HeraldStatement:
+    """HERALD stream WHERE … FOR … AT TIMESTAMP '…'; one of `rows` and `micros` is given."""
+
+    stream: str
+    where: Node
+    rows: int | None
+    micros: int | None
+    at: Constant
+    #: Condition and span as written.
+    text: str = field(default="", compare=False, repr=False)
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class CreateTemplate:
     name: str
     select: Select
@@ -350,6 +364,7 @@ Statement = (
     | CreateConstraints
     | CreatePunctuation
     | Punctuate
+    | HeraldStatement
     | Ask
     | Drop
     | Set

@@ -81,6 +81,11 @@ class Stream:
     key: tuple[str, ...] = ()
     #: A row in which this BOOLEAN column is true, or which has a condition in this STRING column, is a punctuation.
     punctuation: str | None = None
+    #: A row that has a text in this STRING column is a herald.
+    herald: str | None = None
+    #: Whether statements herald its rows, and whether a number of them: then all are counted wherever parts of the stream are.
+    heralded: bool = False
+    counted: bool = False
     #: How long promises are remembered, in microseconds of event time; None: for ever.
     remember: int | None = None
     #: What CREATE PUNCTUATION says of this stream, and what is derived from its rows.

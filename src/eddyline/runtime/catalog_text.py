@@ -116,6 +116,8 @@ def _stream_options(stream: Stream) -> tuple[Option, ...]:
         given["key"] = ", ".join(stream.key)
     if stream.punctuation is not None:
         given["punctuation"] = stream.punctuation
+    if stream.herald is not None:
+        given["herald"] = stream.herald
     if stream.remember is not None:
         given["remember"] = span_text(stream.remember).lower()
     return _options(given)

@@ -85,7 +85,10 @@ class RecordKind:
 
 
 #: In the order in which their checkers are asked.
-KINDS: tuple[str, ...] = ("eddyline.runtime.punctuation_records:PunctuationKind",)
+KINDS: tuple[str, ...] = (
+    "eddyline.runtime.punctuation_records:PunctuationKind",
+    "eddyline.runtime.herald_records:HeraldKind",
+)
 
 
 @lru_cache(maxsize=8)

@@ -57,6 +57,7 @@ def _promises(stream: Stream) -> list[str]:
     """What decides which rows break a promise."""
     said = [f"key {', '.join(stream.key)}"] if stream.key else []
     said += [f"column {stream.punctuation}"] if stream.punctuation is not None else []
+    said += [f"heralds {stream.herald}"] if stream.herald is not None else []
     said += [f"remember {stream.remember}"] if stream.remember is not None else []
     return said + sorted(str(derived) for derived in stream.promised)
 

@@ -21,6 +21,7 @@ from hashlib import blake2b
 import numpy as np
 
 from eddyline.kernels.order import count_upto, merge_order, running_count
+from eddyline.model.herald import KIND as HERALD
 from eddyline.model.schema import Stream
 from eddyline.operators.closings import Closings
 from eddyline.operators.intake import Intake
@@ -108,6 +109,7 @@ class Timeline:
         for name, rows in released.items():
             # The next epoch is likely to be like this one: room for it is made while nothing waits.
             self.streams[name].store.tidy(len(rows.ts))
+        self._cut(self._ranked, self.next_rank)
         moment = Moment(self.frontier, closing, self._came, between(self._ranked, self.next_rank, None))
         self.closings.take({name: [one.records for one in found] for name, found in self._ranked.items()})
         for unit in units:
@@ -163,6 +165,7 @@ class Timeline:
         for name, table in part.tables.items():
             if self.streams[name].ports:
                 part.fresh[name] = self.streams[name].admit(table, part.ts[name], part.ranks[name], part.numbers[name], part.routes[name])
+        self._cut(part.records, part.first)
         note_peak()
         made = sum(unit.take(part, outcome) for unit in units)
         per_row = made / part.rows
@@ -170,6 +173,15 @@ class Timeline:
         note_peak()
         if part.newest is not None:
             self._purge(units, part.newest, part.first + part.rows)
+
+    def _cut(self, ranked: Mapping[str, list[Ranked]], first: int) -> None:
+        """Zones of stores end at the heralds among the rows with ranks from `first` on, which have just been stored or come next."""
+        for name, batches in ranked.items():
+            store = self.streams[name].store
+            for batch in batches:
+                if batch.records.kind == HERALD and self.streams[name].ports:
+                    for rank in batch.ranks[batch.ranks >= first].tolist():
+                        store.zones.cut(store.first + int(np.searchsorted(store.mark("seq"), rank)))
 
     def _rows_seen(self, source: str, ranks: Ints) -> Ints:
         """How many rows of a stream there are at or before each place of the total order."""

@@ -31,6 +31,7 @@ Flags = npt.NDArray[np.bool_]
 #: Rows of a zone at most, and rows without which a herald does not end one. Measured by `bench/papers/heralds`.
 ZONE_ROWS = 64
 LEAST_ROWS = 16
+_MOST_HERALDS = 4096
 
 #: The keys of rows start … stop-1 of a column, and where they have values (None: everywhere).
 KeysOf = Callable[[Hashable, int, int], tuple[Ints, Flags | None]]
@@ -71,6 +72,9 @@ class Zones:
 
     def cut(self, row: int) -> None:
         """A herald stands before this row, which has not come yet or has just come."""
+        if len(self._heralds) >= _MOST_HERALDS:
+            # Nothing has asked for zones for long: the oldest places are of no use.
+            del self._heralds[: _MOST_HERALDS // 2]
         self._heralds.append(row)
 
     def cuts(self, first: int, end: int) -> Ints:

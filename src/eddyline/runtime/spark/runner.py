@@ -29,6 +29,7 @@ from eddyline.errors import BindingProblem, Unsupported, UserError
 from eddyline.language import Job
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.clock import Clock
+from eddyline.model.herald import speaks_of_rows
 from eddyline.model.query import BoundQuery
 from eddyline.model.records import Records
 from eddyline.model.schema import Schema, Stream, Table
@@ -280,6 +281,12 @@ class SparkRunner:
                     f"nothing can be said of stream {batch.stream} while the job runs",
                     detail="a ROWS window reads it, and shards number its rows apart",
                     hint="say it in the job's file",
+                )
+            if self.begun and speaks_of_rows(batch):
+                raise Unsupported(
+                    f"no number of rows of stream {batch.stream} can be heralded while the job runs",
+                    detail="shards do not count its rows",
+                    hint="give a span of time, or say it in the job's file",
                 )
         if self.begun:
             write_control(self.checkpoint, {"records": [batch.document() for batch in records]})

@@ -1,0 +1,141 @@
+"""Heralds in the language: their statement, the option of streams, and their texts.
+
+Answer   `read_herald` reads what follows HERALD. `herald_of` reads the text of a herald, `store >= 200 AND store < 400 FOR 300 ROWS`, as a
+         column of a stream or a session says it. `bind_herald` gives the record of a statement.
+Limits   A condition is a conjunction of `= < <= > >= BETWEEN IN IS NULL`, each of one column with literals. A span is a number of rows or a
+         distance in time, never both.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from eddyline.errors import BindingProblem, Position, SyntaxProblem
+from eddyline.language.expressions import Clause, bind_condition, bind_constant
+from eddyline.language.reader import Reader
+from eddyline.language.scope import Entry, Scope
+from eddyline.language.syntax import Constant, HeraldStatement, Node
+from eddyline.language.windows import MOST_ROWS, read_span
+from eddyline.model.datatypes import STRING
+from eddyline.model.expression import Call, ColumnRef, Expression, Literal, conjuncts
+from eddyline.model.herald import KIND, TEXT, Herald
+from eddyline.model.query import Reference
+from eddyline.model.records import Records
+from eddyline.model.schema import Schema, Stream
+from eddyline.model.window import UNBOUNDED
+
+if TYPE_CHECKING:
+    from eddyline.language.catalog import Catalog
+
+_FORM = "HERALD stream WHERE condition FOR 300 ROWS AT TIMESTAMP '2024-01-01 12:00:00'; a span of time is FOR 10 MINUTES"
+_SPAN = "FOR 300 ROWS, or FOR 10 MINUTES"
+_CONDITIONS = "conditions are = < <= > >= BETWEEN IN IS NULL of one column with literals, joined by AND"
+_ALLOWED = ("=", "<", "<=", ">", ">=", "in", "is_null")
+
+
+def read_herald(reader: Reader, start: Position) -> HeraldStatement:
+    """What follows HERALD."""
+    stream = reader.name("the name of a stream")
+    reader.expect("WHERE", hint=_FORM)
+    first = reader.index
+    where = reader.expression()
+    rows, micros = _span(reader)
+    text = reader.text_since(first)
+    if not reader.take("AT"):
+        reader.fail("expected AT", hint="a statement says where it stands: AT TIMESTAMP '…'; session.herald does without")
+    position = reader.position
+    at = reader.expression()
+    if not isinstance(at, Constant) or at.kind not in ("timestamp", "string"):
+        raise SyntaxProblem("AT takes an instant", hint="AT TIMESTAMP '2024-01-01 12:00:00'", position=position)
+    return HeraldStatement(stream, where, rows, micros, Constant("timestamp", at.value, at.position), text, start)
+
+
+def _span(reader: Reader) -> tuple[int | None, int | None]:
+    """FOR n ROWS, or FOR a span of time."""
+    if not reader.take("FOR"):
+        reader.fail("expected FOR", hint=f"a herald has a span: {_SPAN}")
+    position = reader.position
+    if reader.next.kind == "number" and reader.tokens[reader.index + 1].upper in ("ROWS", "ROW"):
+        text = reader.number("a number of rows")
+        reader.index += 1
+        if not text.isdigit() or not 1 <= int(text) <= MOST_ROWS:
+            raise SyntaxProblem(f"FOR {text} ROWS is no span", hint="a whole number of rows, 1 or more", position=position)
+        found: tuple[int | None, int | None] = int(text), None
+    else:
+        micros = read_span(reader)
+        if micros < 0:
+            raise SyntaxProblem("a span is not negative", hint=_SPAN, position=position)
+        found = None, micros
+    if reader.at("FOR") or reader.next.kind == "number":
+        reader.fail("a herald has one span", hint=f"either rows or time: {_SPAN}")
+    return found
+
+
+def herald_of(stream: Stream, text: str) -> Herald:
+    """A herald as a text says it: a condition and its span."""
+    from eddyline.language.parse import reader_of
+
+    reader = reader_of(text)
+    where = reader.expression()
+    rows, micros = _span(reader)
+    if reader.next.kind != "end":
+        reader.fail("expected the end")
+    return Herald(bound_condition(stream, where), rows, micros, " ".join(text.split()))
+
+
+def bound_condition(stream: Stream, where: Node) -> Expression:
+    """The condition of a herald about a stream, checked."""
+    scope = Scope((Entry(Reference(stream.name, stream.name, UNBOUNDED), stream),))
+    bound = bind_condition(where, Clause("HERALD", scope))
+    for part in conjuncts(bound):
+        if not _is_plain(part):
+            raise BindingProblem(f"a herald does not say {part}", hint=_CONDITIONS, position=where.position)
+    return bound
+
+
+def _is_plain(part: Expression) -> bool:
+    if not isinstance(part, Call) or part.function not in _ALLOWED:
+        return False
+    columns = [side for side in part.args if not isinstance(side, Literal)]
+    return len(columns) == 1 and isinstance(_bare(columns[0]), ColumnRef)
+
+
+def _bare(e: Expression) -> Expression:
+    while isinstance(e, Call) and e.function == "cast":
+        e = e.args[0]
+    return e
+
+
+def bind_herald(statement: HeraldStatement, catalog: Catalog) -> Records:
+    """What a statement says, under a name that no other statement has."""
+    stream = catalog.relation(statement.stream, statement.position)
+    if not isinstance(stream, Stream):
+        raise BindingProblem(f"{stream.name} is a table", hint="heralds speak of streams", position=statement.position)
+    bound_condition(stream, statement.where)
+    instant = bind_constant(statement.at).value
+    assert isinstance(instant, int)
+    text = " ".join(statement.text.split())
+    once = blake2b(f"herald|{stream.name}|{text}|{instant}".encode(), digest_size=10).hexdigest()
+    return Records.one(stream.name, KIND, instant, {TEXT: text}, once=once)
+
+
+def herald_column(stream: str, schema: Schema, taken: tuple[str | None, ...], name: str, position: Position | None) -> str:
+    """The column that the option `herald` names."""
+    column = schema.find(name)
+    if column is None:
+        raise BindingProblem(
+            f"stream {stream} has no column {name}",
+            detail=f"columns are {', '.join(schema.names)}",
+            hint="herald = '…' names one of its columns",
+            position=position,
+        )
+    if column.type != STRING:
+        raise BindingProblem(
+            f"the herald column {column.name} of stream {stream} is {column.type}",
+            hint="a STRING column holds heralds: 'store < 400 FOR 300 ROWS'",
+            position=position,
+        )
+    if any(other is not None and other.lower() == name.lower() for other in taken):
+        raise BindingProblem(f"column {name} of stream {stream} has two uses", hint="a herald column is nothing else", position=position)
+    return column.name

@@ -1,0 +1,105 @@
+"""Heralds as records: how they are found in rows, and what checks them.
+
+Answer   `HeraldKind` takes rows whose `herald` column is not null for heralds; a text that is none makes the row a bad one. `herald` is
+         `session.herald`.
+State    None.
+Limits   On Spark `n ROWS` needs a stream whose rows are counted: one with a herald column, or of which a statement says so in advance.
+Reading  docs/heralds.md, docs/add-a-record.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.errors import BindingProblem, UserError
+from eddyline.language.heralds import herald_of
+from eddyline.language.windows import parse_span
+from eddyline.model.coercion import read_text
+from eddyline.model.datatypes import TIMESTAMP
+from eddyline.model.herald import KIND, TEXT
+from eddyline.model.records import Records
+from eddyline.model.schema import Stream
+from eddyline.operators.heralded import Heralded
+from eddyline.operators.intake import event_times
+from eddyline.runtime.record_kinds import RecordKind, Split, Splitter, bad_rows
+from eddyline.runtime.runner import Runner
+
+
+class HeraldKind(RecordKind):
+    name = KIND
+    ignored_below = True
+    #: Stores are cut into zones at heralds.
+    for_units = True
+
+    def concerns(self, stream: Stream) -> bool:
+        return stream.herald is not None or stream.heralded
+
+    def splitter(self, stream: Stream, streams: Mapping[str, Stream]) -> Splitter | None:
+        return None if stream.herald is None else _Splitter(stream, stream.herald)
+
+    def checker(self, stream: Stream, streams: Mapping[str, Stream]) -> Heralded:
+        return Heralded(stream.name, partial(herald_of, stream))
+
+    def counts_rows(self, stream: Stream) -> bool:
+        return stream.herald is not None or stream.counted
+
+
+class _Splitter:
+    def __init__(self, stream: Stream, column: str) -> None:
+        self.stream = stream
+        self.column = column
+        #: Text -> why it is no herald; None: it is one.
+        self._problems: dict[str, str | None] = {}
+
+    def __call__(self, rows: pa.Table) -> Split:
+        noted = pc.is_valid(rows.column(self.column)).to_numpy()
+        if not noted.any():
+            return Split()
+        said = rows.filter(pa.array(noted))
+        number = np.cumsum(~noted)[noted]
+        problems = [self._problem(text) for text in said.column(self.column).to_pylist()]
+        good = np.array([problem is None for problem in problems], np.bool_)
+        bad = None
+        if not good.all():
+            lost = said.filter(pa.array(~good))
+            bad = bad_rows(self.stream, lost, pa.array([problem for problem in problems if problem is not None], pa.string()))
+            said, number = said.filter(pa.array(good)), number[good]
+        records = []
+        if len(said):
+            sequence = None if self.stream.sequence is None else said.column(self.stream.sequence).combine_chunks()
+            body = pa.table({TEXT: said.column(self.column)})
+            records.append(Records(self.stream.name, KIND, event_times(said, self.stream.time), number, body, sequence))
+        return Split(~noted, records, bad)
+
+    def _problem(self, text: str) -> str | None:
+        if text not in self._problems:
+            if len(self._problems) > 4096:
+                self._problems.clear()
+            try:
+                herald_of(self.stream, text)
+                self._problems[text] = None
+            except UserError as problem:
+                self._problems[text] = f"its herald cannot be read: {problem.message}"
+        return self._problems[text]
+
+
+def herald(runner: Runner, stream: Stream, condition: str, rows: int | None, span: str | None, at: str | datetime | None) -> None:
+    """Say what the next rows of a stream are like: after the newest row pushed, or after an instant."""
+    if (rows is None) == (span is None):
+        raise BindingProblem("a herald has one span", hint='rows=300 or span="10 minutes"')
+    if span is not None:
+        parse_span(span)
+    text = f"{condition} FOR {f'{rows} ROWS' if rows is not None else repr(span)}"
+    herald_of(stream, text)
+    if at is None:
+        runner.push_record(stream, KIND, {TEXT: text})
+        return
+    instant = read_text(at.isoformat(" ") if isinstance(at, datetime) else at, TIMESTAMP)
+    assert isinstance(instant, int)
+    runner.announce([Records.one(stream.name, KIND, instant, {TEXT: text})])

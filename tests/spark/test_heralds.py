@@ -1,0 +1,67 @@
+"""Heralds on shards: every shard hears of them and knows the numbers of all rows; violators are counted once."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from eddyline.language import bind_script
+from eddyline.state import zones
+from tests.property.compare import plain_rows
+from tests.runtime.heralding import judged, random_rows, statements
+from tests.runtime.test_records import epochs, run
+from tests.spark.running import run_script
+from tests.spark.simulated import Simulated
+
+
+def columns(job: Simulated, stream: str, rows: list[dict[str, Any]]) -> pa.Table:
+    layout = job.driver.layout
+    return pa.Table.from_pylist(rows, layout.streams[layout.numbers[stream]].schema.arrow)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_shards_remove_the_violators_that_one_engine_does(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zones, "ZONE_ROWS", 8)
+    monkeypatch.setattr(zones, "LEAST_ROWS", 2)
+    random = Random(seed)
+    lateness = random.choice([0, 2, 4])
+    # Without a query over ROWS the stream is divided among the shards.
+    text = "\n".join(line for line in statements(lateness).splitlines() if seed % 2 or "ROWS" not in line)
+    rows = {"a": random_rows(random, 70, lateness, True), "b": random_rows(random, 70, lateness, False)}
+    kept, lost = judged(rows["a"])
+    wanted, _, _ = run(random, text, {"a": kept, "b": rows["b"]})
+    job = Simulated(text, str(tmp_path), 1 + seed % 3, random)
+    for epoch in epochs(random, rows):
+        job.run({name: columns(job, name, mine) for name, mine in epoch.items() if mine}, crashes=0.2)
+    job.run(closing=True)
+    for name, results in wanted.items():
+        assert sorted(map(str, plain_rows([job.table(name)]))) == sorted(map(str, results)), name
+    letters = job.letters("a")
+    assert sorted(values["id"] for _, values in letters) == sorted(row["id"] for row in lost)
+    assert all(reason.startswith("violation: herald") for reason, _ in letters)
+    job.close()
+
+
+@pytest.mark.spark
+def test_heralds_on_spark_itself(spark: Any, tmp_path: Path) -> None:
+    random = Random(5)
+    rows = {"a": random_rows(random, 90, 2, True), "b": random_rows(random, 90, 2, False)}
+    kept, lost = judged(rows["a"])
+    wanted, _, _ = run(random, statements(2), {"a": kept, "b": rows["b"]})
+    text = statements(2, folder=str(tmp_path))
+    for stream in bind_script(text).streams:
+        os.mkdir(tmp_path / stream.name)
+        for number in range(3):
+            part = rows[stream.name][30 * number : 30 * number + 30]
+            parquet.write_table(pa.Table.from_pylist(part, stream.schema.arrow), tmp_path / stream.name / f"{number}.parquet")
+    running, found = run_script(spark, text, tmp_path / "checkpoint")
+    for name, results in wanted.items():
+        assert sorted(map(str, plain_rows([found[name]]))) == sorted(map(str, results)), name
+    letters = plain_rows((running.delivery.kept_dead or {}).get("a", []))
+    assert sorted(row["id"] for row in letters) == sorted(row["id"] for row in lost)
