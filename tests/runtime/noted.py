@@ -88,3 +88,22 @@ def struck(rows: list[dict[str, Any]], by: tuple[str, ...] = ("ts",)) -> tuple[l
             dead.add(place)
     real = [(place, row) for place, row in enumerate(rows) if row["note"] is None]
     return [row for place, row in real if place not in dead], [row for place, row in real if place in dead]
+
+
+class Silent(RecordKind):
+    """Every stream has a gate, and every row a record that says nothing; nothing is taken out."""
+
+    name = "silent"
+    for_units = True
+
+    def concerns(self, stream: Stream) -> bool:
+        return True
+
+    def splitter(self, stream: Stream, streams: Mapping[str, Stream]) -> Splitter | None:
+        def split(rows: pa.Table) -> Split:
+            times = event_times(rows, stream.time)
+            sequence = None if stream.sequence is None else rows.column(stream.sequence).combine_chunks()
+            body = pa.table({"place": np.arange(len(times))})
+            return Split(None, [Records(stream.name, self.name, times, np.arange(len(times)), body, sequence)])
+
+        return split
