@@ -15,7 +15,8 @@ export class Chart {
     this.label = label;
     this.show = show;
     this.height = height;
-    this.place = element("div", { class: "chart" });
+    this.none = element("p", { class: "soft", text: "no figures yet" });
+    this.place = element("div", { class: "chart" }, this.none);
     this.panel = element("section", { class: "panel" }, element("h2", { text: title }), this.place);
     this.names = [];
     this.data = [[]];
@@ -61,14 +62,15 @@ export class Chart {
   build() {
     if (!this.names.length) return;
     if (this.plot) this.plot.destroy();
+    this.none.remove();
     const axis = { stroke: ink("--soft"), grid: { stroke: ink("--line"), width: 1 }, ticks: { stroke: ink("--line"), width: 1 }, font: "11px system-ui, sans-serif", labelFont: "11px system-ui, sans-serif" };
     const show = this.show;
     this.plot = new uPlot({
       width: this.width(), height: this.height,
-      series: [{ value: (_, t) => (t ? new Date(t * 1000).toLocaleTimeString("en-GB") : "") }, ...this.names.map((name, n) => ({
-        label: name, stroke: COLOURS[n], width: 1.6, spanGaps: true, points: { show: this.data[0].length < 3 }, value: (_, v) => (v === null ? "–" : show(v)),
+      series: [{ label: "at", value: (_, t) => (t ? new Date(t * 1000).toLocaleTimeString("en-GB") : "") }, ...this.names.map((name, n) => ({
+        label: name, stroke: COLOURS[n], width: 1.6, spanGaps: true, points: { show: this.data[0].length < 3, size: 5 }, value: (_, v) => (v === null ? "–" : show(v)),
       }))],
-      axes: [{ ...axis, space: 70 }, { ...axis, label: this.label, labelSize: 16, size: 62, values: (_, ticks) => ticks.map((t) => (t === null ? "" : show(t))) }],
+      axes: [{ ...axis, space: 84, values: (_, ticks) => ticks.map((t) => new Date(t * 1000).toLocaleTimeString("en-GB")) }, { ...axis, label: this.label, labelSize: 16, size: 62, values: (_, ticks) => ticks.map((t) => (t === null ? "" : show(t))) }],
       scales: { y: { range: (_, low, high) => (high === null ? [0, 1] : [Math.min(0, low), high > 0 ? high * 1.08 : Math.max(high, 1)]) } },
       cursor: { points: { size: 6 } }, legend: { live: true, show: this.names.length < 8 },
     }, this.data, this.place);

@@ -22,6 +22,7 @@ export function bytes(value) {
 
 export function seconds(value) {
   if (value === null || value === undefined) return "–";
+  if (value === 0) return "0 s";
   if (value < 1e-3) return `${(value * 1e6).toFixed(0)} µs`;
   if (value < 1) return `${(value * 1e3).toPrecision(3)} ms`;
   if (value < 120) return `${value.toPrecision(3)} s`;
@@ -30,10 +31,18 @@ export function seconds(value) {
   return `${count(value / 86400)} days`;
 }
 
-export const percent = (value) => (value === null || value === undefined ? "–" : `${(100 * value).toPrecision(3)} %`);
+export function percent(value) {
+  if (value === null || value === undefined) return "–";
+  return value > 0 && value < 0.001 ? "< 0.1 %" : `${(100 * value).toFixed(1)} %`;
+}
 
 export function clock(wall) {
   return wall ? new Date(wall * 1000).toLocaleTimeString("en-GB") : "–";
+}
+
+// The time of day, and the date of what is not from today.
+export function lately(wall) {
+  return !wall ? "–" : new Date(wall * 1000).toDateString() === new Date().toDateString() ? clock(wall) : day(wall).replace(",", "");
 }
 
 export function day(wall) {

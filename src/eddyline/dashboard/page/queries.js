@@ -2,12 +2,12 @@
 
 import { get } from "./api.js";
 import { element } from "./dom.js";
-import { count, day, percent, rate, seconds } from "./format.js";
+import { count, lately, percent, rate, seconds } from "./format.js";
 
 const LINE = 30, EVERY = 2000;
 const COLUMNS = [
   ["names", "query", (v) => v, false], ["results", "results", count, true], ["rate", "rate", (v) => rate(v), true], ["share", "work", percent, true],
-  ["mean", "mean", seconds, true], ["p95", "p95", seconds, true], ["state", "state", (v) => v, false], ["since", "since", day, false], ["sql", "SQL", (v) => v.replace(/\s+/g, " "), false],
+  ["mean", "mean", seconds, true], ["p95", "p95", seconds, true], ["state", "state", (v) => v, false], ["since", "since", lately, false], ["sql", "SQL", (v) => v.replace(/\s+/g, " "), false],
 ];
 
 export function queries() {
@@ -52,7 +52,7 @@ export function queries() {
     for (let at = first; at < last; at += 1) {
       const n = order[at];
       const line = element("a", { class: "line", role: "row", href: `#/query/${encodeURIComponent(data.names[n])}` },
-        COLUMNS.map(([key, , show, isNumber]) => element("span", { class: isNumber ? "number" : key, text: show(data[key][n]), title: key === "sql" ? data.sql[n] : null })));
+        COLUMNS.map(([key, , show, isNumber]) => element("span", { class: isNumber ? "number" : `of-${key}`, text: show(data[key][n]), title: key === "sql" ? data.sql[n] : null })));
       line.style.top = `${at * LINE}px`;
       lines.push(line);
     }

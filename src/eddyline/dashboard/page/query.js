@@ -3,7 +3,7 @@
 import { get, post } from "./api.js";
 import { Chart } from "./charts.js";
 import { card, drawing, element, say, table } from "./dom.js";
-import { count, day, moment, percent, rate, seconds, short } from "./format.js";
+import { count, lately, moment, percent, rate, seconds, short } from "./format.js";
 
 export function query({ argument, about }) {
   const charts = [new Chart("Results", "results per second", short, 160), new Chart("Response time, 95th percentile", "seconds", seconds, 160)];
@@ -48,7 +48,7 @@ export function query({ argument, about }) {
       say("q-mean", seconds(news.mean), `p95 ${seconds(news.p95)}, max ${seconds(news.max)}`);
       say("q-share", percent(news.share), news.shared ? `shared with ${count(news.shared)} more` : "on its own");
       say("q-state", news.state ?? "gone", news.stop ? `ends at ${moment(news.stop)}` : news.lease ? "tried: goes with its page" : "");
-      say("q-since", day(news.since), news.start ? `rows after ${moment(news.start)}` : "all rows");
+      say("q-since", lately(news.since), news.start ? `rows after ${moment(news.start)}` : "all rows");
       say("q-frontier", news.frontier ? moment(news.frontier).slice(11) : "–", news.frontier ? moment(news.frontier).slice(0, 10) : "");
       if (news.rate !== null && news.rate !== undefined && (!last || news.sequence !== last)) {
         charts[0].add(Date.now() / 1000, { results: news.rate });

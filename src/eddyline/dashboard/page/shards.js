@@ -22,7 +22,7 @@ export function shards() {
     let found;
     try { found = await get("api/shards"); } catch { return; }
     if (!found.shards) {
-      each.replaceChildren(element("p", { class: "soft", text: "this job has no shards: it runs in one process" }));
+      each.replaceChildren(element("p", { class: "soft", text: "no batch has ended yet" }));
       return;
     }
     say("s-count", count(found.shards), "");

@@ -31,7 +31,8 @@ def report_document(report: Report) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "stats": stats,
-        "names": list(report.queries),
+        # A query that has gone has figures for a while, and no unit.
+        "names": [name for name, query in report.queries.items() if query.unit],
         "streams": {name: {"newest": one.newest, "horizon": one.horizon} for name, one in report.streams.items()},
         "stores": {name: store.rows for name, store in report.stores.items()},
         "units": {name: query.unit for name, query in report.queries.items()},

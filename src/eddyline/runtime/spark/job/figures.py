@@ -66,6 +66,8 @@ def job_report(driver: SparkDriver, plans: bool = True) -> Report:
     frontiers = {query.name: progress.frontiers.get(timeline_name(r.source for r in query.streams)) for query in layout.queries}
     newest, horizons = progress.newest, {s.name: progress.newest[s.name] - s.lateness for s in layout.streams if s.name in progress.newest}
     kept = progress.peaks("held_rows")
+    # Before the first batch too.
+    results = {**dict.fromkeys((query.name for query in layout.queries), 0), **progress.results}
     units = {} if driver.roster is None else {name: query.unit.name for name, query in driver.roster.model.queries.items()}
     return Report(
         JobFigures(
@@ -95,7 +97,7 @@ def job_report(driver: SparkDriver, plans: bool = True) -> Report:
             )
             for name in streams
         },
-        {name: QueryFigures(results, frontiers.get(name), None, units.get(name, "")) for name, results in progress.results.items()},
+        {name: QueryFigures(made, frontiers.get(name), None, units.get(name, "")) for name, made in results.items()},
         nodes_of(progress.operators),
         # Of each shard since it was last opened.
         {str(shard): note["statistics"].get("demand", {}) for shard, note in sorted(progress.notes.items())},

@@ -1,0 +1,107 @@
+"""A real browser with the page in it: Chromium from the system's packages, driven by Selenium."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+
+DESK, PHONE = (1360, 1000), (390, 844)
+#: Seconds that a page may take to show something, on a machine that does other things too.
+PATIENCE = 90.0
+
+
+def installed() -> bool:
+    """Whether there is a browser and its driver."""
+    return shutil.which("chromium") is not None and shutil.which("chromedriver") is not None
+
+
+class Page:
+    def __init__(self, driver: webdriver.Chrome) -> None:
+        self.driver = driver
+        self._seen = 0
+
+    def open(self, address: str) -> None:
+        self.driver.get(address)
+        self.see("running", "#status")
+
+    def go(self, view: str) -> None:
+        self.driver.execute_script("location.hash = arguments[0]", f"#/{view}")
+
+    def size(self, size: tuple[int, int]) -> None:
+        """As large as that, whatever the window's own frame takes."""
+        metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size[0] < 500}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+    def scheme(self, name: str) -> None:
+        features = [{"name": "prefers-color-scheme", "value": name}]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+    def find(self, selector: str) -> WebElement:
+        return self.wait(lambda: next(iter(self.all(selector)), None), selector)
+
+    def all(self, selector: str) -> list[WebElement]:
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def text(self, selector: str) -> str:
+        """What stands there now, all of it; asked for in one step, for the page changes meanwhile."""
+        script = "return [...document.querySelectorAll(arguments[0])].map((one) => one.textContent).join('\\n')"
+        return str(self.driver.execute_script(script, selector))
+
+    def see(self, text: str, selector: str = "main") -> str:
+        """Wait until a text stands somewhere."""
+        self.wait(lambda: text in self.text(selector), f"{text!r} in {selector}")
+        return self.text(selector)
+
+    def changes(self, selector: str) -> str:
+        """Wait until a text is another one."""
+        before = self.text(selector)
+        self.wait(lambda: self.text(selector) != before, f"{selector} to change")
+        return self.text(selector)
+
+    def write(self, selector: str, text: str) -> None:
+        place = self.find(selector)
+        place.clear()
+        place.send_keys(text)
+
+    def click(self, selector: str) -> None:
+        self.find(selector).click()
+
+    def wait(self, found: Callable[[], Any], what: str) -> Any:
+        limit = time.monotonic() + PATIENCE
+        while time.monotonic() < limit:
+            if value := found():
+                return value
+            time.sleep(0.1)
+        raise AssertionError(f"waited for {what}; the page has: {self.text('body')[:1500]}")
+
+    def is_too_wide(self) -> bool:
+        script = "return document.scrollingElement.scrollWidth > document.documentElement.clientWidth"
+        return bool(self.driver.execute_script(script))
+
+    def complaints(self) -> list[str]:
+        """What the browser says of the page: scripts that fail, files that the policy refuses."""
+        return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def opened() -> Iterator[Page]:
+    options = webdriver.ChromeOptions()
+    for one in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars", "--lang=en"):
+        options.add_argument(one)
+    options.add_argument(f"--window-size={DESK[0]},{DESK[1]}")
+    options.binary_location = shutil.which("chromium") or ""
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
+    try:
+        page = Page(driver)
+        page.size(DESK)
+        yield page
+    finally:
+        driver.quit()
