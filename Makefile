@@ -14,15 +14,15 @@ STAMP := $(VENV)/.setup-$(KEY)
 
 # The slow suites: each has a task of its own, and `make test` runs them all. Tests on Spark wait more than they compute: `make test` runs
 # two files of them at a time, each process with a Spark session of its own.
-SLOW := tests/property tests/spark tests/fault
-CLUSTER := $(wildcard tests/spark tests/fault)
+SLOW := tests/property tests/spark tests/fault tests/browser
+CLUSTER := $(wildcard tests/spark tests/fault tests/browser)
 FAST := $(addprefix --ignore=,$(SLOW)) -m "not slow and not property and not spark and not fault and not long"
 
 export SPARK_LOCAL_IP ?= 127.0.0.1
 export PYTHONUNBUFFERED = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup kernels lint check test property spark fault soak demo docs bench-micro bench-paper bench-peers golden-rewrite format clean
+.PHONY: help setup kernels lint check test property spark fault soak browser pictures dist demo docs bench-micro bench-paper bench-peers golden-rewrite format clean
 
 help: ## print this list
 	@echo "make <task>"
@@ -65,7 +65,8 @@ check: lint ## lint, then unit, golden and documentation tests (under 2 minutes)
 	$(PYTEST) -n $(JOBS) $(FAST) $(ARGS)
 
 test: lint ## all that the build server runs: lint, every test, Spark and fault tests included (under 20 minutes)
-	$(PYTEST) -n $(JOBS) -m "not long" $(addprefix --ignore=,tests/spark tests/fault) $(ARGS)
+	$(PYTEST) -n $(JOBS) -m "not long" $(addprefix --ignore=,tests/spark tests/fault tests/browser) $(ARGS)
+	@$(MAKE) --no-print-directory browser || true
 	$(if $(CLUSTER),$(PYTEST) -n $(JOBS) --dist loadfile -m "not long" $(CLUSTER) $(ARGS))
 
 property: $(STAMP) ## random cases against the oracle
@@ -87,6 +88,19 @@ soak: $(STAMP) ## random cases and random kills, again and again: make soak MINU
 	  $(PYTEST) -n $(JOBS) tests/property --hypothesis-seed=$$seed && \
 	  { test ! -d tests/fault || $(PYTEST) -n 0 tests/fault; } || { echo "soak: round $$round failed with EDDYLINE_SEED=$$seed"; exit 1; }; \
 	done
+
+browser: ## install Chromium and its driver, for the tests of the dashboard (Debian, as root)
+	@if command -v chromium > /dev/null && command -v chromedriver > /dev/null; then echo "browser: $$(chromium --version 2> /dev/null)"; \
+	elif command -v apt-get > /dev/null && test "$$(id -u)" = 0; then \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium chromium-driver fonts-dejavu-core > /dev/null; \
+	else echo "browser: THE BROWSER TESTS DO NOT RUN: chromium and chromedriver are installed by hand here (or as root on Debian)"; exit 1; fi
+
+pictures: $(STAMP) browser ## take the pictures of the dashboard that stand in the docs
+	$(RUN) docs/dashboard_pictures.py $(ARGS)
+
+dist: $(STAMP) ## build the wheel and the source archive into dist/
+	rm -rf dist build
+	$(RUN) -m build --no-isolation --outdir dist .
 
 demo: $(STAMP) ## generate auction streams, run several queries over them, show what happens
 	$(VENV)/bin/eddyline demo $(ARGS)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from importlib.util import find_spec
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +20,14 @@ from eddyline.connectors.base import Sink, Source
 from eddyline.connectors.conform import bad_schema
 from eddyline.connectors.memory import Rows
 from eddyline.connectors.sinks import CallbackSink, NumberedSink
-from eddyline.errors import BindingProblem, Position, Unsupported
+from eddyline.dashboard.notebook import Plan, query_html, session_html
+from eddyline.errors import BindingProblem, Position, SettingProblem, Unsupported
 from eddyline.language import Job, parse_body, parse_span
 from eddyline.language.asked import bind_asks
 from eddyline.language.templates import request_stream
 from eddyline.model.clock import Clock
 from eddyline.model.datatypes import DataType
+from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Schema, Stream
 from eddyline.runtime.given_schema import columns_of
 from eddyline.runtime.herald_records import herald
@@ -35,6 +38,8 @@ from eddyline.runtime.workflows import workflow_rules
 from eddyline.settings import Settings, Value
 
 if TYPE_CHECKING:
+    import pandas
+    import polars
     from pyspark.sql import DataFrame, SparkSession
 
     from eddyline.dashboard.server import Server
@@ -69,6 +74,37 @@ class Query:
     def table(self) -> pa.Table:
         """The same as one table."""
         return pa.Table.from_batches(list(self.results()), schema=self.schema)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The same as `table`, as a frame of pandas."""
+        if find_spec("pandas") is None:
+            raise SettingProblem("pandas is not installed", hint="pip install pandas; query.table() needs nothing")
+        frame: pandas.DataFrame = self.table().to_pandas()
+        return frame
+
+    def to_polars(self) -> polars.DataFrame:
+        """The same as `table`, as a frame of polars."""
+        if find_spec("polars") is None:
+            raise SettingProblem("polars is not installed", hint="pip install polars; query.table() needs nothing")
+        import polars
+
+        frame: polars.DataFrame = polars.from_arrow(self.table())
+        return frame
+
+    @property
+    def plan(self) -> Plan:
+        """How the query is, or would be, answered: a text, and in a notebook a drawing."""
+        return Plan(*self._session._runner.plan(self._bound))
+
+    def _repr_html_(self) -> str:
+        schema = self.schema if self._session._runner.begun else pa.schema([])
+        return query_html(self.name, self._bound.text, schema, self._handle.peek())
+
+    @property
+    def _bound(self) -> BoundQuery:
+        catalog = self._session.job.catalog
+        known = catalog.templates.get(self.name) or catalog.requests.get(self.name)
+        return catalog.query(self.name) if known is None else known.standing
 
     def to_dataframe(self, *, streaming: bool = False) -> DataFrame:
         """On Spark: all results delivered so far as a DataFrame; with `streaming` a streaming one, which goes on with those to come."""
@@ -324,6 +360,11 @@ class Session:
         if not isinstance(self._runner, EmbeddedRunner):
             raise Unsupported("the pipelines of a session on Spark live in its workers", hint="stats() and explain() say what they do")
         return self._runner.driver
+
+    def _repr_html_(self) -> str:
+        streams = {stream.name: [f"{c.name} {c.type}" for c in stream.schema.columns] for stream in self.job.streams}
+        queries = {query.name: " ".join(query.text.split()) for query in self.job.queries}
+        return session_html(streams, queries, self.stats() if self._runner.begun else None)
 
     def observe(self, observer: Observer) -> None:
         """Call a function after every epoch, after those of earlier calls; for progress displays."""

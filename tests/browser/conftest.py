@@ -30,7 +30,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LiveJob
 
 
 def _job(folder: Path, engine: str) -> Iterator[tuple[LiveJob, str]]:
-    job = LiveJob(folder, engine)
+    job = LiveJob(folder, engine) if engine == "embedded" else LiveJob(folder, engine, filters=5, rows=80)
     try:
         yield job, job.start()
     finally:

@@ -14,7 +14,7 @@ from selenium.webdriver.remote.webelement import WebElement
 
 DESK, PHONE = (1360, 1000), (390, 844)
 #: Seconds that a page may take to show something, on a machine that does other things too.
-PATIENCE = 90.0
+PATIENCE = 240.0
 
 
 def installed() -> bool:

@@ -11,8 +11,9 @@ from eddyline.plan.lower import Lowered, lower
 from eddyline.plan.patterns import PatternPlan, explain_pattern, plan_pattern, rules_for, warnings_of_pattern
 from eddyline.plan.promised import promise_line
 from eddyline.plan.rewrite import rewrite
+from eddyline.plan.shape import Part, query_shape, text_shape
 from eddyline.plan.statistics import Sources
-from eddyline.plan.tree_choice import choose, choose_tree, qualified
+from eddyline.plan.tree_choice import choose, choose_tree, positions_of, qualified
 from eddyline.plan.verify import verify, warnings_of
 
 #: More would fit a stamp, but no search for a tree.
@@ -61,6 +62,14 @@ def check(query: BoundQuery, sources: Sources | None = None) -> None:
 def notices(query: BoundQuery, sources: Sources | None = None) -> list[str]:
     """What is worth knowing about a query, one line each."""
     return warnings_of(query, sources) if query.pattern is None else warnings_of_pattern(pattern_plan(query, sources))
+
+
+def shape(query: BoundQuery, sources: Sources, text: str) -> Part:
+    """The plan of a query as it would be answered if it ran alone, to be drawn; `text` is its explanation."""
+    if query.pattern is not None or type(query) is not BoundQuery:
+        return text_shape(query.name, text, {reference.source for reference in query.streams}, query.name)
+    lowered = prepare(query)
+    return query_shape(lowered, positions_of(qualified(lowered, choose(lowered, sources)).tree, lowered))
 
 
 def explanation(query: BoundQuery, sources: Sources) -> str:

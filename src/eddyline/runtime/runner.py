@@ -18,6 +18,7 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.records import Records
 from eddyline.model.schema import Schema, Stream, Table
 from eddyline.model.template import Request
+from eddyline.plan.shape import Part
 from eddyline.runtime.report import Report
 
 #: Called after every epoch; what it is given makes the report of the job at the end of this epoch, without the texts of plans.
@@ -38,6 +39,9 @@ class Handle(Protocol):
 
     def take(self) -> list[pa.Table]:
         """Results that came since the last call, in order."""
+
+    def peek(self) -> list[pa.Table]:
+        """Some of what the next `take` gives, without taking it."""
 
     def to_dataframe(self, streaming: bool) -> Any: ...
 
@@ -108,6 +112,9 @@ class Runner(Protocol):
     # -- looking in
 
     def explain(self, query: BoundQuery) -> str: ...
+
+    def plan(self, query: BoundQuery) -> tuple[str, Part]:
+        """How a query is, or would be, answered: as text and as parts."""
 
     def analysis(self, name: str) -> str: ...
 

@@ -36,7 +36,8 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.records import Records
 from eddyline.model.schema import Schema, Stream, Table
 from eddyline.model.template import BoundRequests, BoundTemplate, Request
-from eddyline.plan.prepare import explanation
+from eddyline.plan.prepare import explanation, shape
+from eddyline.plan.shape import Part
 from eddyline.plan.template_text import requests_text, template_text
 from eddyline.runtime.answers import unanswered
 from eddyline.runtime.control import ControlFolder
@@ -49,6 +50,7 @@ from eddyline.runtime.folder_lock import FolderLock
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.report import Report
 from eddyline.runtime.reporting.reporter import Reporter
+from eddyline.runtime.reporting.standing_view import shape_of
 from eddyline.runtime.requests import answers, hold, is_ahead, release
 from eddyline.runtime.runner import Handle, Observer
 from eddyline.runtime.unit import Standing
@@ -86,6 +88,9 @@ class KeptResults:
     def take(self) -> list[pa.Table]:
         # `popleft` takes and removes in one step; tables that come meanwhile are for the next call.
         return [self._waiting.popleft() for _ in range(len(self._waiting))]
+
+    def peek(self) -> list[pa.Table]:
+        return list(self._waiting)
 
     def to_dataframe(self, streaming: bool) -> Any:
         raise Unsupported(
@@ -355,6 +360,12 @@ class EmbeddedRunner:
         if isinstance(query, BoundRequests) and query.asking is not None:
             return requests_text(query.asking)
         return explanation(query, {**self.job.catalog.streams, **self.job.catalog.tables})
+
+    def plan(self, query: BoundQuery) -> tuple[str, Part]:
+        text = self.explain(query)
+        if self._driver is not None and query.name in self._driver.pipeline.queries:
+            return text, shape_of(self._driver.pipeline.queries[query.name], text)
+        return text, shape(query, {**self.job.catalog.streams, **self.job.catalog.tables}, text)
 
     def analysis(self, name: str) -> str:
         # Between two epochs: the figures of all operators are those of one moment.

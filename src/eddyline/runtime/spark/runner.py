@@ -35,7 +35,8 @@ from eddyline.model.records import Records
 from eddyline.model.schema import Schema, Stream, Table
 from eddyline.model.template import BoundRequests, BoundTemplate, Request
 from eddyline.model.window import Rows
-from eddyline.plan.prepare import explanation
+from eddyline.plan.prepare import explanation, shape
+from eddyline.plan.shape import Part
 from eddyline.plan.template_text import requests_text, template_text
 from eddyline.runtime.checkpoint_identity import Claim, claim
 from eddyline.runtime.pipeline import Pipeline
@@ -99,6 +100,12 @@ class FileResults:
                 self._taken = (batch, part)
                 found.append(parquet.read_table(path))
         return [table for table in found if table.num_rows]
+
+    def peek(self) -> list[pa.Table]:
+        if not self._runner.keeps_files:
+            return []
+        new = [path for batch, part, path in result_files(self._folder()) if (batch, part) > self._taken]
+        return [parquet.read_table(path) for path in new[:1]]
 
     def to_dataframe(self, streaming: bool) -> DataFrame:
         self._runner.prepare_out()
@@ -355,6 +362,10 @@ class SparkRunner:
             plan = explanation(query, {**self.job.catalog.streams, **self.job.catalog.tables})
         others = [other for other in self.job.queries if other.name != query.name]
         return f"{plan}\n{planned_routing(self.spark, self.checkpoint, self.job, [*others, query]).routings[query.name].explain()}"
+
+    def plan(self, query: BoundQuery) -> tuple[str, Part]:
+        text = self.explain(query)
+        return text, shape(query, {**self.job.catalog.streams, **self.job.catalog.tables}, text)
 
     def analysis(self, name: str) -> str:
         lines = [self.explain(self.job.catalog.query(name))]
