@@ -5,6 +5,8 @@ import { Chart } from "./charts.js";
 import { card, element, say, table } from "./dom.js";
 import { bytes, count, moment, rate, seconds, short } from "./format.js";
 
+const SPAN = 2.0;
+
 const total = (values) => Object.values(values).reduce((sum, value) => sum + value, 0);
 
 // What two lines of history say of the time between them.
@@ -54,10 +56,18 @@ export function overview() {
     element("section", { class: "panel" }, element("h2", { text: "Streams" }), streams),
     element("section", { class: "panel" }, element("h2", { text: "Dead letters and null results" }), dead),
     features);
-  let last = null, ready = false;
+  let last = null, ready = false, recent = [];
+
+  // Rates are those of two seconds or more: rows come in files, and a report may fall between two of them.
+  function earlier(line) {
+    while (recent.length > 1 && recent[1].t <= line.t - SPAN) recent.shift();
+    const before = recent[0] ?? null;
+    recent.push(line);
+    return before;
+  }
 
   function add(line, draw) {
-    const change = last && between(last, line);
+    const before = earlier(line), change = before && between(before, line);
     if (change) {
       charts.rows.add(line.t, change.rows, draw);
       charts.results.add(line.t, { results: change.results }, draw);
@@ -78,6 +88,7 @@ export function overview() {
   get("api/history?seconds=3600&points=600").then(({ points }) => {
     const since = last;
     last = null;
+    recent = [];
     points.filter((line) => !since || line.t < since.t).forEach((line) => add(line, false));
     if (since) add(since, false);
     Object.values(charts).forEach((chart) => chart.fill([]));
