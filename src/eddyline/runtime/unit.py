@@ -9,7 +9,7 @@ Answer   A `Unit` answers one or many queries over a fixed set of streams. The p
 
 State    None here. A unit keeps what it cannot compute from the streams' stores, and gives it to the snapshot.
 Limits   A row that is late for a unit is not in its slices. A unit never looks at a clock, a file or another unit.
-Reading  ARCHITECTURE.md, "A kind of query"
+Reading  docs/add-a-kind-of-query.md
 """
 
 from __future__ import annotations
