@@ -75,6 +75,12 @@ class Query:
         """The same as one table."""
         return pa.Table.from_batches(list(self.results()), schema=self.schema)
 
+    def punctuations(self) -> pa.Table:
+        """The values of output columns that are finished, since the last call: `propagate` says when they are told. Null is `*`."""
+        self._session.step_pending()
+        columns = [field for field in self.schema if field.name != "_op"]
+        return pa.concat_tables([pa.schema(columns).empty_table(), *self._handle.take_told()])
+
     def to_pandas(self) -> pandas.DataFrame:
         """The same as `table`, as a frame of pandas."""
         if find_spec("pandas") is None:

@@ -54,6 +54,8 @@ class Settings:
     punctuations: str = "on"
     #: auto | eager | a number of punctuations.
     purge: str = "auto"
+    #: off | on | a number of values | seconds of event time.
+    propagate: str = "off"
     output_files: str = "auto"
     #: Seconds after which a file of gathered results is closed.
     output_seconds: float = 2.0
@@ -162,6 +164,16 @@ def _purge(name: str, value: Value) -> object:
     raise SettingProblem(f"SET {name} does not take {value!r}", hint="auto, eager, or a number of punctuations")
 
 
+def _propagate(name: str, value: Value) -> object:
+    text = str(value).strip().lower()
+    if text in ("off", "on") or (text.isdigit() and int(text) > 0):
+        return text
+    found = re.fullmatch(r"([0-9]*\.?[0-9]+)\s*seconds?", text)
+    if found is not None and float(found[1]) > 0:
+        return f"{found[1]} seconds"
+    raise SettingProblem(f"SET {name} does not take {value!r}", hint="off, on, a number of values, or a time such as '10 seconds'")
+
+
 _BYTES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 
@@ -216,6 +228,7 @@ OPTIONS: dict[str, Option] = {
     "unsatisfiable": Option(_word("error", "warn"), "error | warn", "what an event pattern that can never match does"),
     "punctuations": Option(_word("on", "off"), "on | off", "whether rows that no row to come can need are forgotten early"),
     "purge": Option(_purge, "auto | eager | 100", "when punctuations make a join look for rows to forget"),
+    "propagate": Option(_propagate, "off | on | 100 | '10 seconds'", "when the finished values of output columns are told"),
     "output_files": Option(
         _word("auto", "each"),
         "auto | each",

@@ -25,6 +25,13 @@ class Promise:
     pattern: tuple[tuple[str, object | Callable[[object], bool]], ...]
     #: (event time, place of the stream in the catalog, place in its source); rows with a greater place stand after it.
     place: Place
+    #: Values that a list names.
+    listed: tuple[tuple[str, object], ...] = ()
+
+    @property
+    def named(self) -> list[tuple[str, object]]:
+        """Columns and values that it names."""
+        return [*((column, wanted) for column, wanted in self.pattern if not callable(wanted)), *self.listed]
 
     def covers(self, values: Values) -> bool:
         """Whether a row matches; a null matches no constant and no range."""
@@ -147,6 +154,10 @@ class World:
         """`roots`: alias -> the columns of it that the root fixes."""
         below = [self.new_and_old(alias, pins, frozenset(roots), now) for alias, pins in roots.items()]
         return all(new or old for new, old in below) and any(new for new, _ in below)
+
+    def ends(self, roots: Mapping[str, Mapping[str, object]], since: int, instants: Sequence[int]) -> int:
+        """Until when a value lives that was first seen at an instant."""
+        return max([since, *(now for now in instants if self.value_is_alive(roots, now))])
 
     def last_instant(self, roots: Mapping[str, Mapping[str, object]], instants: Sequence[int]) -> int | None:
         """The last of some instants at which the root is alive, if it is dead at a later one of them; None: it lives on."""

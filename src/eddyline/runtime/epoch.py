@@ -75,3 +75,8 @@ class Outcome:
     answers: dict[str, pa.Table] = field(default_factory=dict)
     #: Rows that wait for the frontier.
     waiting: int = 0
+
+
+def punctuations_of(query: str) -> str:
+    """The name under which the punctuations of a query's results are delivered: a folder in that of its results."""
+    return f"{query}/_punctuations"

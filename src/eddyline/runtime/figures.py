@@ -16,6 +16,7 @@ from eddyline.runtime.epoch_times import EpochTimes
 from eddyline.runtime.memory import resident_bytes
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.report import JobFigures, NodeFigures, QueryFigures, Report, StoreFigures, StreamFigures
+from eddyline.runtime.standing import StandingQuery
 from eddyline.runtime.unit import UnitFigures
 
 
@@ -36,6 +37,7 @@ FURTHER: dict[str, Figure] = {
     "punctuations": Figure(lambda pipeline: promised(pipeline), lambda a, b: _added(a, b)),
     "violations": Figure(lambda pipeline: violations(pipeline), lambda a, b: _added(a, b)),
     "purged_rows": Figure(lambda pipeline: purged(pipeline), lambda a, b: a + b),
+    "punctuations_out": Figure(lambda pipeline: told(pipeline), lambda a, b: _added(a, b)),
 }
 
 
@@ -47,6 +49,12 @@ def promised(pipeline: Pipeline) -> dict[str, int]:
 def violations(pipeline: Pipeline) -> dict[str, int]:
     """Rows that broke what a record before them had said, per stream that records speak of."""
     return {name: pipeline.intakes[name].violations for name in pipeline.gating.gates}
+
+
+def told(pipeline: Pipeline) -> dict[str, int]:
+    """Punctuations of results, per query that puts out any."""
+    queries = {name: query for name, query in pipeline.queries.items() if isinstance(query, StandingQuery)}
+    return {name: query.told for name, query in queries.items() if query.query.settings.propagate != "off"}
 
 
 def purged(pipeline: Pipeline) -> int:

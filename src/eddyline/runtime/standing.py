@@ -21,12 +21,13 @@ from eddyline.operators.evaluate import Issues
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.inputs import StreamInput
+from eddyline.operators.join.propagation import Propagation
 from eddyline.operators.project import Projection
 from eddyline.plan.lower import Lowered
 from eddyline.runtime.analysis import join_lines
 from eddyline.runtime.newest import NewestPlaces
 from eddyline.runtime.plan_text import plan_text
-from eddyline.runtime.unit import Merging, Unit
+from eddyline.runtime.unit import Merging, Moment, Unit
 from eddyline.state.columns import Ints
 
 if TYPE_CHECKING:
@@ -34,6 +35,14 @@ if TYPE_CHECKING:
 
 #: A stream's name to how many of its rows came before this epoch, and the event times of those released in it.
 Released = Callable[[str], tuple[int, Ints]]
+
+
+def linger(group: JoinGroup, frontier: int, released: Released) -> None:
+    """Rows that leave their windows before the next look are kept until then: they say when values and groups end."""
+    for base in group.bases.values():
+        if not base.stream.is_table:
+            before, times = released(base.port.source)
+            base.port.lingers = frontier, before + len(times)
 
 
 class StandingQuery:
@@ -55,6 +64,8 @@ class StandingQuery:
         self.rows_in = 0
         self.seconds = 0.0
         self.bases: dict[Ref, StreamInput] = dict(group.bases.items())
+        #: Tells which values of its outputs are finished; None: nothing asks.
+        self.propagation: Propagation | None = None
         #: Told of results as they are released; for response times.
         self.heard: Callable[[str, Combinations], None] | None = None
         #: Says of results where their newest rows stand; None: nobody asks.
@@ -92,12 +103,26 @@ class StandingQuery:
         """Results that the end of an epoch makes: everything below the frontier has been accepted."""
         return []
 
+    @property
+    def told(self) -> int:
+        """Punctuations of its results so far."""
+        return 0 if self.propagation is None else self.propagation.out
+
+    def finished(self, moment: Moment) -> list[pa.Table] | None:
+        """The punctuations of its results that an epoch brings about; None: it puts out none."""
+        if self.propagation is None:
+            return None
+        linger(self.group, moment.frontier, moment.came)
+        return self.propagation.settle(moment.frontier, moment.came, self.stop)
+
     def snapshot(self) -> tuple[object, dict[str, Callable[[], pa.Table]]]:
-        """What cannot be recomputed from live rows: a JSON value, and named blocks. A select has nothing."""
-        return None, {}
+        """What cannot be recomputed from live rows: a JSON value, and named blocks. A select has only what it tells of values."""
+        return (None, {}) if self.propagation is None else self.propagation.snapshot()
 
     def restore(self, state: object, load: Callable[[str], pa.Table]) -> None:
         """The reverse of `snapshot`."""
+        if self.propagation is not None:
+            self.propagation.restore(state, load)
 
 
 class SelectQuery(StandingQuery):

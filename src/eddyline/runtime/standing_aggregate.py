@@ -37,10 +37,10 @@ from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.group_roots import GroupRoots
 from eddyline.operators.join.port import LONG_AGO
-from eddyline.operators.project import gather
+from eddyline.operators.project import gather, result_schema
 from eddyline.plan.lower import Lowered
-from eddyline.runtime.standing import Released, StandingQuery
-from eddyline.runtime.unit import Merging, Unit
+from eddyline.runtime.standing import Released, StandingQuery, linger
+from eddyline.runtime.unit import Merging, Moment, Unit
 from eddyline.state.columns import Ints
 
 #: One instant, or many.
@@ -81,11 +81,15 @@ class AggregateQuery(StandingQuery):
         self.parts = parts
         self.waiting: list[Batch] = []
         #: EVERY: all instants up to here have been emitted; None: no row has come yet.
-        self.told: int | None = None
+        self._emitted_until: int | None = None
         #: EVERY: the instant at which the one group without GROUP BY is first emitted, until it is.
         self.opening: int | None = None
         #: ON CLOSE without a bucket that closes: groups end by what is promised of their streams.
         self.roots = GroupRoots(group, closings or Closings(), keys) if query.by_promises else None
+        #: Groups whose end was told.
+        self._told_groups = 0
+        if query.settings.propagate != "off":
+            self.aggregation.closed = []
         #: Up to where groups have been ended by promises.
         self._ended = LONG_AGO
         for base in group.bases.values() if query.by_promises else ():
@@ -172,7 +176,7 @@ class AggregateQuery(StandingQuery):
         if self.roots is None:
             return self.aggregation.close(frontier, self.stop, issues, parts=self.parts)
         ended, self._ended = self._ended, frontier
-        self._linger(frontier, released)
+        linger(self.group, frontier, released)
         if not self.roots.is_due(self.group):
             return None
         codes, values = self.aggregation.open_groups()
@@ -182,12 +186,24 @@ class AggregateQuery(StandingQuery):
         chosen = chosen[np.argsort(until[chosen], kind="stable")]
         return self.aggregation.close_groups(codes[chosen], until[chosen] + 1, self.stop, issues, parts=self.parts)
 
-    def _linger(self, frontier: int, released: Released) -> None:
-        """Rows that leave their windows before the next look are kept until then: they say when groups end."""
-        for base in self.group.bases.values():
-            if not base.stream.is_table:
-                before, times = released(base.port.source)
-                base.port.lingers = frontier, before + len(times)
+    @property
+    def told(self) -> int:
+        return self._told_groups
+
+    def finished(self, moment: Moment) -> list[pa.Table] | None:
+        if self.query.settings.propagate == "off":
+            return None
+        made, self.aggregation.closed = self.aggregation.closed or [], []
+        outputs = self.lowered.outputs
+        keys = {o.name: self.lowered.group_by.index(o.expression) for o in outputs if o.expression in self.lowered.group_by}
+        told = []
+        for values, instants in made:
+            rows = len(instants)
+            columns = {o.name: values[keys[o.name]] if o.name in keys else pa.nulls(rows, o.type.arrow) for o in outputs}
+            table = pa.table({**columns, "_ts": pa.array(instants).cast(pa.timestamp("us"))}, schema=result_schema(outputs))
+            told.append(table if self.stop is None else table.filter(pa.array(instants <= self.stop)))
+        self._told_groups += sum(len(table) for table in told)
+        return told
 
     def _emitted(self, now: int, issues: Issues, released: Released) -> pa.Table | None:
         limits = [now] if self.ranges else []
@@ -201,15 +217,15 @@ class AggregateQuery(StandingQuery):
 
     def _every(self, last: int, issues: Issues, released: Released) -> list[pa.Table | None]:
         period = self.query.emit.period
-        if self.told is None:
+        if self._emitted_until is None:
             first = self._first_row(released)
             if first is None:
                 return []
             self.opening = _at_or_after(first, period)
-            self.told = self.opening - 1
-        first, final = _at_or_after(self.told + 1, period), last // period * period
+            self._emitted_until = self.opening - 1
+        first, final = _at_or_after(self._emitted_until + 1, period), last // period * period
         opening = self.opening if self.opening is not None and self.opening <= final else None
-        self.told = max(self.told, last)
+        self._emitted_until = max(self._emitted_until, last)
         if final < first:
             return []
         if opening is not None:
@@ -269,7 +285,7 @@ class AggregateQuery(StandingQuery):
             blocks |= {block.name: partial(block_table, held, block) for block in sealed}
         state = {
             "prefix": prefix,
-            "told": self.told,
+            "told": self._emitted_until,
             "ended": self._ended,
             "opening": self.opening,
             "limits": self.aggregation.limits,
@@ -279,7 +295,7 @@ class AggregateQuery(StandingQuery):
 
     def restore(self, state: object, load: Callable[[str], pa.Table]) -> None:
         saved: dict[str, Any] = dict(state)  # type: ignore[call-overload]
-        self.told, self.opening, self.aggregation.limits = saved["told"], saved["opening"], saved["limits"]
+        self._emitted_until, self.opening, self.aggregation.limits = saved["told"], saved["opening"], saved["limits"]
         self._ended = saved.get("ended", LONG_AGO)
         self.waiting = load_state(self.aggregation, lambda part: load(f"{saved['prefix']}-{part}"))
         if self.sessions is not None:

@@ -107,7 +107,7 @@ class Keys:
         words = np.concatenate([w for w, _ in self._new])
         self._new, self._waiting = [], 0
         unknown = np.flatnonzero(~self._found(words, fresh))
-        first = np.unique(_codes(fresh), return_index=True)[1]
+        first = np.unique(codes_of(fresh), return_index=True)[1]
         chosen = np.intersect1d(unknown, first)
         fresh, words = fresh.take(pa.array(chosen)), words[chosen]
         whole = fresh if self.values is None else pa.concat_tables([self.values, fresh])
@@ -157,7 +157,7 @@ def _same(a: pa.Table, b: pa.Table) -> Mask:
     return same
 
 
-def _codes(values: pa.Table) -> Ints:
+def codes_of(values: pa.Table) -> Ints:
     """A number per row; equal rows have equal numbers. Rows with a null have numbers of their own kind."""
     codes = np.zeros(len(values), np.int64)
     for name in values.column_names:
@@ -171,7 +171,7 @@ def joint_codes(first: pa.Table, second: pa.Table) -> tuple[Ints, Ints]:
     """Numbers of the rows of two tables with the same columns; equal rows have equal numbers, and a row with a null has -1."""
     names = first.column_names
     whole = pa.concat_tables([first, second.select(names)])
-    codes = _codes(whole)
+    codes = codes_of(whole)
     for name in names:
         column = whole.column(name)
         if column.null_count:

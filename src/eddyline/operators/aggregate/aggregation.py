@@ -68,6 +68,8 @@ class Aggregation:
         ]
         #: Contributions whose keys lie below have left; per queue.
         self.limits = [LONG_AGO] * config.queues
+        #: Groups that were closed: the values of their grouping columns, and when each ended. None: nothing asks.
+        self.closed: list[tuple[list[pa.Array], Ints]] | None = None
         self.buckets = Buckets(config.buckets, config.gap) if config.buckets else None
         #: Outputs that are not grouping columns, with their types.
         self.computed: list[Expression] = [o for o in layout.outputs if not isinstance(o, int)]
@@ -180,6 +182,9 @@ class Aggregation:
         else:
             stays, outputs = self.outputs(self._now(codes), wanted, issues)
             table = self.table(codes[stays], outputs, 0, due[stays] - 1) if stays.any() else None
+        if self.closed is not None:
+            columns = [self.key_column(at, codes) for at in range(len(self.config.group_by))]
+            self.closed.append((columns, due - 1))
         self.release(codes)
         return table
 

@@ -23,8 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.model.datatypes import DataType
-from eddyline.model.expression import Call, Expression, refs_of
-from eddyline.model.joining import is_exact
+from eddyline.model.expression import ColumnRef, Expression
 from eddyline.model.monotone import trend_of
 from eddyline.model.punctuation import Pattern, regions_of
 from eddyline.model.window import FOREVER, Range, Rows
@@ -33,7 +32,7 @@ from eddyline.operators.closings import LONG_AGO, Closings
 from eddyline.operators.join.combination import any_bit
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.inputs import StreamInput
-from eddyline.operators.join.inverse import Turned, column_of, inverse_of
+from eddyline.operators.join.inverse import Turned, inverse_of
 from eddyline.operators.keys import combined
 from eddyline.state.columns import Ints
 
@@ -53,6 +52,8 @@ class Pin:
     turned: Turned | None
     #: Where the key follows the child's event time: the first instant after the rows with a value of it.
     ends: Ends | None
+    #: Whether the key is the column itself.
+    is_column: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,8 @@ class Rule:
         source = self.group.config.seats[child].source
         trend = trend_of(expression) if expression.type.name in _TIMED else None
         ends = Ends(Bucket(0, expression)) if trend is not None and self.closings.times.get(source) == trend.column.column else None
-        return Pin(mark, expression.type, None if turned is None else turned[0].column, None if turned is None else turned[1], ends)
+        column, back = (None, None) if turned is None else (turned[0].column, turned[1])
+        return Pin(mark, expression.type, column, back, ends, isinstance(expression, ColumnRef))
 
     def _parts(self) -> list[set[int]]:
         """The connected parts of the join graph."""
@@ -238,11 +240,7 @@ class Look:
 
     def _key(self, base: StreamInput, mark: str, ids: Ints) -> tuple[pa.Array, Ints]:
         """The values of a key of stored rows, and their words."""
-        compiled, kind = base.stream.keys[mark]
-        words: Ints = base.store.at(mark, ids)
-        if is_exact(kind):
-            return column_of(words, kind), words
-        return compiled({at: base.store.gather(at[1], ids) for at in compiled.columns}, len(ids)), words
+        return base.values_of(mark, ids), base.store.at(mark, ids)
 
     def ids(self, position: int) -> Ints:
         """The stored rows that some member of the group wants."""
@@ -275,10 +273,3 @@ class Look:
             ends[here] = times[pusher[here] - before]
             return ends
         return np.full(len(ids), FOREVER)
-
-
-def sides_of(condition: Expression) -> tuple[Expression, Expression] | None:
-    """The two sides of an equality between two references."""
-    if isinstance(condition, Call) and condition.function == "=" and all(len(refs_of(side)) == 1 for side in condition.args):
-        return condition.args[0], condition.args[1]
-    return None

@@ -17,8 +17,11 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from eddyline.model.joining import is_exact
 from eddyline.operators.join.combination import POSITION_BITS, Combinations, Words, any_bit
+from eddyline.operators.join.inverse import column_of
 from eddyline.operators.join.port import LONG_AGO, Port, clear_bit
 from eddyline.operators.keys import combined
 from eddyline.operators.stream import ALWAYS, StreamState
@@ -88,6 +91,13 @@ class StreamInput:
             return np.full(len(ts), ALWAYS)
         deaths: Ints = np.minimum(ts, ALWAYS - self.port.span) + self.port.span
         return deaths
+
+    def values_of(self, mark: str, ids: Ints) -> pa.Array:
+        """The values of a key of stored rows."""
+        compiled, kind = self.stream.keys[mark]
+        if is_exact(kind):
+            return column_of(self.store.at(mark, ids), kind)
+        return compiled({at: self.store.gather(at[1], ids) for at in compiled.columns}, len(ids))
 
     def stamps(self, ids: Ints) -> Ints:
         """Places of rows in the order of all combinations."""

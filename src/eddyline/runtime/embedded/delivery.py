@@ -23,7 +23,7 @@ from eddyline.connectors.sinks import AllSink, CallbackSink, ParquetSink, hand_o
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.schema import Stream
 from eddyline.operators.sharing.filter_group import Bundle
-from eddyline.runtime.epoch import Outcome
+from eddyline.runtime.epoch import Outcome, punctuations_of
 
 DEAD_LETTER = "_dead_letter"
 
@@ -92,6 +92,8 @@ class Delivery:
         return bool(self.listening) and not self.listening.isdisjoint(names)
 
     def drop_query(self, name: str) -> None:
+        if punctuations_of(name) in self.sinks:
+            self.drop_query(punctuations_of(name))
         self.listening.discard(name)
         for sink in self.sinks.pop(name, []):
             sink.close()
@@ -157,7 +159,8 @@ class Delivery:
                 for sink in self.sinks.get(name, ()):
                     if not (id(table) in self._handed_out and isinstance(sink, CallbackSink)):
                         sink.write(epoch, table)
-                for shared in self.shared.values():
+                for shared in self.shared.values() if "/" not in name else ():
+                    # Sinks FOR ALL take results; punctuations of results have a folder of their own.
                     shared.write(epoch, name, table)
         for bundle in outcome.bundles:
             self._write_bundle(epoch, bundle)

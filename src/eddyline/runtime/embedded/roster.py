@@ -20,6 +20,7 @@ from eddyline.language import Sink as DeclaredSink
 from eddyline.model.clock import WALL, Clock
 from eddyline.model.query import BoundQuery
 from eddyline.operators.join.port import LONG_AGO
+from eddyline.operators.project import result_schema
 from eddyline.plan.prepare import check
 from eddyline.runtime.answers import Answers
 from eddyline.runtime.catalog_text import catalog_text
@@ -28,6 +29,7 @@ from eddyline.runtime.control_fold import Fold
 from eddyline.runtime.control_record import Record
 from eddyline.runtime.embedded.asked import Asked
 from eddyline.runtime.embedded.delivery import Delivery
+from eddyline.runtime.epoch import punctuations_of
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.snapshot import saved_queries
 from eddyline.runtime.unit import Standing
@@ -54,6 +56,8 @@ class Roster:
         self.applied = 0
         self.folded = Fold()
         self._own = own
+        #: Query -> what takes the punctuations of its results in this process.
+        self.told: Callable[[str], list[Sink]] = lambda _: []
         #: Records that have been carried out and are still in the folder; all of them are folded when one was refused.
         self._unfolded = 0
         self._looked = float("-inf")
@@ -113,6 +117,9 @@ class Roster:
         try:
             if query.settings.lease is None:
                 self.delivery.add_query(query.name, standing.schema, sinks, self._own(standing))
+                if query.settings.propagate != "off":
+                    schema = result_schema(query.outputs)
+                    self.delivery.add_query(punctuations_of(query.name), schema, (), self.told(query.name))
             else:
                 # A query that is tried writes nothing: its newest rows are in the report.
                 self.delivery.add_query(query.name, standing.schema, (), (), files=False)

@@ -14,7 +14,6 @@ import threading
 import time
 import uuid
 import weakref
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -28,7 +27,7 @@ from eddyline.connectors.outbox import Outbox
 from eddyline.connectors.output import prepare_output
 from eddyline.connectors.request_files import write_requests
 from eddyline.connectors.sinks import CallbackSink, open_sink
-from eddyline.errors import BindingProblem, Unsupported, UserError, unwritable
+from eddyline.errors import BindingProblem, UserError, unwritable
 from eddyline.language import Job
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.clock import WALL, Clock
@@ -44,7 +43,8 @@ from eddyline.runtime.control import ControlFolder
 from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
 from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.embedded.driver import EmbeddedDriver
-from eddyline.runtime.embedded.roster import Roster, instant
+from eddyline.runtime.embedded.kept_results import KeptResults
+from eddyline.runtime.embedded.roster import Roster
 from eddyline.runtime.embedded.watched import WatchedDriver
 from eddyline.runtime.folder_lock import FolderLock
 from eddyline.runtime.pipeline import Pipeline
@@ -59,44 +59,6 @@ from eddyline.runtime.unit import Standing
 _BREATH = 0.0005
 #: Seconds between two looks of a request that waits for the frontier.
 _LOOK = 0.005
-
-
-class KeptResults:
-    """Results of a query until they are taken; one thread may keep while another takes."""
-
-    def __init__(self, runner: EmbeddedRunner, name: str) -> None:
-        self._runner = runner
-        self._name = name
-        self._waiting: deque[pa.Table] = deque()
-        self.standing: Standing | None = None
-
-    @property
-    def start(self) -> int | None:
-        return None if self.standing is None else instant(self.standing.start)
-
-    @property
-    def stop(self) -> int | None:
-        return None if self.standing is None else self.standing.stop
-
-    @property
-    def schema(self) -> pa.Schema:
-        return (self.standing or self._runner.driver.pipeline.queries[self._name]).schema
-
-    def keep(self, table: pa.Table) -> None:
-        self._waiting.append(table)
-
-    def take(self) -> list[pa.Table]:
-        # `popleft` takes and removes in one step; tables that come meanwhile are for the next call.
-        return [self._waiting.popleft() for _ in range(len(self._waiting))]
-
-    def peek(self) -> list[pa.Table]:
-        return list(self._waiting)
-
-    def to_dataframe(self, streaming: bool) -> Any:
-        raise Unsupported(
-            "results of an embedded session are Arrow tables",
-            hint="query.table() has them; DataFrames come from Session(spark=…)",
-        )
 
 
 class EmbeddedRunner:
@@ -401,6 +363,11 @@ class EmbeddedRunner:
             own.append(CallbackSink(known.keep))
         return own
 
+    def _told_sinks(self, name: str) -> list[Sink]:
+        """What this session wants of the punctuations of a query's results."""
+        known = self.handles.get(name)
+        return [CallbackSink(known.tell)] if self._keep_results and isinstance(known, KeptResults) else []
+
     def _build(self) -> EmbeddedDriver:
         checkpoint = self._checkpoint
         if checkpoint is None:
@@ -450,6 +417,7 @@ class EmbeddedRunner:
         driver.before_finish = self._answer_asked
         control = None if self._folder is None else ControlFolder(self._folder)
         driver.roster = Roster(self.job, pipeline, delivery, self._own_sinks, control, self._clock)
+        driver.roster.told = self._told_sinks
         later = driver.roster.open(None if saved is None else saved.header, None if saved is None else saved.control)
         if saved is not None:
             driver.resume(saved)

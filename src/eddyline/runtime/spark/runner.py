@@ -55,6 +55,7 @@ from eddyline.runtime.spark.job.progress import Progress
 from eddyline.runtime.spark.job.saying import say
 from eddyline.runtime.spark.job.shard_report import committed_batch
 from eddyline.runtime.spark.job.static_table import forget
+from eddyline.runtime.spark.job.unsupported import check_spark
 from eddyline.runtime.spark.job.watched import WatchedDriver
 from eddyline.runtime.spark.output.sinks import DEAD_LETTER, Delivered
 from eddyline.runtime.spark.output.table_sink import check_sink
@@ -92,6 +93,9 @@ class FileResults:
         for table in job.tables:
             pipeline.add_table(table, table.schema.arrow.empty_table())
         return pipeline.add_query(self._query).schema
+
+    def take_told(self) -> list[pa.Table]:
+        return []
 
     def take(self) -> list[pa.Table]:
         found = []
@@ -212,6 +216,7 @@ class SparkRunner:
         return self.job.catalog.streams[query.references[0].source]
 
     def register(self, query: BoundQuery) -> None:
+        check_spark(query)
         if self.begun and isinstance(query, BoundTemplate | BoundRequests):
             raise Unsupported(f"{query.name} cannot be created while the job runs", hint="stop(), CREATE TEMPLATE, start()")
         for part in (*query.makers, query):

@@ -151,8 +151,9 @@ class FilterKind:
         self.units: dict[str, FilterUnit] = {}
 
     def serves(self, query: BoundQuery) -> bool:
-        # Results that make a derived stream are not bundled with those of others.
-        return len(query.references) == 1 and not query.is_aggregate and query.settings.share == "on" and query.feeds is None
+        # Results that make a derived stream are not bundled with those of others, nor are those that tell which values are finished.
+        alone = query.settings.share == "off" or query.feeds is not None or query.settings.propagate != "off"
+        return len(query.references) == 1 and not query.is_aggregate and not alone
 
     def stand(self, query: BoundQuery, start: int, slot: int | None) -> FilterQuery:
         lowered = self.pipeline.routes.routed(prepare(query))

@@ -28,6 +28,7 @@ from eddyline.operators.join.group import JoinConfig, JoinGroup
 from eddyline.operators.join.join_slice import JoinSlice
 from eddyline.operators.join.policy import WatchedEdge
 from eddyline.operators.join.port import LONG_AGO, Membership
+from eddyline.operators.join.propagation import Propagation
 from eddyline.operators.join.punctuations import Punctuations
 from eddyline.operators.join.registry import join_group
 from eddyline.operators.promises import Promises
@@ -36,7 +37,7 @@ from eddyline.plan.lower import Lowered
 from eddyline.plan.predsat import conjuncts_of
 from eddyline.plan.prepare import prepare
 from eddyline.plan.tree_choice import Orders, positions_of
-from eddyline.runtime.epoch import Outcome
+from eddyline.runtime.epoch import Outcome, punctuations_of
 from eddyline.runtime.forgetting import drop_unwanted
 from eddyline.runtime.standing import StandingQuery, standing_query
 from eddyline.runtime.unit import Blocks, Load, Moment, Slice, UnitFigures
@@ -74,12 +75,17 @@ class JoinUnit:
         def rows_seen(reference: int, ranks: Ints) -> Ints:
             return part.rows_seen(self.group.config.seats[reference].source, ranks)
 
+        for query in self.members.values():
+            if query.propagation is not None:
+                query.propagation.see(part.fresh)
         return self.kind.pipeline.handout.deliver(self.group, self.members, JoinSlice(part.fresh, rows_seen), part.span, outcome)
 
     def advance(self, moment: Moment, outcome: Outcome) -> None:
         for query in self.members.values():
             made = query.advance(moment.frontier, moment.closing, self.kind.pipeline.issues, moment.came)
             outcome.results[query.name].extend(made if query.stop is None else _until(query.stop, made))
+            if (finished := query.finished(moment)) is not None:
+                outcome.results.setdefault(punctuations_of(query.name), []).extend(finished)
         # After the queries have looked at the rows.
         if (purging := self.group.policy(Punctuations)) is not None:
             purging.settle(self.group, moment.frontier, moment.came, moment.closing)
@@ -158,7 +164,12 @@ class JoinKind:
         times = {name: intake.stream.time for name, intake in self.pipeline.intakes.items()}
         merged = self.pipeline.routes.is_merged(query.name)
         closings = self._closings(unit.streams)
+        propagates = query.settings.propagate != "off" and not query.is_aggregate
         standing = standing_query(query, lowered, unit, group, slot, start, times, merged, closings)
+        if propagates:
+            standing.propagation = Propagation(group, closings, lowered.outputs, query.settings.propagate)
+            for base in group.bases.values():
+                base.port.lingers = LONG_AGO, 0
         starts = [LONG_AGO if seat.is_table else start for seat in lowered.seats]
         group.join([Membership(slot, *of) for of in zip(lowered.filters, lowered.windows, starts, strict=True)])
         self._load_tables(group)

@@ -40,6 +40,7 @@ from eddyline.runtime.spark.job.ledger import CONTROL, Entry, Ledger
 from eddyline.runtime.spark.job.replanning import Replanning
 from eddyline.runtime.spark.job.settle import laid_out
 from eddyline.runtime.spark.job.shard_report import committed_batch
+from eddyline.runtime.spark.job.unsupported import check_spark
 from eddyline.runtime.spark.output.sinks import Delivered, Delivery
 from eddyline.runtime.spark.shard.pipeline import LayoutRoutes, model_pipeline
 
@@ -267,6 +268,7 @@ class Roster:
         """Make everything ready for queries, or leave everything as it was."""
         for query in added:
             self._check_free(query.name)
+            check_spark(query)
             check(query, {**self.job.catalog.streams, **self.job.catalog.tables})
         layout, entries = self.layout, dict(self.ledger.queries)
         for query in added:
