@@ -1,4 +1,4 @@
-"""`eddyline generate auction|sensors|clique|orders`: synthetic streams as parquet files.
+"""`eddyline generate auction|sensors|clique|orders|nexmark`: synthetic streams as parquet files.
 
 Answer   Writes the files and prints the statements that read them, ready to paste into a job file.
 """
@@ -50,6 +50,16 @@ KINDS: dict[str, tuple[Callable[..., generate.Generated], str, tuple[tuple[str, 
             ("rejected", float, 0.05, "share of traces that are rejected at once"),
             ("broken", float, 0.0, "share of traces that break the order of quotes"),
             ("values", int, 400, "different values of each attribute"),
+        ),
+    ),
+    "nexmark": (
+        generate.nexmark,
+        "persons, auctions and bids of NEXMark, 1 : 3 : 46, with hot keys, and the table side",
+        (
+            ("hot_bids", float, 0.5, "share of bids on hot auctions"),
+            ("extra", int, 100, "length of the filling texts"),
+            ("open_seconds", float, 20.0, "how long an auction is open, on average"),
+            ("side_rows", int, 10_000, "rows of the table side"),
         ),
     ),
 }

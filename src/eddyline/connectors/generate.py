@@ -1,4 +1,4 @@
-"""Synthetic streams: auction, sensors, clique, orders.
+"""Synthetic streams: auction, sensors, clique, orders, nexmark.
 
 Answer   Each function writes parquet files below a folder and returns where they are, with the CREATE statements that read
          them. The same arguments write the same rows, on any machine.
@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eddyline.connectors.draws import SECOND, Shape, arrival_order, event_times, keys, rng_for, texts
+from eddyline.connectors.nexmark import events
 from eddyline.connectors.workflow import order_events
 from eddyline.errors import UserError
 
@@ -178,6 +179,23 @@ def orders(
     }
     done = Generated()
     _write_stream(done, folder, "orders", columns, arrival_order(rng_for(shape.seed, "orders order"), times, shape), shape)
+    return done
+
+
+def nexmark(
+    folder: str, shape: Shape | None = None, *, hot_bids: float = 0.5, extra: int = 100, open_seconds: float = 20.0, side_rows: int = 10_000
+) -> Generated:
+    """The streams person, auction and bid of NEXMark, and the table `side` that q13 joins. `rate` is that of all three together."""
+    shape = shape or Shape()
+    done = Generated()
+    for name, columns in events(shape, hot_bids=hot_bids, extra=extra, open_seconds=open_seconds).items():
+        times = columns["ts"]
+        assert isinstance(times, np.ndarray)
+        few = replace(shape, rate=max(len(times), 1) / shape.seconds)
+        made = {n: _times(c) if n in ("ts", "expires") and isinstance(c, np.ndarray) else c for n, c in columns.items()}
+        _write_stream(done, folder, name, made, arrival_order(rng_for(shape.seed, f"nexmark {name} order"), times, few), shape)
+    number = np.arange(side_rows)
+    _write_table(done, folder, "side", {"key": number, "value": texts(number, "value ")})
     return done
 
 

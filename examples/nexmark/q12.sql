@@ -1,0 +1,7 @@
+-- data: eddyline generate nexmark --out data --rate 1000 --seconds 60
+-- Bids per bidder in every ten seconds, by event time.
+CREATE STREAM bid (auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, url STRING, ts TIMESTAMP, extra STRING)
+  WITH (format = 'parquet', path = 'data/bid', time = 'ts');
+
+CREATE QUERY q12 AS
+  SELECT bidder, COUNT(*) AS bids, window_start, window_end FROM bid GROUP BY TUMBLE(ts, '10 seconds'), bidder;
