@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -10,11 +11,12 @@ import pytest
 
 from eddyline import Session
 from eddyline.operators.template.blocks import Fields
+from eddyline.testing.clocks import MovedClock
 from tests.oracle.intake import Epoch, Row, Stream, intake
 from tests.oracle.relational import Last, Range
 from tests.oracle.templates import Ask, answer
 from tests.property.compare import canonical, plain_rows
-from tests.property.specs import arrow_table
+from tests.property.specs import IDLE_SECONDS, arrow_table
 from tests.property.templates import SECOND, TemplateCase, random_ask, random_template
 from tests.seeds import first_seed
 
@@ -89,6 +91,10 @@ class RequestRows:
 def check(seed: int, folder: Path) -> None:
     rng = Random(seed)
     case = random_template(rng, 40)
+    # Now and then the stream of rows falls silent, and requests go on.
+    falls_idle = rng.random() < 0.35
+    case = replace(case, stream=replace(case.stream, idle=falls_idle))
+    clock = MovedClock()
     asking = RequestRows(rng, case)
     statements = ";\n".join([*case.statements(), asking.statement(), case.twin()]) + ";"
     rows = rows_of(case)
@@ -97,7 +103,7 @@ def check(seed: int, folder: Path) -> None:
     where = str(folder / str(seed)) if restarts else None
 
     def opened() -> Session:
-        session = Session(checkpoint=where)
+        session = Session(checkpoint=where, clock=clock)
         session.execute("SET checkpoint_seconds = 0;" + statements)
         return session
 
@@ -117,6 +123,17 @@ def check(seed: int, folder: Path) -> None:
             compare_asked(rng, session, case, rows, statements)
             compare_with_table(session, case, table, statements)
         if restarts and number == len(case.epochs) // 2:
+            session.stop()
+            found += plain_rows(session.queries["asks"].results())
+            follow(table, case, plain_rows(session.queries["twin"].results()))
+            session = opened()
+    for _ in range(3 if falls_idle else 0):
+        clock.advance(2 * IDLE_SECONDS)
+        newest += rng.choice((1, 5, 30)) * 1_000_000
+        session.push("asks", arrow_table(asking.schema(), asking.draw(rng, newest)))
+        session.step()
+        found += plain_rows(session.queries["asks"].results())
+        if restarts and rng.random() < 0.5:
             session.stop()
             found += plain_rows(session.queries["asks"].results())
             follow(table, case, plain_rows(session.queries["twin"].results()))

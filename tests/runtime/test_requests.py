@@ -12,6 +12,7 @@ import pytest
 
 from eddyline import Session
 from eddyline.errors import BindingProblem, UserError
+from eddyline.testing.clocks import MovedClock
 
 WORLD = """
 CREATE STREAM packets (src STRING, len INT, ts TIMESTAMP) WITH (time = 'ts');
@@ -270,3 +271,29 @@ def test_a_template_that_goes_while_a_request_waits() -> None:
         session.execute("DROP TEMPLATE traffic;")
         asking.join(timeout=30)
         assert "lies ahead" in str(gone[0])
+
+
+def test_a_stream_of_requests_sees_rows_of_an_idle_stream_that_wait() -> None:
+    """The template's stream is silent: it holds neither the requests back nor rows that came before it fell silent."""
+    clock = MovedClock()
+    with Session(clock=clock) as session:
+        session.execute("""
+            CREATE STREAM packets (src STRING, len INT, ts TIMESTAMP) WITH (time = 'ts', lateness = '10 seconds', idle = '1 hour');
+            CREATE TEMPLATE traffic AS SELECT src, SUM(len) AS bytes, COUNT(*) AS n FROM packets [RANGE 1 MINUTE] GROUP BY src;
+            CREATE REQUESTS asks (src STRING, ts TIMESTAMP) FOR traffic WITH (time = 'ts', format = 'memory');
+            CREATE QUERY all_packets AS SELECT src, len FROM packets;
+        """)
+        session.push("packets", packets(1, 3, 5, 20))
+        session.push("asks", [("a", at(2))])
+        session.step()
+        clock.advance(2 * 3_600)
+        session.push("asks", [("a", at(30)), ("b", at(31)), ("b", at(40))])
+        session.step()
+        found = [(row["src"], row["n"], row["_ts"].second) for row in session.queries["asks"].table().to_pylist()]
+        assert found == [("a", 1, 2), ("a", 3, 30), ("b", 1, 31)]
+        # A query over the stream alone has not moved on, and still takes what comes.
+        assert session.queries["all_packets"].table().num_rows == 3
+        session.push("packets", packets(12))
+        session.run(once=True)
+        assert session.queries["all_packets"].table().num_rows == 2
+        assert [row["n"] for row in session.queries["asks"].table().to_pylist()] == [2]

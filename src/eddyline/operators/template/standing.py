@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -75,6 +77,7 @@ class StandingTemplate:
     ) -> None:
         """`keys`, `aggregates` and `where` read one reference, the stream; the template sees rows after `start`."""
         self.template = template
+        self._given = (keys, aggregates, where)
         self.stream = stream
         self.start = start
         self.issues = issues
@@ -105,6 +108,15 @@ class StandingTemplate:
         self.paths: dict[str, int] = {}
         self.batched = True
         self.tuned = True
+
+    def over(self, rows: pa.Table, ts: Ints, numbers: Ints, routes: npt.NDArray[np.uint64] | None) -> StandingTemplate:
+        """The same template over some rows alone, which are in order."""
+        stream = StreamState(self.stream.name, self.stream.types)
+        found = StandingTemplate(
+            replace(self.template, index="scan"), *self._given, stream, self.start, self.price, self.issues, self.port.route
+        )
+        stream.admit(rows, ts, np.arange(len(ts)), numbers, routes)
+        return found
 
     def close(self) -> None:
         """The template is dropped: its port leaves the stream."""

@@ -3,7 +3,8 @@
 Answer   `RequestsUnit.advance` answers the requests that the epoch brought: all rows of the template's stream up to their instants are
          in the store then. Results come in the order of the requests. Where other shards have further rows of the template, each
          gives the parts that it has, and `merged` makes the results of them.
-State    Nothing between two epochs: requests wait in the intake of their stream.
+State    Rows of the template's stream that the requests have reached before the template (`ahead.py`). Requests wait in the intake of
+         their stream.
 Limits   A request whose window is too long, or that names columns which do not exist, is a dead letter.
 Reading  docs/operators/templates.md
 """
@@ -25,11 +26,12 @@ from eddyline.model.template import BoundRequests, RequestStream
 from eddyline.operators.evaluate import Issues
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.template.answer import REQUEST
-from eddyline.operators.template.probes import of_rows
+from eddyline.operators.template.probes import Requests, of_rows
 from eddyline.plan.shares import HOME_BIT
 from eddyline.plan.template_text import requests_text
 from eddyline.runtime.epoch import Outcome
 from eddyline.runtime.unit import Blocks, Load, Merging, Moment, Slice, Unit, UnitFigures
+from eddyline.runtime.units.ahead import AheadRows
 from eddyline.runtime.units.templates import TemplateKind, TemplateUnit
 from eddyline.state.columns import Ints
 
@@ -82,6 +84,8 @@ class RequestsUnit:
         self.in_parts = kind.pipeline.routes.is_merged(query.name)
         #: Requests, their instants, and whether this shard keeps the books for them.
         self._waiting: list[tuple[pa.Table, Ints, npt.NDArray[np.bool_]]] = []
+        #: Rows of the template's stream that the requests have reached before the template.
+        self.ahead = AheadRows(template.standing, kind.pipeline.intakes[asking.template.source].stream.time)
         template.read_by(asking.name, LONG_AGO)
 
     @property
@@ -95,6 +99,7 @@ class RequestsUnit:
     # -- an epoch
 
     def take(self, part: Slice, outcome: Outcome) -> int:
+        self.ahead.take(part, self.template.frontier)
         table = part.tables.get(self.asking.name)
         if table is None:
             return 0
@@ -106,6 +111,7 @@ class RequestsUnit:
 
     def advance(self, moment: Moment, outcome: Outcome) -> None:
         asked, self._waiting = self._waiting, []
+        self.ahead.trim(self.template.frontier)
         if sum(len(ts) for _, ts, _ in asked):
             began = perf_counter()
             rows = pa.concat_tables([t for t, _, _ in asked]).combine_chunks()
@@ -128,7 +134,7 @@ class RequestsUnit:
             chosen, requests = chosen[mine], requests.some(mine)
         if not len(chosen):
             return
-        found = self.template.parts(requests) if self.in_parts else self.template.answer(requests)
+        found = self._found(requests)
         number = chosen[np.asarray(found.column(REQUEST))]
         # All shards number the requests of an epoch alike.
         found = found.set_column(0, REQUEST, pa.array(number))
@@ -139,6 +145,15 @@ class RequestsUnit:
         self.query.results += len(table)
         if len(table):
             outcome.results[self.query.name].append(table)
+
+    def _found(self, requests: Requests) -> pa.Table:
+        """Answers from the rows of the template, or what its rows here add to them."""
+        if not len(self.ahead):
+            return self.template.parts(requests) if self.in_parts else self.template.answer(requests)
+        parts = [self.template.parts(self.ahead.fewer(requests)), self.ahead.parts(requests)]
+        if self.in_parts:
+            return pa.concat_tables([part for part in parts if part.num_rows] or parts[:1])
+        return self.template.standing.answering.merged(parts, self.kind.pipeline.issues)
 
     def _shaped(self, found: pa.Table) -> pa.Table:
         """Answers with their carried columns, as results."""
@@ -181,12 +196,17 @@ class RequestsUnit:
     # -- snapshots and figures
 
     def snapshot(self) -> dict[str, tuple[object, Blocks]]:
-        return {self.query.name: ({"answered": self.query.rows_in, "upto": self.template.readers[self.asking.name]}, {})}
+        blocks: Blocks = {}
+        ahead = self.ahead.saved(self.query.name, blocks)
+        return {
+            self.query.name: ({"answered": self.query.rows_in, "upto": self.template.readers[self.asking.name], "ahead": ahead}, blocks)
+        }
 
     def restore(self, states: Mapping[str, object], load: Load) -> None:
         saved = dict(states[self.query.name])  # type: ignore[call-overload]
         self.query.rows_in = saved["answered"]
         self.template.read_by(self.asking.name, saved["upto"])
+        self.ahead.restore(saved, load)
 
     def report(self) -> UnitFigures:
         query = self.query
