@@ -76,7 +76,7 @@ class Query:
         return pa.Table.from_batches(list(self.results()), schema=self.schema)
 
     def punctuations(self) -> pa.Table:
-        """The values of output columns that are finished, since the last call: `propagate` says when they are told. Null is `*`."""
+        """The values of output columns that are finished, since the last call: `propagate` says when they are announced. Null is `*`."""
         self._session.step_pending()
         columns = [field for field in self.schema if field.name != "_op"]
         return pa.concat_tables([pa.schema(columns).empty_table(), *self._handle.take_told()])
@@ -294,7 +294,7 @@ class Session:
         Args:
             stream: The stream whose rows come.
             condition: For example "store >= 200 AND store < 400".
-            rows: So many rows are like that; or
+            rows: The number of rows that are like that; or
             span: rows of so long, such as "10 minutes".
             at: After the rows of this instant; without it after the rows that were pushed before.
         """

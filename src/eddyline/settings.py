@@ -228,7 +228,7 @@ OPTIONS: dict[str, Option] = {
     "unsatisfiable": Option(_word("error", "warn"), "error | warn", "what an event pattern that can never match does"),
     "punctuations": Option(_word("on", "off"), "on | off", "whether rows that no row to come can need are forgotten early"),
     "purge": Option(_purge, "auto | eager | 100", "when punctuations make a join look for rows to forget"),
-    "propagate": Option(_propagate, "off | on | 100 | '10 seconds'", "when the finished values of output columns are told"),
+    "propagate": Option(_propagate, "off | on | 100 | '10 seconds'", "when the finished values of output columns are announced"),
     "output_files": Option(
         _word("auto", "each"),
         "auto | each",

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class SharingTuning:
-    #: From so many queries of one group on, results are made query by query; below, each query takes its part of the combinations.
+    #: From this number of queries of one group on, results are made query by query; below, each query takes its part of the combinations.
     #: Measured by `bench/papers/cacq/end_to_end.py`.
     many_queries: int = 8
-    #: Up to so many filters of a port are tested one by one: a few comparisons cost less than sorting the batch for the grouped filter.
+    #: Up to this number of filters of a port are tested one by one: a few comparisons cost less than sorting the batch.
     #: Measured by `bench/papers/cacq/filters.py`.
     few_filters: int = 8
     #: A batch whose rows times this number exceed the ranges of all filters is sorted and swept; a smaller batch looks each row up in a
@@ -34,15 +34,15 @@ class SharingTuning:
 
 @dataclass(frozen=True, slots=True)
 class SchedulingTuning:
-    #: Windows are put together into at most so many levels: every level is a hand-out per unit of work. This and the following
+    #: Windows are put together into at most this number of levels: every level is a hand-out per unit of work. This and the following
     #: numbers are measured by `bench/papers/shared-window-scheduling/engine.py`.
     most_levels: int = 8
     #: A slice of fewer new rows is worked off as a whole: it is over before a schedule helps.
     least_rows: int = 256
-    #: New rows are cut into at most so many batches, of at least so many rows.
+    #: New rows are cut into at most `most_batches` batches, of at least `least_batch` rows.
     most_batches: int = 32
     least_batch: int = 128
-    #: Where combinations carry lineage, batches stay apart, and there are at most so many.
+    #: Where combinations carry lineage, batches stay apart, and there are at most this number of them.
     most_apart: int = 8
     #: Windows up to this part of the largest are small: rows that are neighbours in time meet the same stored rows.
     small_window: float = 0.1
@@ -74,7 +74,7 @@ class DemandTuning:
     #: admission to a join of several inputs, where a refusal saves only the probes of one row. Measured by `costs.py`.
     useful: float = 0.05
     useful_admission: float = 0.25
-    #: An undecided edge looks at the pairs of so many rows of each input: four times `enough`.
+    #: An undecided edge looks at the pairs of this number of rows of each input: four times `enough`.
     sample: int = 256
     #: A row that is touched on the way to a combination costs so much more where every step is written down (`costs.py`).
     step_by_step: int = 8
@@ -82,14 +82,14 @@ class DemandTuning:
 
 @dataclass(frozen=True, slots=True)
 class LotteryTuning:
-    #: An operator that passes on half as much is drawn so many powers of two more often. Measured by `bench/papers/cacq/eddy.py`
+    #: An operator that passes on half as much is drawn more often by this power of two. Measured by `bench/papers/cacq/eddy.py`
     #: (work against the best fixed order), as are the following numbers.
     sharpness: int = 8
-    #: A batch of so many rows halves what was seen before it; smaller ones less.
+    #: A batch of this number of rows halves what was seen before it; smaller ones less.
     whole_batch: int = 256
     #: An operator that has not been observed is taken to pass on one row per row, with this weight.
     prior: float = 1.0
-    #: So many lineages are routed apart, each if it is at least this share of a sample of so many rows (the third run of `eddy.py`).
+    #: The most lineages that are routed apart. Each has at least `least_share` of a sample of `sample` rows (the third run of `eddy.py`).
     most_kinds: int = 4
     least_share: float = 0.1
     sample: int = 512
@@ -97,7 +97,7 @@ class LotteryTuning:
 
 @dataclass(frozen=True, slots=True)
 class PlanningTuning:
-    #: A look at a group needs so many new rows of its streams. Looks and moves are measured by `bench/papers/qualified-plans/flip.py`.
+    #: A look at a group needs this number of new rows of its streams. Measured by `bench/papers/qualified-plans/flip.py`.
     rows_per_look: int = 1024
     #: Sampled new rows and live rows of a reference, and sampled pairs for a condition that is no equality. With these
     #: numbers a look takes about a millisecond, whatever the stores hold.
@@ -148,12 +148,12 @@ class ZoneTuning:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    #: About so many pairs are made before they are carried further. A bound of memory: 8 MB per column of ids.
+    #: About how many pairs are made before they are carried further. A bound of memory: 8 MB per column of ids.
     pairs_at_once: int = 1 << 20
-    #: About so many results are made in one go: an epoch that would make more is worked off in slices of its rows. A bound
+    #: About how many results are made in one go: an epoch that would make more is worked off in slices of its rows. A bound
     #: of memory; measured by `bench/peers` on W1.
     results_at_once: int = 2_000_000
-    #: Where results are released in portions, a slice may make so many times as many: rows of the next one wait for its largest windows.
+    #: Where results are released in portions, a slice may make this multiple of them: rows of the next one wait for its largest windows.
     in_portions: int = 2
     sharing: SharingTuning = field(default_factory=SharingTuning)
     scheduling: SchedulingTuning = field(default_factory=SchedulingTuning)

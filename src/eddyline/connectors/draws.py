@@ -85,7 +85,7 @@ def arrival_order(rng: np.random.Generator, times: np.ndarray, shape: Shape) -> 
     """The order in which rows with ascending times arrive.
 
     A row is held back by up to `disorder`; so it is never more than that behind the newest row. A late row is held back by
-    more than twice that and ten gaps: someone newer by more than `disorder` has certainly come before it.
+    more than twice that and ten gaps: a row newer by more than `disorder` has certainly come before it.
     """
     if shape.disorder == 0 and shape.late == 0:
         return np.arange(len(times))

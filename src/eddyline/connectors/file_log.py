@@ -23,7 +23,7 @@ from eddyline.errors import CheckpointProblem
 from eddyline.state.sealed import RESTORE, sealed, unsealed
 from eddyline.state.whole_file import PRIVATE, make_folder, write_whole
 
-#: So many of the newest files are watched for changes.
+#: How many of the newest files are watched for changes.
 WATCHED = 1000
 #: A log is begun anew when this many bytes, and twice its beginning, have been appended.
 _ENOUGH = 1 << 20
@@ -72,7 +72,7 @@ class TakenFiles:
     # -- saving
 
     def saved(self, count: int) -> dict[str, Any]:
-        """What a position with so many files is restored from, as plain JSON; what it refers to is on the disk when this returns."""
+        """What a position with this number of files is restored from, as plain JSON; what it refers to is on the disk when this returns."""
         fresh = [self._recent.popleft() for _ in range(count - self.count + len(self._recent))]
         for file in fresh:
             self._names.add(file.name)

@@ -21,11 +21,11 @@ from eddyline.connectors.listing import DataFile, is_hidden, relative_hint, spli
 from eddyline.errors import SourceProblem
 from eddyline.model.clock import WALL, Clock
 
-#: Clocks of file systems are coarse: only after so many seconds does an unchanged time prove that nothing has come.
+#: Clocks of file systems are coarse: only after this number of seconds does an unchanged time prove that nothing has come.
 _SETTLED_SECONDS = 3.0
 #: Not every file system keeps the times of folders.
 _AGAIN_SECONDS = 60.0
-#: After a look that took longer than this follows a pause of so many times its length.
+#: After a look that took longer than this follows a pause of this multiple of its length.
 _LONG, _PAUSE, _LONGEST_PAUSE = 0.002, 50.0, 5.0
 
 

@@ -44,7 +44,7 @@ class Lines:
         return self.data[self.starts[record] : self.ends[record]].decode("utf-8", "replace").rstrip("\r")
 
     def has_many(self, letters: bytes, limit: int, low: int, high: int) -> bool:
-        """Whether a record of a range holds more than so many of some letters."""
+        """Whether a record of a range holds more than `limit` of some letters."""
         starts, ends = self.starts[low:high], self.ends[low:high]
         # Most records are shorter than the limit: then nothing is counted.
         if int((ends - starts).max(initial=0)) <= limit:

@@ -122,7 +122,7 @@ class MemorySource:
         self._newest = (newest, sequence)
 
     def _placed(self, records: Records, rows: int) -> Records:
-        """Right after the newest row that was read; so many rows of the chunk at hand stand before."""
+        """Right after the newest row that was read; `rows` rows of the chunk at hand stand before it."""
         instant, sequence = self._newest
         places = np.full(len(records), instant, np.int64), np.full(len(records), rows, np.int64)
         values = None

@@ -345,7 +345,7 @@ def _make_folder(folder: str) -> None:
 
 
 def _write_whole(encoder: Encoder, table: pa.Table, path: str) -> None:
-    """Under a hidden name first: whoever lists the folder sees complete files only."""
+    """Under a hidden name first: a listing of the folder has complete files only."""
     folder, name = os.path.split(path)
     hidden = os.path.join(folder, f".{name}.tmp")
     encoder.encode(table, hidden)

@@ -30,7 +30,7 @@ from eddyline.model.schema import Schema
 
 #: The rows of some records, and of those that are none their number within the lines and what is wrong.
 Parsed = tuple[pa.Table, list[tuple[int, str]]]
-#: Parses the records from one number to another; raises ValueError where rows cannot be told apart.
+#: Parses the records from one number to another; raises ValueError where rows cannot be separated.
 Parse = Callable[[Lines, int, int], Parsed]
 
 

@@ -30,7 +30,7 @@ def seen(name: str, path: str) -> Seen:
 
 
 class Watch:
-    """Looks at files of one stream. `path_of` tells where a name lies."""
+    """Looks at files of one stream. `path_of` gives the path of a name."""
 
     def __init__(
         self, stream: str, path_of: Callable[[str], str], warn: Callable[[str, list[str]], None] | None = None, clock: Clock = WALL

@@ -20,7 +20,7 @@ from eddyline.model.clock import WALL
 from eddyline.runtime.reporting.places import Places, read_json, replace_file
 
 Document = dict[str, Any]
-#: Rates are those of about so many seconds; words about what is wanted are renewed after so many.
+#: Rates are averages over about this number of seconds; wishes of pages are renewed after the other.
 _RATE_SECONDS, _RENEW_SECONDS = 5.0, 5.0
 
 
@@ -98,7 +98,7 @@ class Feed:
     # -- what pages look at
 
     def want(self, names: Iterable[str]) -> None:
-        """Pages look at these queries; called as often as pages are told something."""
+        """Pages look at these queries; called whenever something is sent to pages."""
         wanted, at = sorted(set(names)), WALL.now()
         known, renewed = self._wanted
         if wanted == known and at - renewed < _RENEW_SECONDS:

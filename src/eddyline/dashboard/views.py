@@ -1,4 +1,4 @@
-"""What pages and programs are told: views of the newest report.
+"""What pages and programs get: views of the newest report.
 
 Answer   `overview` is small and goes to every page; `queries` has one column per figure, for tables of ten thousand; `query` is one query
          with its plan drawn, its newest rows and its history; `shards` is what only Spark has.
@@ -25,12 +25,12 @@ _SHOWN = {
     "migrations", "operators", "suspended_peak", "partials_avoided", "demand", "shards", "stages", "shard_seconds", "worker_bytes",
     "reopened",
 }  # fmt: skip
-#: Of a feature with many entries so many are sent to every page.
+#: How many entries of a feature are sent to every page.
 _ENTRIES = 50
 
 
 def overview(feed: Feed) -> dict[str, Any]:
-    """What every page is told of every report."""
+    """What every page gets of every report."""
     document = feed.document
     if document is None:
         return {"sequence": 0, "running": feed.is_running, "engine": None}

@@ -5,7 +5,7 @@ Answer   `expand_chains` walks hash chains and writes one *share* (place of the 
          shares by query, and within a query by the rank of the newest row, in linear time. `pairs_of` takes one group's part of
          pairs that were found for several.
 State    None. A walk that runs out of room stops before the row that did not fit; the caller makes room and goes on.
-Limits   Stored rows lie in time order along a chain: who is out of every window of the probing row ends the walk.
+Limits   Stored rows lie in time order along a chain: a row that is out of every window of the probing row ends the walk.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from eddyline.kernels.bitsets import DE_BRUIJN, PLACES
 from eddyline.kernels.hashing import mix
 from eddyline.kernels.probe import _by_bucket
 
-#: Up to so many lineage words are written without asking whether they have anything in them.
+#: Up to this number of lineage words are written without testing whether a bit is set.
 _FEW_WORDS = 4
 _LEAST = np.iinfo(np.int64).min
 
@@ -54,7 +54,7 @@ def expand_chains(
         place_of: from a query's bit to its place; table has no bits but theirs.
 
     Returns:
-        shares so far, the next position in `sequence`, pairs that anybody wanted, stored rows visited.
+        shares so far, the next position in `sequence`, pairs that a query wants, stored rows visited.
     """
     mask = np.uint64(len(heads) - 1)
     width = words.shape[1]
@@ -123,7 +123,7 @@ def expand_chains(
                             wanted &= count_table[count_class, w]
                     elif used > _FEW_WORDS and not wanted:
                         continue
-                    # Written whether it is wanted or not, and kept if it is: whether is anybody's guess, also the processor's.
+                    # Write unconditionally and advance `n` only for wanted pairs: this branch is unpredictable.
                     lone = wanted & (~wanted + np.uint64(1))
                     bit = (w << 6) + PLACES[np.int64((lone * DE_BRUIJN) >> np.uint64(58))]
                     place[n] = place_of[bit]

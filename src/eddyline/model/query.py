@@ -83,7 +83,7 @@ class BoundQuery:
     distinct: bool = False
     emit: Emit = field(default_factory=Emit)
     settings: Settings = field(default_factory=Settings)
-    #: The SELECT as written, for messages and for telling whether a query has changed.
+    #: The SELECT as written, for messages, and to see whether a query has changed.
     text: str = ""
     #: Of an EVENT query; its conditions stand here, its one reference is the stream.
     pattern: Pattern | None = None

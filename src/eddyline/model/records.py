@@ -101,7 +101,7 @@ class Records:
         )
 
     def shifted(self, rows: int) -> Records:
-        """The same records where so many rows came before the first one; places before and after all rows stay."""
+        """The same records behind `rows` rows that came before the first one; places before and after all rows stay."""
         if not rows:
             return self
         among = (self.number != BEFORE_ALL) & (self.number != AFTER_ALL)

@@ -2,9 +2,9 @@
 
 Answer   `admit` stores the rows of an epoch that at least one port wants and says which ids they got. All queries over the
          stream share this one store; it is sized by the largest window that any of them needs.
-State    Payload columns that somebody reads; marks `seq` (place in the total order), `ts`, `num` (row number in the
+State    Payload columns that a query reads; marks `seq` (place in the total order), `ts`, `num` (row number in the
          stream, where a ROWS window needs it), one per join key, one per composite key, one of lineage words per port.
-Limits   Rows come in total order; whoever calls has sorted them.
+Limits   Rows come in total order: the caller sorts them.
 """
 
 from __future__ import annotations

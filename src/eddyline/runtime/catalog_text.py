@@ -1,7 +1,7 @@
 """A job as text: statements that declare its streams, tables, queries, sinks and settings again.
 
 Answer   `catalog_text` is the whole job, `query_text` one query, `sink_text` one sink. Parsed and bound again they give the same.
-Limits   A query's settings stand in its WITH where they differ from the defaults; whoever binds the text binds it under the defaults.
+Limits   A query's settings stand in its WITH where they differ from the defaults; the text is to be bound under the defaults.
 """
 
 from __future__ import annotations

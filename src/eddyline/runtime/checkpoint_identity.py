@@ -1,4 +1,4 @@
-"""Whose checkpoint a folder is: engine, format, the folders for results; and one process at a time.
+"""Which job a checkpoint folder belongs to: engine, format, the folders for results; and one process at a time.
 
 Answer   `claim(folder, engine, format)` makes the folder (for its owner alone), locks it, and says that it belongs to this engine; a folder
          of the other engine, of another format or in use is refused with a hint. `begin` notes the folders for results before the first

@@ -38,7 +38,7 @@ CATALOG = "catalog.sql"
 FOLDER = "control"
 STATE = "state.json"
 FOLDED = "folded.json"
-#: So many records are carried out before they are folded together.
+#: After this number of records they are folded together.
 FOLD_RECORDS = 64
 
 

@@ -1,4 +1,4 @@
-"""One control record: a file that anybody may have written, read with suspicion.
+"""One control record: a file that any process may have written, read with suspicion.
 
 Answer   `read_record` gives the record of a file, or raises `Malformed` with the reason: no regular file, too large, no JSON, nested too
          deeply, other fields or types than a record has. `RefusedRecords` sets files aside that a job does not take, each with a small
@@ -25,7 +25,7 @@ Record = dict[str, Any]
 
 #: A record holds statements: a larger one is none.
 LARGEST_RECORD = 16 << 20
-#: So many refused records stay, and so much of one that is too large.
+#: How many refused records stay, and how much of one that is too large.
 KEPT = 1_000
 _EXCERPT = 64 << 10
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-#: Percentiles are those of so many epochs.
+#: How many epochs the percentiles are of.
 NEWEST = 1_000
 
 

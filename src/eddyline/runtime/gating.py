@@ -80,7 +80,7 @@ class Gating:
                 self.open(batch.stream)
 
     def take(self, name: str, records: Iterable[Records], first: int) -> None:
-        """Records that came with the rows of a stream, of which so many had arrived before."""
+        """Records that came with the rows of a stream, of which `first` rows had come before."""
         self._came += [batch.shifted(first) if batch.stream == name else batch for batch in records]
 
     def announce(self, records: Iterable[Records]) -> None:

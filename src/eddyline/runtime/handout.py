@@ -1,10 +1,10 @@
 """Results on their way out of an epoch: strip by strip where a shared join has several windows, and timed.
 
 Answer   `deliver` runs a group over a slice's new rows and hands each member its results: those of a group with several windows
-         as the scheduler releases them where somebody takes them early, all others when the slice is done. `on_release` is
-         called with each table at once; the epoch's outcome holds those that somebody takes at its end.
+         as the scheduler releases them where a callback takes them early, all others when the slice is done. `on_release` is
+         called with each table at once; the epoch's outcome holds those that a sink takes at its end.
 State    How each group is worked off, until a query of it comes or goes; the response times, where they are measured.
-Limits   Without anybody to take results before the epoch ends, groups are worked off as a whole: there is nothing to gain.
+Limits   Where no callback takes results before the epoch ends, groups are worked off as a whole: a schedule would gain nothing.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class HandOut:
         self.on_release: Callable[[str, pa.Table], bool] | None = None
         #: The same for results of many queries in one table; None: every query's results come apart.
         self.on_bundle: Callable[[Bundle], bool] | None = None
-        #: Whether anybody takes results of these queries before their epoch ends.
+        #: Whether a callback takes results of these queries before their epoch ends.
         self.listens: Callable[[Iterable[str]], bool] | None = None
         self.responses: Responses | None = None
         #: Results say where their newest rows stand among those of all shards; None: there is one pipeline, their order says it.
@@ -55,7 +55,7 @@ class HandOut:
         self._seatings: dict[JoinGroup, dict[tuple[int, ...], _Seating]] = {}
         self._schedules: dict[JoinGroup, Schedule | None] = {}
 
-    # -- told by the pipeline
+    # -- called by the pipeline
 
     def measure(self, responses: Responses) -> None:
         """Measure response times from here on."""
@@ -188,7 +188,7 @@ class HandOut:
         return made
 
     def _hand_all(self, seating: _Seating, rows: Combinations, outcome: Outcome) -> None:
-        """Rows that all of these queries want: projected once for those with one SELECT list, who get the same table."""
+        """Rows that all of these queries want: projected once for those with one SELECT list, which get the same table."""
         for first, stop in seating.lists:
             began = perf_counter()
             projection = seating.queries[first].projection

@@ -1,6 +1,6 @@
 """How freed memory is kept, and how much a process holds.
 
-Answer   `keep_freed_memory` tells the C library to reuse freed blocks of some megabytes instead of giving them back: every
+Answer   `keep_freed_memory` makes the C library reuse freed blocks of some megabytes instead of giving them back: every
          epoch makes and drops the same arrays, and fetching their pages anew took a quarter of a join's time.
          `resident_bytes` is what this process holds now.
 Limits   Only with glibc; elsewhere nothing happens. What is kept is bounded by what an epoch needs.
@@ -28,7 +28,7 @@ def keep_freed_memory() -> bool:
 
 
 def resident_bytes() -> int:
-    """The memory of this process; where the system does not tell, the most it ever held."""
+    """The memory of this process; where the system does not say, the most it ever held."""
     try:
         with open("/proc/self/statm") as said:
             return int(said.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,6 +1,6 @@
 """Where the newest rows of results stand in the total order of the whole job, for drivers that merge several pipelines.
 
-Answer   A pipeline that sees a part of the rows puts its own results in order, but cannot number them: `told` adds to results
+Answer   A pipeline that sees a part of the rows puts its own results in order, but cannot number them. `told` adds to results
          of equal `_ts` what orders them among those of other pipelines, `merged` puts the pieces together and takes it off.
 
              `_place`          stream position * 2^56 + place of arrival in its stream

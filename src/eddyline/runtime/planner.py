@@ -6,8 +6,8 @@ Answer   `choose` gives a new join group its first tree, within what the other g
 State    Per group what was seen, fading by half from look to look, and the assessment that EXPLAIN shows. Tree and counts are in every
          checkpoint (`saved`, `restored`), so that a restart neither forgets what was learned nor moves back.
 Limits   A look needs `rows_per_look` new rows; it samples stores, so its cost does not grow with them. Selectivities are measured between
-         new rows and the windows they meet, whatever the running tree probes. Where `autonomous` is off (shards), somebody adds
-         up what `seen` gives, asks one planner (`hear`) once, and sends the migration to every shard's `carry_out`.
+         new rows and the windows they meet, whatever the running tree probes. Where `autonomous` is off (shards), the driver of
+         the job adds up what `seen` gives, passes it to one planner (`hear`), and sends the migration to every shard's `carry_out`.
 Reading  docs/design/0003-replanning.md
 """
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("eddyline.planner")
 
-#: So many plans that were not taken are remembered.
+#: How many plans that were not taken are remembered.
 _REFUSED = 20
 
 
@@ -71,9 +71,9 @@ class Planner:
         self.pipeline = pipeline
         self.tuning = pipeline.settings.tuning.planning
         self.watches: dict[str, Watch] = {}
-        #: Whether this process decides for itself; shards are told.
+        #: Whether this planner decides; those of shards only carry out migrations.
         self.autonomous = True
-        #: Whether a query may be refused because of its budget; not where somebody else has let it in.
+        #: Whether a query may be refused because of its budget; not where the driver of the job has admitted it.
         self.refuses = True
         #: Every move so far, as `--stats` shows it.
         self.migrations: list[dict[str, object]] = []
@@ -111,7 +111,7 @@ class Planner:
             del self.watches[signature]
 
     def _left(self, lowered: Lowered, own: Mapping[str, float] | None = None) -> Budgets:
-        """What the other groups leave of the budgets; a stream's store is held once, whoever reads it."""
+        """What the other groups leave of the budgets; a stream's store is counted once, whatever the number of its readers."""
         self._forget_closed()
         settings = lowered.query.settings
         others = [watch.choice for signature, watch in self.watches.items() if signature != lowered.signature]
@@ -141,7 +141,7 @@ class Planner:
     def saved(self) -> dict[str, Any]:
         """What a checkpoint keeps, as JSON values: per group the plan that runs and what looks rest on; the moves so far.
 
-        Where somebody else decides (shards), that one keeps what it decided.
+        The planner of a shard keeps nothing: the driver keeps what it decided.
         """
         if not self.autonomous:
             return {}

@@ -104,7 +104,7 @@ class Report:
     streams: Mapping[str, StreamFigures]
     queries: Mapping[str, QueryFigures]
     nodes: Mapping[str, NodeFigures]
-    #: Per edge by which consumers and producers tell each other what is not wanted; on Spark by shard, then by edge.
+    #: Per edge of a just-in-time join, along which a consumer says what it does not need; on Spark by shard, then by edge.
     edges: Mapping[str, Mapping[str, Any]]
     stores: Mapping[str, StoreFigures]
     shards: ShardFigures | None = None

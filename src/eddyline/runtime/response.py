@@ -22,12 +22,12 @@ from eddyline.state.columns import Ints
 
 _MOST_PAIRS = 16_384
 _FEWER_PAIRS = 2_048
-#: Queries are told after so many hand-outs what they have heard.
+#: After this number of hand-outs their response times are added to those of the queries.
 _MOST_HEARD = 64
 
 
 class VirtualClock:
-    """A clock that only work moves: so many seconds per probing row, per stored row visited, per combination made.
+    """A clock that only work moves: a fixed time per probing row, per stored row visited, per combination made.
 
     >>> clock = VirtualClock(per_visit=1e-6)
     >>> clock.charge(probes=1, visited=500, made=2)
@@ -61,7 +61,7 @@ class _Times:
         self.pairs: list[tuple[float, int]] = []
 
     def add(self, responses: np.ndarray, counts: Ints) -> None:
-        """So many results of each response."""
+        """Add responses; `counts` says how many results had each of them."""
         there = np.flatnonzero(counts)
         if not len(there):
             return
@@ -105,12 +105,12 @@ class Responses:
         self._changes: Ints = np.zeros(0, np.int64)
         self._instants = np.zeros(0)
         self._instant_of: Ints = np.zeros(0, np.int64)
-        #: By the queries that heard together: responses, and how many results of each query had them. Told to each only now and then.
+        #: By the queries of a hand-out: responses, and how many results of each query had them. `_tell` adds them up now and then.
         self._heard: dict[tuple[str, ...], list[tuple[np.ndarray, Ints]]] = {}
         #: Per join group, what its work has moved the clock for.
         self._charged: dict[str, tuple[int, int, int]] = {}
 
-    # -- told by the pipeline
+    # -- called by the pipeline
 
     def begin(self) -> None:
         """An epoch begins: all that it brings arrives at this instant."""
@@ -176,7 +176,7 @@ class Responses:
             self._tell()
 
     def _tell(self) -> None:
-        """To each query what it has heard."""
+        """Add the collected response times to those of each query."""
         for names, heard in self._heard.items():
             responses = np.concatenate([responses for responses, _ in heard])
             counts = np.concatenate([counts for _, counts in heard], axis=1)

@@ -1,4 +1,4 @@
-"""What a session asks of an engine, and what it is told in return: one form for both.
+"""What a session asks of an engine, and what the engine returns: one form for both engines.
 
 Answer   `Runner` carries out what the front door says: declare, register, run, stop, look in. `Handle` is one query of it:
          its results and its place in time. An `Observer` may look at the `Report` of the job after every epoch.
@@ -26,7 +26,7 @@ Observer = Callable[[Callable[[], Report]], None]
 
 
 class Handle(Protocol):
-    """One registered query, for as long as somebody holds it: also after it was dropped."""
+    """One registered query, as long as the session holds it: also after it was dropped."""
 
     @property
     def start(self) -> int | None: ...

@@ -242,7 +242,7 @@ def _restore_store(stream: StreamState, tables: list[pa.Table], end: int) -> Non
                     kept[:, :narrow] &= words[:, :narrow]
                     kept[:, narrow:] = 0
                 marks[port.words_mark] = port.flat(kept)
-        # A column that nobody asked for when the segment was written: who does so now began after its rows.
+        # A column that no query read when the segment was written: a query that reads it now began after these rows.
         payload = {
             name: table.column(name).combine_chunks() if name in table.column_names else pa.nulls(len(table), store.types[name].arrow)
             for name in store.columns

@@ -45,7 +45,7 @@ class Spilling:
 
     @property
     def budget(self) -> int | None:
-        """Bytes that may be held in memory; None: nobody asks for spilling."""
+        """Bytes that may be held in memory; None: no query asks for spilling."""
         settings = [query.query.settings for query in self.pipeline.queries.values()]
         least = min((s.memory_budget for s in settings if s.over_budget == "spill" and s.memory_budget is not None), default=None)
         return None if least is None else least // self.parts
@@ -119,5 +119,5 @@ def _remove_forsaken() -> None:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(folder, ignore_errors=True)
         except OSError:
-            # Somebody's who lives, or who is making it just now.
+            # The lock is held: a live process owns this folder or is creating it.
             continue

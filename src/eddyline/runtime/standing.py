@@ -66,9 +66,9 @@ class StandingQuery:
         self.bases: dict[Ref, StreamInput] = dict(group.bases.items())
         #: Tells which values of its outputs are finished; None: nothing asks.
         self.propagation: Propagation | None = None
-        #: Told of results as they are released; for response times.
+        #: Called with results as they are released; for response times.
         self.heard: Callable[[str, Combinations], None] | None = None
-        #: Says of results where their newest rows stand; None: nobody asks.
+        #: Adds to results where their newest rows stand; None: one pipeline has all rows, and the order says it.
         self.places: NewestPlaces | None = None
 
     @property

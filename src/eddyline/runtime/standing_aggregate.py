@@ -86,7 +86,7 @@ class AggregateQuery(StandingQuery):
         self.opening: int | None = None
         #: ON CLOSE without a bucket that closes: groups end by what is promised of their streams.
         self.roots = GroupRoots(group, closings or Closings(), keys) if query.by_promises else None
-        #: Groups whose end was told.
+        #: Groups whose end was announced.
         self._told_groups = 0
         if query.settings.propagate != "off":
             self.aggregation.closed = []

@@ -136,7 +136,7 @@ class Unit(Protocol):
         """Rows and bytes of its own stores now."""
 
     def in_portions(self, rows: int) -> bool:
-        """Whether the results of so many rows leave in portions while a slice is worked off."""
+        """Whether the results of `rows` rows leave in portions while a slice is worked off."""
 
     def snapshot(self) -> dict[str, tuple[object, Blocks]]:
         """Per query what cannot be computed from live rows: a JSON value, and named blocks. A query without is left out. A unit may

@@ -29,7 +29,7 @@ from eddyline.model.datatypes import DataType
 from eddyline.state.columns import Ints, StoredColumn, stored_column
 
 _LEAST_ROOM = 256
-#: Files with gaps are written anew together up to so many rows: these are in memory for a moment.
+#: Files with gaps are written anew together up to this number of rows: these are in memory for a moment.
 _ROWS_TOGETHER = 1 << 18
 _numbers = count()
 
@@ -70,7 +70,7 @@ class _Piece:
 
 
 class SpilledColumn:
-    """Takes over a column that has room for so many rows; positions stay what they are."""
+    """Takes over a column that has room for `room` rows; positions stay what they are."""
 
     def __init__(self, kind: DataType, column: StoredColumn, room: int) -> None:
         self.kind = kind

@@ -239,7 +239,7 @@ class Store:
     # -- room
 
     def tidy(self, rows: int) -> None:
-        """Make room for so many rows now if it takes no more memory: whoever appends them will not have to."""
+        """Make room for `rows` rows now if it takes no more memory, so that the next `append` does not have to."""
         if not self._fits(rows) and self._can_slide(rows):
             self._slide()
 

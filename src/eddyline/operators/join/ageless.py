@@ -28,7 +28,7 @@ _NEVER = np.iinfo(np.int64).max
 
 class AgelessJoin:
     def __init__(self, steps: ProbeSteps, verification: Verification, counters: Counters, pairs_at_once: int) -> None:
-        #: About so many pairs are made before they are carried further.
+        #: About how many pairs are made before they are carried further.
         self.pairs_at_once = pairs_at_once
         self.steps = steps
         self.verification = verification

@@ -75,7 +75,7 @@ class Values:
 
 
 class Rule:
-    """The shape of one join: who is spanned from whom."""
+    """The shape of one join: which reference is reached from which."""
 
     def __init__(self, group: JoinGroup, closings: Closings) -> None:
         self.group = group

@@ -27,7 +27,7 @@ Words = npt.NDArray[np.uint64]
 
 
 def any_bit(words: Words) -> npt.NDArray[np.bool_]:
-    """Whether anybody wants each row."""
+    """Per row whether a query wants it."""
     wanted: npt.NDArray[np.bool_] = words[:, 0] != 0 if words.shape[1] == 1 else any_bits(words)
     return wanted
 
@@ -37,7 +37,7 @@ class Combinations:
     ids: dict[int, Ints]
     stamp: Ints
     clock: Ints
-    #: None once nobody will ask: the combination is complete.
+    #: None for complete combinations: they are not stored, so no purge looks at it.
     dead: Ints | None
     words: Words | None
 

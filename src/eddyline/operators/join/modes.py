@@ -155,7 +155,7 @@ class Modes:
     grid: Grid | None = None
     #: The pairs, found by the policy; None: the node probes.
     found: Pairs | None = None
-    #: The policy has handed the results on itself: so many pairs.
+    #: How many pairs the policy has handed on itself.
     taken: int | None = None
     #: Which of the combinations that the probe makes are wanted now.
     sift: Callable[[Combinations], Combinations] | None = None

@@ -61,7 +61,7 @@ class JoinNode:
         #: How many references the whole join has.
         self.total = total
         self.counters = counters
-        #: About so many pairs are made before they are carried further: bounds the memory of a step.
+        #: About how many pairs are made before they are carried further: bounds the memory of a step.
         self.pairs_at_once = pairs_at_once
         mine = frozenset(self.references)
         inner = [frozenset(i.references) for i in inputs]

@@ -191,7 +191,7 @@ class Port:
         return self.flat(np.broadcast_to(self.full(), (rows, self.width)) if lineage is None else lineage)
 
     def start_words(self, store: Store) -> None:
-        """From here on words are stored; rows that are here already are wanted by all who were members until now."""
+        """From here on words are stored; every query that is a member until now wants the rows that are stored already."""
         self.stores_words = True
         store.add_mark(self.words_mark, np.uint64, self.width)
         store.mark(self.words_mark)[:] = self.flat(np.broadcast_to(self.full(), (store.extent, self.width)))
@@ -236,7 +236,7 @@ class Port:
         return self._time, self._count
 
     def keep_within(self, words: Words, ages: Ints) -> npt.NDArray[np.bool_]:
-        """Clear, in place, the members for whom rows of these ages are out; whether anybody is left. Counted windows apart."""
+        """Clear the bits of members whose time windows do not reach rows of these ages; returns per row whether a bit is left."""
         left: npt.NDArray[np.bool_] = keep_within(words, ages, self._time.sizes, self._time.table)
         return left
 
@@ -264,10 +264,10 @@ class Ages:
         self.sizes = np.array(sorted({size for _, size in sizes}), np.int64)
         self.several = len(self.sizes) > 1
         rest = tuple(always or ())
-        #: By slot; whom this measure does not concern is never out.
+        #: By slot; INT64_MAX for queries whose window is counted in the other unit.
         self.size_of = np.full(64 * width, np.iinfo(np.int64).max)
         self.size_of[[slot for slot, _ in sizes]] = [size for _, size in sizes]
-        #: Row i: the members whose window is at least sizes[i]; the last row: those whom this measure does not concern.
+        #: Row i: the members whose window is at least sizes[i]; the last row: the members whose window is counted in the other unit.
         self.table = np.stack(
             [bits_of(tuple(s for s, size in sizes if size >= least) + rest, width) for least in self.sizes] + [bits_of(rest, width)]
         )

@@ -1,11 +1,11 @@
 """Punctuations of results: which values of output columns are finished.
 
 Answer   `settle` gives, when an epoch has ended, one line per value that no result to come has: the value in all output columns that
-         are equal to each other, null (= `*`) in the others, and the instant in `_ts`. A value is told once, whether or not it had results.
+         are equal to each other, null (= `*`) in the others, and the instant in `_ts`. A value is announced once.
 State    Per class of equal output columns the values that were seen in rows or named by promises and are not finished, each with the
-         instant at which it was first seen; those that were told; lines that wait for `propagate = n` or `'d seconds'`.
+         instant at which it was first seen; those that were announced; lines that wait for `propagate = n` or `'d seconds'`.
 Limits   Output columns that are columns of a reference, and not its event time, which `_ts` tells of. Values that ranges cover and that
-         were never seen are not told.
+         were never seen are not announced.
 Reading  docs/punctuations.md
 """
 
@@ -93,7 +93,7 @@ class _Class:
         return values, ends
 
     def _gather(self) -> None:
-        """What was seen in the epoch, each value once, without those that were told."""
+        """What was seen in the epoch, each value once, without those that were announced."""
         if not self._new:
             return
         values = pa.concat_arrays([self.open, *(v.cast(self.type.arrow) for v, _ in self._new)])
@@ -144,7 +144,7 @@ class Propagation:
             one.see(fresh)
 
     def settle(self, frontier: int, came: Came, stop: int | None) -> list[pa.Table]:
-        """The lines that are told now, in the order of their instants."""
+        """The lines that are announced now, in the order of their instants."""
         found = []
         for one in self.classes:
             one.name_constants()

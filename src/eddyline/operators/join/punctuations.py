@@ -4,7 +4,7 @@ Answer   `settle` is called when an epoch has ended and its punctuations have ta
          of `alive.py`, leave the group: they leave their store when no other group wants them. Answers stay the same.
 State    Counts, and how much has come since the last look.
 Limits   A look costs about what the group has stored. `purge = auto` looks when half as many rows have come as were stored after the last
-         look, `eager` after every epoch with a punctuation, a number after so many punctuations. A bounded end looks in any case.
+         look, `eager` after every epoch with a punctuation, a number after that number of punctuations. A bounded end looks in any case.
 Reading  docs/punctuations.md
 """
 

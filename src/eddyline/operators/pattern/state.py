@@ -18,7 +18,7 @@ from eddyline.operators.aggregate.words import grown
 from eddyline.state.columns import Ints
 
 _LEAST = 64
-#: So many dead events among the older ones are borne.
+#: The most dead events that stay among the older ones.
 _HOLES = 1024
 #: Chunks of payload before they are put together.
 _CHUNKS = 32
@@ -64,7 +64,7 @@ class BookState:
     # -- room
 
     def room(self, codes: int, rows: int, words: int, links: int, blocks: int) -> None:
-        """Place for so many codes of traces, rows of a slice, new links and runs, and heads."""
+        """Place for these numbers of codes of traces, rows of a slice, new links and runs, and heads."""
         self.traces = Traces(*(grown(a, codes, -1 if name in ("serial", "run") else 0) for name, a in self.traces._asdict().items()))
         runs = int(self.count[RUNS]) + links + 1
         heads = int(self.count[BLOCKS]) + blocks + 1
@@ -77,7 +77,7 @@ class BookState:
         self.numbers = grown(self.numbers, self.stored + rows)
 
     def wide(self, words: int) -> None:
-        """So many word columns per event; older events have none of the new ones."""
+        """Set the number of word columns per event; older events have none of the new ones."""
         have = self.events.words.shape[1]
         if have < words:
             size = len(self.events.refs)

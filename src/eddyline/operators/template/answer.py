@@ -106,7 +106,7 @@ class Answering:
         return pa.table(columns | {name: held.column(name) for name in rest})
 
     def merged(self, parts: Sequence[pa.Table], issues: Issues) -> pa.Table:
-        """The answers of requests from the parts of all who have rows of the template, as `tables` gives them."""
+        """The answers of requests from the parts of all shards that have rows of the template, as `tables` gives them."""
         given = [part for part in parts if part.num_rows]
         if not given:
             return self.schema.empty_table()

@@ -44,7 +44,7 @@ class Imp:
             self.addressing = Fields(found.bits, found.ranged | ranged)
 
     def covered(self, requests: Requests, ranged: int, probes: Ints) -> float:
-        """How many fields the ranges of a probe cover, on average, as far as the newest block tells."""
+        """How many fields the ranges of a probe cover, on average, judged by the newest block."""
         if not ranged or not self.blocks:
             return 1.0
         addresses = self.blocks[max(self.blocks)].addresses

@@ -16,7 +16,7 @@ from eddyline.operators.template.rows import TemplateRows
 from eddyline.operators.template.search import Pattern, Price
 from eddyline.state.columns import Ints
 
-#: A look is due after so many requests, or epochs in which requests came.
+#: A look is due after this number of requests, or of epochs in which requests came.
 REQUESTS_BETWEEN = 1_000
 EPOCHS_BETWEEN = 50
 #: Counts of earlier requests are halved at every look.

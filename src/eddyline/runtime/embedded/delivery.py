@@ -39,7 +39,7 @@ class Delivery:
         self.dead = DeadLetters(os.path.join(out, DEAD_LETTER)) if out is not None else None
         #: Dead rows are kept in memory only where a session asks for them.
         self.kept_dead: dict[str, list[pa.Table]] | None = None
-        #: Queries whose results somebody in this process takes as soon as they are there.
+        #: Queries with a callback or a kept result in this process, which gets results as soon as they are there.
         self.listening: set[str] = set()
         #: Tables of this epoch that callbacks have had already.
         self._handed_out: set[int] = set()
@@ -88,7 +88,7 @@ class Delivery:
             self.sinks.pop(name, None)
 
     def listens(self, names: Iterable[str]) -> bool:
-        """Whether anybody takes results of these queries before their epoch ends."""
+        """Whether a callback takes results of these queries before their epoch ends."""
         return bool(self.listening) and not self.listening.isdisjoint(names)
 
     def drop_query(self, name: str) -> None:
@@ -110,10 +110,10 @@ class Delivery:
         dropped.close()
 
     def release(self, name: str, table: pa.Table) -> bool:
-        """Results that are complete before their epoch ends: who takes them in this process has them at once, files wait for the end.
+        """Results that are complete before their epoch ends: callbacks of this process get them at once, files at the end.
 
         Returns:
-            whether anybody still waits for them; otherwise they need not be kept.
+            whether a sink still waits for them; otherwise they need not be kept.
         """
         with _handing_over():
             waits = self._hand_over(name, table) or bool(self.shared)

@@ -258,7 +258,7 @@ class EmbeddedDriver:
         while not self._stopping:
             if reader.finished or (once and not self._something()):
                 break
-            # A stream that falls idle moves the frontier without new rows: one epoch tells the pipeline.
+            # A stream that falls idle moves the frontier without new rows: one epoch passes this to the pipeline.
             if self._something() or self._idle_streams(self.clock.now()) != self._idle:
                 self.step()
             else:

@@ -1,6 +1,6 @@
 """Epochs from sources: the streams are read in step, so that none of them waits long for another.
 
-Answer   `next_epoch` takes at most so many rows of all streams together: those that come first when the streams are merged
+Answer   `next_epoch` takes at most `epoch_rows` rows of all streams together: those that come first when the streams are merged
          by the newest event time each has brought so far. Within a stream the order is the source's, whatever its disorder.
 State    Per stream the rows read ahead, and where they began: a position from which they can be read again.
 Limits   A stream that has nothing at the moment is not waited for.
@@ -24,7 +24,7 @@ from eddyline.runtime.epoch import Arrival
 from eddyline.runtime.record_kinds import Splitting
 from eddyline.state.columns import Ints
 
-#: Sources are read in pieces of at least so many rows: small reads cost more than they save.
+#: Sources are read in pieces of at least this number of rows: small reads cost more than they save.
 _READ_ROWS = 65_536
 
 
@@ -70,7 +70,7 @@ class StreamReader:
         return self.source.finished and not self.pieces
 
     def fill(self, rows: int) -> bool:
-        """Read until so many rows are buffered or nothing more is there; whether anything came."""
+        """Read until `rows` rows are buffered or the source has no more; returns whether any row came."""
         came = False
         while self.buffered < rows and not self.source.finished:
             before = self.source.position()
@@ -162,7 +162,7 @@ class EpochReader:
         return sum(reader.buffered for reader in self.readers.values())
 
     def next_epoch(self, rows: int) -> dict[str, Arrival]:
-        """At most so many rows of all streams; empty when nothing is there."""
+        """At most `rows` rows of all streams; empty when no source has a row."""
         for reader in self.readers.values():
             reader.fill(rows)
         shares = self._shares(rows)

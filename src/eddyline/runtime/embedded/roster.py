@@ -38,9 +38,9 @@ from eddyline.runtime.unit import Standing
 Own = Callable[[Standing], Iterable[Sink]]
 
 
-#: So many dropped queries and so many refused records are remembered: the newest.
+#: How many of the newest dropped queries and refused records are remembered.
 _NOTES = 1_000
-#: A record behind a gap in the numbers is found so many seconds later.
+#: A record behind a gap in the numbers is found this number of seconds later.
 _LOOK_SECONDS = 1.0
 
 

@@ -1,7 +1,7 @@
 """A session's job in this process: sources, pipeline and delivery are made when the first row asks for them.
 
 Answer   `EmbeddedRunner` is the `Runner` of sessions without Spark.
-State    The sources, what queries have to say until somebody takes it, and a driver from the first row on.
+State    The sources, results until a caller takes them, and a driver from the first row on.
 Limits   Used from one thread at a time, apart from `push`.
 """
 
@@ -439,7 +439,7 @@ class EmbeddedRunner:
     def report_folder(self) -> str:
         if self._folder is None:
             self._folder = tempfile.mkdtemp(prefix="eddyline-job-")
-            # Those who look from outside see by the lock that the job runs.
+            # Other processes see by the lock that the job runs.
             self._lock = FolderLock(self._folder)
             self._lock.take()
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-#: So many queries that come or go together are events of their own; more are one event.
+#: Up to this number of queries that come or go together are events of their own; more are one event.
 _NAMED = 20
 
 Event = dict[str, Any]

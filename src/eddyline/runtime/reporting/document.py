@@ -15,7 +15,7 @@ from typing import Any
 from eddyline.runtime.report import Report
 
 FORMAT = 1
-#: Of single epochs, batches and largest stores, so many are in a document or a line.
+#: How many single epochs, batches and largest stores are in a document or a line.
 _EPOCHS, _STORES = 60, 12
 _OTHERS = "others"
 

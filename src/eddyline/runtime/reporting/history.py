@@ -20,7 +20,7 @@ from typing import Any
 _MIB = 1 << 20
 #: Room for both halves of each history.
 OVERVIEW_BYTES, QUERY_BYTES, DECISION_BYTES = 8 * _MIB, 38 * _MIB, 2 * _MIB
-#: Seconds between two lines of all queries, for up to so many of them.
+#: Seconds between two lines of all queries, for up to this number of queries.
 QUERY_SECONDS, QUERIES_AT_PACE = 10.0, 2_000
 
 
@@ -84,7 +84,7 @@ def read_lines(path: str) -> Iterator[dict[str, Any]]:
 
 
 def read_overview(path: str, since: float, points: int) -> list[dict[str, Any]]:
-    """The lines of an overview from an instant on, at most about so many: evenly spread, the newest always among them."""
+    """The lines of an overview from an instant on, at most about `points`: evenly spread, the newest always among them."""
     found = [line for line in read_lines(path) if line.get("t", 0.0) >= since]
     step = max(1, -(-len(found) // max(points, 1)))
     return found[(len(found) - 1) % step :: step] if found else []

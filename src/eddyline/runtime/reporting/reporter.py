@@ -33,7 +33,7 @@ from eddyline.runtime.reporting.samples import DeadSamples, Tail
 
 log = logging.getLogger("eddyline.report")
 
-#: Seconds between two reports, without pages and with some; a report takes at most one part in so many of the time.
+#: Seconds between two reports, without pages and with some; a report takes at most this fraction (one in …) of the time.
 _SECONDS, _WATCHED_SECONDS, _PARTS = 1.0, 0.5, 50
 #: Seconds after which a file in `wanted` says nothing any more, and how many queries are looked into at once.
 WANTED_SECONDS, _WANTED = 15.0, 12

@@ -16,7 +16,7 @@ from eddyline.runtime.standing import StandingQuery
 from eddyline.runtime.unit import Standing
 from eddyline.runtime.units.filters import FilterQuery
 
-#: So many of the queries that share a plan are named.
+#: How many of the queries that share a plan are named.
 _NAMED = 50
 
 

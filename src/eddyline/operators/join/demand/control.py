@@ -1,7 +1,7 @@
-"""Whose demand a producer listens to: the inputs outside of its subtree, asked directly or through their streams.
+"""To which inputs a producer listens: those outside of its subtree, asked directly or through their streams.
 
 Answer   `targets_of` gives, for every inner node of a tree, the inputs that a combination of the node must find a partner
-         in before anybody can use it: the siblings of the node and of its ancestors. A sibling that is a node itself can
+         in before a node above can use it: the siblings of the node and of its ancestors. A sibling that is a node itself can
          be asked in three ways.
 
              probes      through the stores of its streams, which always hold everything

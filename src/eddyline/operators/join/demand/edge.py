@@ -51,7 +51,7 @@ class Look:
     refusals: Flags
     #: Per condition, how many opposite rows are new, and how many rows would be touched in order to resume.
     waking: list[tuple[int, float]]
-    #: The inputs whom all combinations must meet and who have no rows: nothing is demanded, and to know that costs nothing.
+    #: Inputs without rows that every combination must meet: while they are empty no combination is demanded, and no test is needed.
     #: By the number of the condition; -1 where there is none.
     empty: list[int]
     tuning: DemandTuning
@@ -66,7 +66,7 @@ class Look:
             new, touched = self.waking[number]
             spent += self.expected * float(left.mean()) * cost.check + new * cost.novel + touched * cost.wake + cost.fixed
             left = left & ~self.refusals[number]
-        # About as many are made late as are made at once: whoever comes to ask comes before or after.
+        # About as many combinations are made late as at once: their opposite row comes after or before them with equal chance.
         late = self.expected * float(left.mean()) * self.tuning.resume if chosen else 0.0
         return self.expected * float(1.0 - left.mean()) * worth - spent - late
 
@@ -105,7 +105,7 @@ class Edge:
     switches: int = 0
     #: A condition on single rows is asked when it refuses at least this share of them; below 0: the one for combinations.
     useful: float = -1.0
-    #: So many conditions on single rows are tried in one epoch at most.
+    #: The most conditions on single rows that are tried in one epoch.
     samples: int = 64
     asked_early: set[Condition] = field(default_factory=set)
     _epoch: int = 0
@@ -132,9 +132,9 @@ class Edge:
         return self.is_open and self._epoch >= self._next
 
     def sees_little(self, made: int, expected: float, is_free: bool) -> bool:
-        """Whether so few combinations are made that asking costs more than it can save, or nothing can be told: looking is put off.
+        """Whether too few combinations are made: testing would cost more than it saves, or a sample would be too small. Looking is put off.
 
-        `is_free`: to know that nothing is wanted costs nothing, because somebody opposite is not there at all.
+        `is_free`: an opposite input is empty, so that no combination is demanded and no test is needed.
         """
         if made >= (1 if is_free else self.tuning.enough) and (is_free or self.listens or self.may_save(expected, 0)):
             return False
@@ -142,7 +142,7 @@ class Edge:
         return True
 
     def may_save(self, expected: float, new: int) -> bool:
-        """Whether a condition with so many new opposite rows would be worth it if it refused everything."""
+        """Whether a condition with `new` new opposite rows would be worth it if it refused everything."""
         cost = self.tuning
         return expected * (self.worth * (1.0 - cost.start) - cost.check) - new * (cost.novel + cost.wake) > cost.fixed
 
@@ -152,7 +152,7 @@ class Edge:
         self._next = self._epoch + self._pause
 
     def scans(self, rows: int) -> None:
-        """So many rows are scanned for each combination by who is given it."""
+        """The node above scans `rows` rows for each combination that it gets."""
         self.worth = self.tuning.make + self.tuning.scan * rows
 
     def weigh(self, look: Look, used: Sequence[int]) -> list[int]:

@@ -11,7 +11,7 @@ Answer   A `Condition` holds of a combination while the opposite input has a row
 
 State    An index of the opposite store; in `bloom` mode a filter over its keys, extended by new rows and made anew once
          half of what it was made of is gone.
-Limits   Conditions compare 64-bit words: a collision lets more pass. What is new to a store is told by the keys themselves.
+Limits   Conditions compare 64-bit words: a collision lets more pass. Which keys are new to a store is decided by the keys themselves.
 Reading  docs/operators/demand.md
 """
 
@@ -46,7 +46,7 @@ def links_between(equalities: Sequence[Equality], own: Sequence[int], opposite: 
 
 
 def alive_ids(one: Input, bases: Mapping[int, StreamInput]) -> Ints:
-    """Ids of all rows whose components can still be looked up: nobody will meet the others."""
+    """Ids of all rows whose components are still stored: no row to come meets the others."""
     ids = one.store.ids()
     if isinstance(one, NodeInput):
         ids = ids[np.logical_and.reduce([bases[r].store.holds(rows) for r, rows in one.expand(ids).items()])]
@@ -105,7 +105,7 @@ class Condition:
         """The same answer of a few combinations, whatever the ages, without making an index for it."""
         hashes = self.hashes(ids, chosen)
         if self.mark is None and isinstance(self.opposite, StreamInput) and len(self.links) == 1:
-            # Somebody else may have the index that answers.
+            # Another reader of the store may have made the index.
             key = self.links[0][3]
             self.mark = key if key in self.opposite.store.indexes else None
         if self.mark is not None:

@@ -3,7 +3,7 @@
 Answer   `woken_pairs` gives what `Gathering.gather` gives for rows that ask, without those pairs that one further condition
          refuses, for nodes over two streams that the asking rows both share keys with.
 State    None.
-Limits   Most pairs that a row asks for are wanted by nobody else: a join step at a time would write all of them down.
+Limits   Most pairs that a row asks for are wanted by no other row. A join step at a time would write all of them down.
 Reading  docs/operators/demand.md
 """
 
@@ -27,7 +27,7 @@ from eddyline.state.columns import Ints
 
 
 def can_wake_pairs(node: JoinNode, condition: Condition) -> bool:
-    """Whether the rows that a condition asks about are pairs of streams that both share keys with who asks."""
+    """Whether the rows that a condition asks about are pairs of streams that both share keys with the asking rows."""
     streams = [one for one in node.inputs if isinstance(one, StreamInput) and not one.stream.is_table]
     return len(streams) == len(node.inputs) == 2 and all(condition.references & set(one.references) for one in streams)
 

@@ -89,5 +89,5 @@ class Weighing:
 
 
 def spread(size: int, most: int) -> Ints:
-    """At most so many positions below a size, evenly spread."""
+    """At most `most` positions below a size, evenly spread."""
     return np.arange(size) if size <= most else np.linspace(0, size - 1, most).astype(np.int64)

@@ -11,7 +11,7 @@ Answer   `windows` are the costs of serving each window after the ones before it
 
 State    Seconds per new row and window, older epochs counting half as much with each new one; the least that a hand-out ever took: what
          one costs that has hardly anything to do. Of the seconds spent looking, what goes with the rows taken up and what with the stored
-         rows seen is told apart by least squares over the units.
+         rows seen is separated by least squares over the units.
 Limits   Before anything has been measured, costs are the windows' sizes, as in the paper, and an epoch is two units. Times are those of
          the clock by which responses are measured: under a virtual clock they are the same in every run.
 Reading  docs/operators/scheduling.md
@@ -31,7 +31,7 @@ _LEAST_SECONDS = 1e-12
 #: An epoch that took less than this part of what was expected shows that earlier ones were held up (the first time kernels are loaded,
 #: or compiled): they are forgotten.
 _DISTURBED = 0.5
-#: How much rows taken up and rows seen have to vary against each other to be told apart.
+#: How much rows taken up and rows seen have to vary against each other to be separated.
 _APART = 1e-3
 
 
@@ -72,8 +72,8 @@ class WindowCosts:
         return found
 
     def note(self, low: int, rows: int, looking: float, visited: Ints | Sequence[int], handing_out: Sequence[float]) -> None:
-        """A unit took so many rows through the windows from `low` on: seconds of looking, in which so many rows were looked
-        at per window, and of handing out per window."""
+        """A unit took `rows` rows through the windows from `low` on. `looking` is the seconds of probing, `visited` the rows looked at
+        per window, `handing_out` the seconds of handing out per window."""
         if not rows:
             return
         high = low + len(handing_out)
@@ -87,7 +87,7 @@ class WindowCosts:
         self.handout = min(self.handout, *handing_out)
 
     def settle(self, rows: int) -> None:
-        """An epoch of so many rows is over."""
+        """An epoch of `rows` rows is over."""
         if rows:
             if self.per_row is not None and self._spent < _DISTURBED * rows * (self.again + float(self.per_row.sum())):
                 self.per_row = None
@@ -119,7 +119,7 @@ class WindowCosts:
         return 0.0, by_seen / seen if seen else 0.0
 
     def need(self, rows: int) -> npt.NDArray[np.float64]:
-        """Per first window and end of a unit, how many rows it should take in an epoch of so many rows."""
+        """Per first window and end of a unit, how many rows it should take in an epoch of `rows` rows."""
         if self._needs is None:
             windows = len(self.sizes)
             return np.full((windows, windows + 1), rows / 2)

@@ -51,7 +51,7 @@ SCHEDULERS: dict[str, tuple[Callable[[Sequence[float], Sequence[int], float], Ma
 
 
 def scheduler(name: str, windows: Sequence[float], queries: Sequence[int], again: float = 0.0) -> Scheduler:
-    """The scheduler for windows of ascending size with so many queries each, where taking a row up costs `again`.
+    """The scheduler for windows of ascending size and the number of queries of each, where taking a row up costs `again`.
 
     >>> scheduler("swf", [1.0, 60.0], [1, 1]).priority[:, 2].tolist()
     [-0.0, -1.0]

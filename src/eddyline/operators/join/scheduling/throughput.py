@@ -2,7 +2,7 @@
 
 Answer   `max_throughput(windows, queries)[i, j]` is the best of (queries served by going from window i to window k) / (size
          of that stretch), for i < k <= j: MaxQT of a row that has finished window i behind one that has finished window j.
-         Window 0 has size 0; column N also stands for "nobody is ahead".
+         Window 0 has size 0; column N also stands for "no row is ahead".
 State    None. The matrix changes only when a query comes or goes.
 
              windows 2, 3, 6, a query each     j = 1     2     3
@@ -29,7 +29,7 @@ _LEAST = 1e-200
 
 
 def max_throughput(windows: Sequence[float], queries: Sequence[int], again: float = 0.0) -> Matrix:
-    """The matrix for windows of ascending size with so many queries each; `again` is added to the size of every stretch.
+    """The matrix for windows of ascending size and the number of queries of each; `again` is added to the size of every stretch.
 
     >>> max_throughput([2, 3, 6], [1, 1, 1])[1].tolist()
     [0.0, 0.0, 1.0, 1.0]

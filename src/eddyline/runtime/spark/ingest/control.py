@@ -1,4 +1,4 @@
-"""Control records: what every shard must hear in the same batch.
+"""Control records: what every shard carries out in the same batch.
 
 Answer   Numbered JSON files below the checkpoint, written whole or not at all; the source's offset says the number of the next one, and
          each is copied to every shard. Those of batches that cannot run again are removed (`forget_control`).

@@ -27,7 +27,7 @@ from eddyline.state.whole_file import PRIVATE, make_folder, write_whole
 
 log = logging.getLogger(__name__)
 
-#: Without `files_per_batch`, a batch takes files of a stream up to so many bytes together, at least one.
+#: Without `files_per_batch`, a batch takes files of a stream up to this number of bytes together, at least one.
 BATCH_BYTES = 64 << 20
 #: A log is begun anew when this many bytes, and twice its beginning, have been appended.
 _ENOUGH = 1 << 20

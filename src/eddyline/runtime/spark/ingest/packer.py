@@ -116,7 +116,7 @@ class Packer:
     def _placed(
         self, routes: list[tuple[int, Route]], rows: pa.Table, first_row: int, to_all: bool
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Row numbers ordered by shard, where each shard's begin, and the route bits (None: there is nothing to tell)."""
+        """Row numbers ordered by shard, where each shard's begin, and the route bits (None: every row has all of them)."""
         count, shards = rows.num_rows, self.layout.shards
         pairs: list[np.ndarray] = []
         bits: list[np.ndarray] = []
@@ -128,7 +128,7 @@ class Packer:
                 flag[:, 0] |= np.uint64(1) << np.uint64(HOME_BIT)
             bits.append(flag.ravel())
         if to_all:
-            # Without a bit: seen, counted, wanted by nobody.
+            # Without a bit: seen and counted; no query wants the row.
             pairs.append(np.arange(shards * count))
             bits.append(np.zeros(shards * count, np.uint64))
         whole = np.concatenate(pairs) if len(pairs) > 1 else pairs[0]

@@ -22,7 +22,7 @@ PIECE_ROWS = 1 << 17
 CONTROL = -1
 
 #: Engine columns inside a packet's blob: the routes that sent a row here, and its number in its piece. The number is left out
-#: where it tells nothing: times rise from row to row, and no ROWS window counts them.
+#: where it says nothing new: times rise from row to row, and no ROWS window counts them.
 ROUTES_COLUMN = "_routes"
 NUMBER_COLUMN = "_number"
 

@@ -80,7 +80,7 @@ class Asking:
         return self._asked(uuid.uuid4().hex, requests, pending.give, until, last), pending
 
     def take(self, record: Record, catalog: Catalog) -> list[dict[str, object]]:
-        """What the shards must hear of a record of another process."""
+        """What the shards have to carry out of a record of another process."""
         token = record["token"]
 
         def give(answer: Answer) -> None:
@@ -104,7 +104,7 @@ class Asking:
         return {"ask": {token: said}}
 
     def after_batch(self, delivered: Delivered, model: Pipeline) -> list[dict[str, object]]:
-        """Give the answers that a batch brought; what the shards must hear of requests that are too late.
+        """Give the answers that a batch brought; returns what the shards have to know of requests that are too late.
 
         Args:
             delivered: The parts of all shards.

@@ -56,7 +56,7 @@ from eddyline.runtime.spark.output.table_sink import open_spark_sink
 from eddyline.runtime.spark.shard.processor import ShardProcessor
 
 _LOOK_SECONDS = 0.2
-#: Events are taken over after so many batches; `session.py` has Spark keep twice as many.
+#: Events are taken over after this number of batches; `session.py` has Spark keep twice as many.
 _EVENTS_AT_ONCE = 32
 
 
@@ -78,8 +78,8 @@ class SparkDriver:
             layout: What all tasks know.
             out: Folder for results and dead letters.
             frames: stream -> its streaming DataFrame, for streams that are not files.
-            told: Hears of every micro-batch.
-            clock: Tells the time of idle streams and of waiting.
+            told: Called with every micro-batch.
+            clock: Gives the time for idle streams and for waiting.
             processor: What runs a shard; tests have others.
         """
         self.spark = spark
@@ -287,7 +287,7 @@ class SparkDriver:
     def _run_once(self) -> None:
         self.query = query = self._start(once=True)
         try:
-            # In short turns, so that signals are heard in between.
+            # In short turns, so that signals are handled in between.
             while not query.awaitTermination(_LOOK_SECONDS):
                 if self._stopping and self.frames:
                     self._finish_batch(query)

@@ -1,4 +1,4 @@
-"""A Spark session that is somebody else's: what a job needs of it, and how it is left as it was.
+"""A Spark session that the caller owns: what a job needs of it, and how it is left as it was.
 
 Answer   `check_session` refuses what cannot work, with a hint, before anything starts: Spark Connect, a Spark without
          `transformWithState`, workers that cannot import eddyline or do not see the checkpoint. `job_settings` puts a job's

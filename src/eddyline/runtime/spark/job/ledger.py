@@ -38,7 +38,7 @@ from eddyline.state.whole_file import make_folder
 FORMAT = 4
 
 JOB, CONTROL = "job", "control"
-#: So many queries that have gone, and so many refused records, are remembered: the newest.
+#: How many of the newest queries that have gone, and of the newest refused records, are remembered.
 NOTES = 1_000
 
 _HELD = "shards, streams and queries of the job"
@@ -58,7 +58,7 @@ class Entry:
     #: Whether shards keep parts of its groups.
     merged: bool = False
     state: str = "running"
-    #: Who brought it, and who dropped it: the job's file or a control record.
+    #: Where it came from, and what dropped it: the job's file or a control record.
     origin: str = JOB
     dropped_by: str = JOB
     start: int | None = None

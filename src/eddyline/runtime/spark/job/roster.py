@@ -3,10 +3,10 @@
 Answer   Between two micro-batches (`after_batch`, called while the batch that ends is not yet committed) new control records are
          taken up. A query that is added is *prepared*: checked, its sinks opened, written into the ledger and into a layout that
          holds from the next batch on, so that packers route for it. Then it is *started* by a record in the control stream,
-         which every shard hears in the same batch; the instant is the newest of any stream, and ticks make that the same
+         which every shard reads in the same batch; the instant is the newest of any stream, and ticks make that the same
          everywhere. Dropping is a `stop` record; the query goes when the shards say that its last result is out.
 State    The ledger. Everything is written before it is acted upon, and what was not acted upon when the driver died is said
-         again at the next start: shards ignore what they have heard.
+         again at the next start: shards ignore a record that they have carried out.
 Limits   A record that cannot be carried out is refused as a whole and noted; the job runs on. A query that has gone is kept for
          one batch more: the one that brought its last result may run again.
 """
@@ -124,7 +124,7 @@ class Roster:
     # -- a run
 
     def begin(self) -> None:
-        """Before the first batch: say again what may not have been heard, and take up what was asked for in the meantime."""
+        """Before the first batch: write again the records that shards may not have carried out, and take up new control records."""
         prepared = [name for name, entry in self.ledger.queries.items() if entry.state == "prepared"]
         leaving = [name for name, entry in self.ledger.queries.items() if entry.state == "dropping"]
         said: list[dict[str, object]] = [{"start": prepared}] if prepared else []
@@ -136,7 +136,7 @@ class Roster:
         self._fold()
 
     def watch(self) -> None:
-        """Ask for a batch whenever somebody has written a record: Spark runs none without input."""
+        """Ask for a batch whenever there is a new record: Spark runs none without input."""
 
         def look() -> None:
             while not self._stop.wait(_LOOK_SECONDS):
@@ -212,7 +212,7 @@ class Roster:
     # -- control records
 
     def _poll(self) -> list[dict[str, object]]:
-        """Take up the records that are new; what the shards must hear."""
+        """Take up the records that are new; returns what the shards have to carry out."""
         said: list[dict[str, object]] = []
         for number in self.control.waiting(self.ledger.applied):
             try:

@@ -73,7 +73,7 @@ _LOCAL_SETTINGS: dict[str, str] = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.streaming.checkpointFileManagerClass": _LOCAL_FILE_MANAGER,
     # The JVM plans small batches and hands blobs on. The optimising compiler and the threads of the parallel collector cost
-    # it two fifths of its time on two cores and never pay back. Spark loads so many classes that the default threshold for
+    # it two fifths of its time on two cores and never pay back. Spark loads a great number of classes, and the default threshold for
     # them asks for four full collections before the first batch. The heap begins small and grows where it has to: begun with a
     # sixty-fourth of the machine, most of it is touched and never needed.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=256m -Xms192m",
@@ -115,7 +115,7 @@ def open_session(
 
 
 def forgiving(master: str) -> str:
-    """A local master gives up at the first lost worker unless it is told how many failures a task may have.
+    """A local master gives up at the first lost worker unless a setting says how many failures a task may have.
 
     >>> forgiving("local[2]")
     'local[2,4]'

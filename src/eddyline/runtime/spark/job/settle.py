@@ -4,7 +4,7 @@ Answer   `settled` refuses what does not fit the checkpoint, notes in the ledger
          queries that shards may have to know: those of the job, those that were added to it while it ran, and those that are
          on their way out. Queries that were routed before keep their routes.
 State    The ledger, written.
-Limits   No Spark: who has a session says how many shards there are and how they are labelled.
+Limits   No Spark: the caller says how many shards there are and how they are labelled.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def settled(
         queries: Those of the job.
         tables: Static tables; read now unless the checkpoint has them.
         settings: Of the job.
-        labels: The labels of so many shards.
+        labels: The labels of a number of shards.
         usual_shards: How many there are if neither the job nor the checkpoint says it.
     """
     checkpoint = os.path.abspath(checkpoint)
@@ -65,7 +65,7 @@ def settled(
 
 
 def laid_out(layout: Layout, queries: tuple[BoundQuery, ...], ledger: Ledger) -> Layout:
-    """A layout with these queries, routed as the ledger remembers or anew; the ledger is told."""
+    """A layout with these queries, routed as the ledger remembers or anew; the ledger notes it."""
     rates = declared_rates(layout.streams)
     routing = route_all(
         queries, [stream.name for stream in layout.streams], rates, layout.shards, ledger.records(), books_of(layout.streams)

@@ -1,4 +1,4 @@
-"""What each shard holds, left beside the checkpoint for those who look from outside.
+"""What each shard holds, left beside the checkpoint for other processes.
 
 Answer   The driver writes one small file per batch before Spark commits it; `shard_report` reads the one of the last committed
          batch. So it is true after a crash too: a batch that was not committed has not happened.
@@ -44,7 +44,7 @@ def write_standing(checkpoint: str, batch: int, notes: Mapping[int, Mapping[str,
 
 
 def read_standing(checkpoint: str, batch: int) -> dict[int, dict[str, Any]] | None:
-    """shard -> rows, waiting, bytes, frontier at the end of a batch; None: nobody wrote it down."""
+    """shard -> rows, waiting, bytes, frontier at the end of a batch; None: there is no such file."""
     try:
         found = read_sealed(_path(checkpoint, batch), "what each shard holds", "the next batch of the job writes it anew")
     except FileNotFoundError:

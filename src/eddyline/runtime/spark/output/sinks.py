@@ -92,7 +92,7 @@ class Delivery:
         #: Sinks of CREATE SINK, by name; of one FOR ALL the sink behind it.
         self.declared: dict[str, Sink] = {}
         self.dead = DeadLetters(os.path.join(out, DEAD_LETTER)) if out is not None else None
-        #: Dead rows are kept in memory only where somebody asks for them.
+        #: Dead rows are kept in memory only where a session asks for them.
         self.kept_dead: dict[str, list[pa.Table]] | None = None
         #: Called with the dead rows of a batch, by stream.
         self.on_dead: Callable[[Mapping[str, list[pa.Table]]], None] | None = None
@@ -163,7 +163,7 @@ class Delivery:
 
     @property
     def is_mine(self) -> bool:
-        """Whether whoever asks is called by a batch that is being delivered."""
+        """Whether the calling thread is the one that delivers a batch."""
         return self._thread == threading.get_ident()
 
     def __call__(self, frame: DataFrame, batch: int) -> None:

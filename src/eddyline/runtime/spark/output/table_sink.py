@@ -108,7 +108,7 @@ class TableSink:
 
 
 def run_id(checkpoint: str) -> str:
-    """What tells this checkpoint from an earlier one in the same folder: Spark's own id of the query."""
+    """What distinguishes this checkpoint from an earlier one in the same folder: Spark's own id of the query."""
     with open(os.path.join(checkpoint, "metadata"), encoding="utf-8") as text:
         return str(json.load(text)["id"])
 

@@ -1,6 +1,6 @@
 """Requests of other processes, in a shard.
 
-Answer   `take` hears of a request through a control record, in the same batch as all other shards. `answer` gives, at the end of the batch
+Answer   `take` gets a request through a control record, in the same batch as all other shards. `answer` gives, at the end of the batch
          whose frontier has passed the instants, the parts of the answers that this shard has; the driver merges them.
 State    Requests that wait for an instant ahead, as texts: part of the header of the shard's state. Their rows are kept.
 Limits   A request that was asked at the end of a bounded run, and waits, is refused there. After a crash a request may be answered twice;
@@ -30,7 +30,7 @@ class ShardAsked:
         self.waiting: dict[str, Any] = {}
 
     def take(self, record: Mapping[str, Any]) -> None:
-        """Hear of requests, or that no process waits for them any more."""
+        """Note requests, or that no process waits for them any more."""
         self.waiting |= record.get("ask", {})
         for token in record.get("unask", ()):
             if self.waiting.pop(token, None) is not None:

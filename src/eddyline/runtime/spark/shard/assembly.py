@@ -59,7 +59,7 @@ def assemble(layout: Layout, packets: Iterable[Any], bounds: Mapping[str, int | 
     for record in control:
         idle = frozenset(record.get("idle", idle))
         closing = closing or bool(record.get("closing"))
-        # Every shard hears what statements say; the first one counts it.
+        # Every shard gets the records of statements; the first shard counts them.
         said += [with_home(Records.from_document(found), first) for found in record.get("records", ())]
     idle -= {name for name, rows in rows_in.items() if rows}
     return Assembled(Epoch(arrivals, idle=idle, closing=closing, records=tuple(said)), rows_in, control)

@@ -1,7 +1,7 @@
 """The process from which Spark forks its Python workers, with the engine already loaded.
 
 Answer   Loading NumPy, Arrow and the compiled kernels takes a worker seconds; done once before forking, every worker
-         starts with them. Spark is told by `spark.python.daemon.module`.
+         starts with them. Spark finds it by `spark.python.daemon.module`.
 Limits   Nothing here may start a thread or write to standard output: forks would inherit half of it, and Spark reads the
          output.
 """

@@ -1,4 +1,4 @@
-"""What a worker keeps of one shard: a pipeline whose references hear only what was routed to them.
+"""What a worker keeps of one shard: a pipeline whose references get only the rows that were routed to them.
 
 Answer   `ShardPipeline.open` makes a shard's pipeline, new or as a header says; `control` carries out the records of a batch
          before its rows; `step` runs an epoch; `snapshot` gives what is to be kept. Queries come and go only by control

@@ -29,7 +29,7 @@ _FOLDER = re.compile(r"[0-9a-f]{16}")
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What the state header says of a segment: who wrote it, how long it is, what it sums to."""
+    """What the state header says of a segment: which run wrote it, its length and its checksum."""
 
     token: str
     size: int
