@@ -69,6 +69,8 @@ class Reporter:
         self.lock = threading.RLock()
         self.dead = DeadSamples()
         self.latest: dict[str, Any] | None = None
+        #: CPU seconds that reports have taken so far.
+        self.spent = 0.0
         self._due = 0.0
         self._started = time.time()
         self._sequence = 0
@@ -119,8 +121,10 @@ class Reporter:
             if not self._complained:
                 self._complained = True
                 log.warning("reports of the job are not written: %s: %s", type(problem).__name__, problem)
+        spent = time.thread_time() - began
+        self.spent += spent
         pause = _WATCHED_SECONDS if self._tails or self._is_watched else _SECONDS
-        self._due = WALL.now() + max(pause, _PARTS * (time.thread_time() - began))
+        self._due = WALL.now() + max(pause, _PARTS * spent)
 
     def _write(self, state: str, error: str | None) -> None:
         now = time.time()

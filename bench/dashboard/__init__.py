@@ -1,0 +1,1 @@
+"""What a dashboard costs a job."""
