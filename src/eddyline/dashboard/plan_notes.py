@@ -9,6 +9,7 @@ Limits   Rates are those of the last seconds, shares those since the start.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from eddyline.dashboard.feed import Document, Feed
@@ -16,10 +17,16 @@ from eddyline.plan.picture import Note, name_of
 from eddyline.plan.shape import Part
 
 
-def plan_notes(feed: Feed, shape: Part) -> dict[str, Note]:
+def plan_notes(feed: Feed, shape: Part, zones: Mapping[str, int] | None = None) -> dict[str, Note]:
+    """`zones`: what all joins of the plan together skipped and passed as a whole."""
     document = feed.document
     assert document is not None
-    return {name_of(part): _note(feed, document, part) for part in shape.all()}
+    notes = {name_of(part): _note(feed, document, part) for part in shape.all()}
+    top = next((part for part in shape.all() if part.kind == "join"), None)
+    if zones and top is not None:
+        said = [f"{name.replace('_', ' ')} {count:,}" for name, count in zones.items()]
+        notes[name_of(top)] = replace(notes[name_of(top)], lines=(*notes[name_of(top)].lines, *said))
+    return notes
 
 
 def _note(feed: Feed, document: Document, part: Part) -> Note:
@@ -35,7 +42,7 @@ def _note(feed: Feed, document: Document, part: Part) -> Note:
     if part.kind == "results":
         return Note((f"{operator['rows_out']:,} results", *([f"{_number(rate)} per second"] if rate is not None else [])))
     lines = [f"{document['stores'][part.key]:,} rows stored"] if part.key in document["stores"] else []
-    lines += [*_held_back(stats["demand"], part.key), *_purged(stats, part.key)]
+    lines += _held_back(stats["demand"], part.key)
     share = f" · {_share(operator['rows_out'], operator['rows_in'])}" if operator["rows_in"] else ""
     return Note(tuple(lines), _rows(rate, operator["rows_out"]) + share)
 
@@ -54,16 +61,11 @@ def _held_back(demand: Mapping[str, Any], key: str) -> list[str]:
     return said + ([f"held back {max(held, 0):,}, about {avoided:,} not made"] if avoided or held > 0 else [])
 
 
-def _purged(stats: Mapping[str, Any], key: str) -> list[str]:
-    """What zones and punctuations say of a store or stream."""
-    said = []
-    for feature, word in (("zones", "zones"), ("punctuations", "punctuations")):
-        found = stats.get(feature)
-        mine = found.get(key) if isinstance(found, Mapping) else None
-        if isinstance(mine, Mapping):
-            figures = [f"{name.replace('_', ' ')} {value:,}" for name, value in mine.items() if isinstance(value, int) and value]
-            said += [f"{word}: {', '.join(figures[:2])}"] if figures else []
-    return said
+def _purged(stats: Mapping[str, Any], stream: str) -> list[str]:
+    """Promises of a stream that its rows do not come any more."""
+    found = stats.get("punctuations", {}).get(stream)
+    broken = stats.get("violations", {}).get(stream)
+    return ([f"{found:,} punctuations"] if found else []) + ([f"{broken:,} rows broke one"] if broken else [])
 
 
 def _rows(rate: float | None, total: float | None) -> str:

@@ -144,8 +144,13 @@ def query(feed: Feed, name: str) -> dict[str, Any] | None:
         "plan": None if detail is None else detail["plan"],
         "shared_with": [] if detail is None else detail["shared_with"],
         "shared": 0 if detail is None else detail["shared"],
-        "drawing": None if detail is None else draw(Part.of(detail["shape"]), plan_notes(feed, Part.of(detail["shape"]))),
+        "drawing": None if detail is None else _drawn(feed, detail),
     }
+
+
+def _drawn(feed: Feed, detail: Mapping[str, Any]) -> str:
+    shape = Part.of(detail["shape"])
+    return draw(shape, plan_notes(feed, shape, detail.get("zones")))
 
 
 def shards(feed: Feed) -> dict[str, Any]:

@@ -96,6 +96,11 @@ class EmbeddedDriver:
         #: Seconds of all epochs by what was done.
         self.stage_seconds = {"read": 0.0, "step": 0.0, "deliver": 0.0}
 
+    def be_watched(self, reporter: Reporter) -> None:
+        """Write reports between epochs."""
+        self.reporter = reporter
+        self.roster.tail_of = reporter.tail
+
     def add_stream(self, stream: Stream, source: Source) -> None:
         self.streams[stream.name] = stream
         self._read(stream, source)

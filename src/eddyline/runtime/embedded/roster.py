@@ -56,6 +56,8 @@ class Roster:
         self.applied = 0
         self.folded = Fold()
         self._own = own
+        #: Gives the sink of a query that is tried; None: the job writes no reports.
+        self.tail_of: Callable[[str], Sink] | None = None
         #: Query -> what takes the punctuations of its results in this process.
         self.told: Callable[[str], list[Sink]] = lambda _: []
         #: Records that have been carried out and are still in the folder; all of them are folded when one was refused.
@@ -122,7 +124,8 @@ class Roster:
                     self.delivery.add_query(punctuations_of(query.name), schema, (), self.told(query.name))
             else:
                 # A query that is tried writes nothing: its newest rows are in the report.
-                self.delivery.add_query(query.name, standing.schema, (), (), files=False)
+                tails = () if self.tail_of is None else (self.tail_of(query.name),)
+                self.delivery.add_query(query.name, standing.schema, (), tails, files=False)
         except BaseException:
             self.pipeline.drop_query(query.name)
             raise

@@ -429,7 +429,7 @@ class EmbeddedRunner:
         driver.roster.tell()
         driver.roster.fold(at_once=True)
         if self._folder is not None:
-            driver.reporter = Reporter(WatchedDriver(driver), self._folder)
+            driver.be_watched(Reporter(WatchedDriver(driver), self._folder))
         return driver
 
     def latest_report(self) -> dict[str, Any] | None:
@@ -446,7 +446,7 @@ class EmbeddedRunner:
             if self._driver is not None:
                 with self._driver.changing():
                     self._driver.roster.be_controlled(ControlFolder(self._folder))
-                    self._driver.reporter = Reporter(WatchedDriver(self._driver), self._folder)
+                    self._driver.be_watched(Reporter(WatchedDriver(self._driver), self._folder))
         return self._folder
 
     def _observed(self, look: Callable[[], Report]) -> None:

@@ -30,7 +30,7 @@ def decisions(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> list[
     found += _queries(set(earlier.get("names", ())), set(now["names"]), before is None)
     found += _moves(old.get("migrations", ()), new["migrations"])
     found += _passed_over(earlier.get("refused_plans", ()), now["refused_plans"])
-    found += _edges(old.get("demand", {}), new["demand"])
+    found += _edges(old.get("demand", {}), new["demand"], now["units"])
     found += _indexes(old, new)
     for number, reason in now["control"].get("refused", {}).items():
         if number not in earlier.get("control", {}).get("refused", {}):
@@ -84,12 +84,14 @@ def listening(demand: Mapping[str, Any]) -> dict[str, bool]:
     return found
 
 
-def _edges(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterable[Event]:
+def _edges(before: Mapping[str, Any], now: Mapping[str, Any], units: Mapping[str, str]) -> Iterable[Event]:
     earlier = listening(before)
     for name, is_on in listening(now).items():
         if earlier.get(name, False) != is_on:
             text = "listens: what is not demanded is held back" if is_on else "stops to listen: everything is made"
-            yield {"kind": "demand", "edge": name, "text": f"edge {name} {text}"}
+            unit, _, place = name.partition(":")
+            queries = [query for query, mine in units.items() if mine == unit][:_NAMED]
+            yield {"kind": "demand", "edge": name, "queries": queries, "text": f"the join {place} {text}"}
 
 
 def _indexes(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterable[Event]:

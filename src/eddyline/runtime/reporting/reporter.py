@@ -179,6 +179,10 @@ class Reporter:
         self._keep_tails([*chosen, *(name for name, one in described.items() if one.get("lease") is not None)])
         return chosen
 
+    def tail(self, name: str) -> Tail:
+        """The sink of a query that is tried, for the engine to open with the query: its first rows are seen too."""
+        return self._tails.setdefault(name, Tail())
+
     def _keep_tails(self, names: Iterable[str]) -> None:
         wanted = dict.fromkeys(names)
         for name in [name for name in self._tails if name not in wanted]:

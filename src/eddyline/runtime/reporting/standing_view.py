@@ -18,6 +18,8 @@ from eddyline.runtime.units.filters import FilterQuery
 
 #: How many of the queries that share a plan are named.
 _NAMED = 50
+#: What a unit counts of stretches of rows that it decided about as a whole.
+_ZONES = ("zones_skipped", "zones_passed", "conditions_avoided")
 
 
 def described(standing: Standing) -> dict[str, Any]:
@@ -46,10 +48,12 @@ def detail(pipeline: Pipeline, name: str, more: str = "") -> dict[str, Any] | No
     if standing is None:
         return None
     text = standing.plan(pipeline)
+    figures = standing.unit.report()
     others = [other for other in standing.unit.queries if other != name]
     return {
         "plan": f"{text}\n{more}" if more else text,
         "shape": shape_of(standing, text).as_json(),
         "shared_with": others[:_NAMED],
         "shared": len(others),
+        "zones": {name: count for name in _ZONES if (count := getattr(figures, name))},
     }

@@ -131,6 +131,7 @@ class SparkDriver:
         self.delivery.on_dead = reporter.dead.take
         assert self.roster is not None
         self.roster.on_look = reporter.beat
+        self.roster.tail_of = reporter.tail
 
     def add_running(self, query: BoundQuery, patience: float = 30.0) -> None:
         """Add a query to the job that runs; it starts with one of the next batches.

@@ -59,6 +59,8 @@ class Roster:
         self.control = ControlFolder(layout.checkpoint)
         self.delivery = delivery
         self.own = own
+        #: Gives the sink of a query that is tried; None: the job writes no reports.
+        self.tail_of: Callable[[str], Sink] | None = None
         #: All queries without rows: their schemas and plans.
         self.model = model_pipeline(layout, self.ledger.initial if committed_batch(layout.checkpoint) >= 0 else ())
         self.replanning = Replanning(self.model)
@@ -111,7 +113,8 @@ class Roster:
         if self.layout.by_name[name].settings.lease is not None:
             # A query that is tried writes nothing: its newest rows are in the report.
             found = self.model.queries[name]
-            self.delivery.add_query(name, found.schema, merging=found.merging, files=False)
+            tails = () if self.tail_of is None else (self.tail_of(name),)
+            self.delivery.add_query(name, found.schema, own=tails, merging=found.merging, files=False)
             return
         declared = [s for s in self.job.sinks if s.query is None]
         declared += [DeclaredSink(sink, name, options) for sink, options in self.ledger.queries[name].sinks]
