@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
+from eddyline.errors import Unsupported
 from eddyline.language import bind_script
 from eddyline.model.records import Records
 from eddyline.runtime.record_kinds import ALLOWED
-from eddyline.runtime.spark.job.saying import say
+from eddyline.runtime.spark.job.saying import say, say_now
 from eddyline.state.sealed import unsealed
 from tests.property.compare import plain_rows
 from tests.runtime.noted import NAME, struck
@@ -74,6 +75,20 @@ def test_what_a_statement_says_reaches_every_shard_once(tmp_path: Path) -> None:
     assert sorted(row["id"] for row in plain_rows([job.table("one")])) == [0, 1, 10, 11, 20, 21, 30, 40, 50]
     assert len(job.letters("a")) == 3
     assert sum(gate["came"]["note"] for gate in gates(job)) == 1
+    job.close()
+
+
+def test_what_is_said_while_a_job_runs(tmp_path: Path) -> None:
+    """A stream with a note column is whole on every shard; of another one that a ROWS window reads nothing can be said any more."""
+    job = Simulated(statements(0), str(tmp_path), 2, Random(1))
+    for n in range(4):
+        job.run({"a": columns(job, "a", [{"k": k, "id": 10 * n + k, "note": None, "ts": n * SECOND} for k in (0, 1)])})
+        if n == 1:
+            say_now(job.driver.layout, [Records.one("a", "note", 2 * SECOND, {"k": 1, "note": "strike"})])
+    with pytest.raises(Unsupported, match="nothing can be said of stream b"):
+        say_now(job.driver.layout, [Records.one("b", "note", 2 * SECOND, {"k": 1, "note": "strike"})])
+    job.run(closing=True)
+    assert [values["id"] for _, values in job.letters("a")] == [31]
     job.close()
 
 

@@ -192,19 +192,20 @@ class Gate:
             straggling,
         )
         dead = np.zeros(len(rows.ts), bool)
-        reasons = np.full(len(rows.ts), None, object)
+        reasons: npt.NDArray[Any] | None = None
         for checker in self.checkers.values():
             verdict = checker.check(passing, dead)
             if verdict is not None:
                 # The first checker that takes a row out says why.
                 fresh = verdict.dead & ~dead
+                reasons = np.full(len(rows.ts), None, object) if reasons is None else reasons
                 reasons[fresh] = np.array(verdict.reasons.to_pylist(), object)[fresh[verdict.dead]]
                 dead = dead | verdict.dead
         return self._apart(rows, records, dead, reasons)
 
-    def _apart(self, rows: Released, records: list[Records], dead: Flags, reasons: npt.NDArray[Any]) -> Passed:
+    def _apart(self, rows: Released, records: list[Records], dead: Flags, reasons: npt.NDArray[Any] | None) -> Passed:
         census = None if rows.numbers is None else (rows.times, rows.numbers)
-        if not dead.any():
+        if reasons is None or not dead.any():
             chunk = Waiting(rows.table, rows.ts, rows.number, rows.routes, int(rows.number.min())) if len(rows.ts) else None
             return Passed(chunk, census, records)
         kept = np.flatnonzero(~dead)

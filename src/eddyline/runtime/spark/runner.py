@@ -14,13 +14,14 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from eddyline.connectors.base import Sink
 from eddyline.connectors.output import prepare_output, result_files
@@ -29,7 +30,6 @@ from eddyline.errors import BindingProblem, Unsupported, UserError
 from eddyline.language import Job
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.clock import Clock
-from eddyline.model.herald import speaks_of_rows
 from eddyline.model.query import BoundQuery
 from eddyline.model.records import Records
 from eddyline.model.schema import Schema, Stream, Table
@@ -39,12 +39,11 @@ from eddyline.plan.prepare import explanation, shape
 from eddyline.plan.shape import Part
 from eddyline.plan.template_text import requests_text, template_text
 from eddyline.runtime.checkpoint_identity import Claim, claim
-from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.publication import Publication
 from eddyline.runtime.report import Report
 from eddyline.runtime.reporting.reporter import Reporter
 from eddyline.runtime.runner import Handle, Observer
-from eddyline.runtime.spark.ingest.control import write_control
+from eddyline.runtime.spark.file_results import FileResults
 from eddyline.runtime.spark.ingest.frames import frame_schema
 from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.failure import kept_in
@@ -52,79 +51,13 @@ from eddyline.runtime.spark.job.figures import job_report, make_layout, planned_
 from eddyline.runtime.spark.job.guest import check_session, check_workers
 from eddyline.runtime.spark.job.ledger import FORMAT, Entry, Ledger, same_text, tables_folder
 from eddyline.runtime.spark.job.progress import Progress
-from eddyline.runtime.spark.job.saying import say
-from eddyline.runtime.spark.job.shard_report import committed_batch
+from eddyline.runtime.spark.job.saying import say, say_now
 from eddyline.runtime.spark.job.static_table import forget
 from eddyline.runtime.spark.job.unsupported import check_spark
 from eddyline.runtime.spark.job.watched import WatchedDriver
 from eddyline.runtime.spark.output.sinks import DEAD_LETTER, Delivered
 from eddyline.runtime.spark.output.table_sink import check_sink
 from eddyline.runtime.spark.shard.spool import spool_folder
-
-
-class FileResults:
-    """A query's results, read from the files that were delivered."""
-
-    def __init__(self, runner: SparkRunner, query: BoundQuery) -> None:
-        self._runner = runner
-        self._query = query
-        #: (batch, part) of the file that was taken last: at first the newest that is there to stay. Committed results that are in no
-        #: file yet are still to come.
-        committed = committed_batch(runner.checkpoint)
-        there = [(batch, part) for batch, part, _ in result_files(self._folder()) if batch <= committed] if runner.keeps_files else []
-        self._taken = max(there, default=(-1, -1))
-
-    @property
-    def start(self) -> int | None:
-        entry = self._runner.entry(self._query.name)
-        return None if entry is None else entry.start
-
-    @property
-    def stop(self) -> int | None:
-        entry = self._runner.entry(self._query.name)
-        return None if entry is None else entry.stop
-
-    @property
-    def schema(self) -> pa.Schema:
-        if isinstance(self._query, BoundRequests) and self._query.asking is not None:
-            return self._query.asking.schema
-        job = self._runner.job
-        pipeline = Pipeline(job.streams, job.settings)
-        for table in job.tables:
-            pipeline.add_table(table, table.schema.arrow.empty_table())
-        return pipeline.add_query(self._query).schema
-
-    def take_told(self) -> list[pa.Table]:
-        return []
-
-    def take(self) -> list[pa.Table]:
-        found = []
-        for batch, part, path in result_files(self._folder()):
-            if (batch, part) > self._taken:
-                self._taken = (batch, part)
-                found.append(parquet.read_table(path))
-        return [table for table in found if table.num_rows]
-
-    def peek(self) -> list[pa.Table]:
-        if not self._runner.keeps_files:
-            return []
-        new = [path for batch, part, path in result_files(self._folder()) if (batch, part) > self._taken]
-        return [parquet.read_table(path) for path in new[:1]]
-
-    def to_dataframe(self, streaming: bool) -> DataFrame:
-        self._runner.prepare_out()
-        folder = self._folder()
-        os.makedirs(folder, exist_ok=True)
-        spark = self._runner.spark
-        # Event times are instants in UTC: with Spark's own type for that they compare with the caller's columns.
-        schema = from_arrow_schema(self.schema, prefer_timestamp_ntz=False)
-        # The file without rows that a query without results leaves goes when the first result comes.
-        reader = (spark.readStream if streaming else spark.read).schema(schema).option("ignoreMissingFiles", "true")
-        frame: DataFrame = reader.option("pathGlobFilter", "*.parquet").parquet(folder)
-        return frame
-
-    def _folder(self) -> str:
-        return os.path.join(self._runner.results, self._query.name)
 
 
 class SparkRunner:
@@ -287,24 +220,12 @@ class SparkRunner:
 
     def announce(self, records: Sequence[Records]) -> None:
         """A control record brings them to every shard with one of the next batches."""
-        for batch in records:
-            if self.begun and batch.stream in self.driver.layout.counted:
-                raise Unsupported(
-                    f"nothing can be said of stream {batch.stream} while the job runs",
-                    detail="a ROWS window reads it, and shards number its rows apart",
-                    hint="say it in the job's file",
-                )
-            if self.begun and speaks_of_rows(batch):
-                raise Unsupported(
-                    f"no number of rows of stream {batch.stream} can be heralded while the job runs",
-                    detail="shards do not count its rows",
-                    hint="give a span of time, or say it in the job's file",
-                )
         if self.begun:
-            write_control(self.checkpoint, {"records": [batch.document() for batch in records]})
+            say_now(self.driver.layout, records)
         else:
             for batch in records:
-                self.job.say(batch)
+                # Every run of this session writes what is said, unless an earlier one has.
+                self.job.say(replace(batch, once=batch.once or uuid4().hex))
 
     def step(self) -> None:
         raise Unsupported("Spark decides about its micro-batches", hint="run() reads what is there; start() follows the sources")

@@ -1,6 +1,7 @@
 """What statements say of streams at instants, on its way to the shards.
 
-Answer   `say` writes a control record for every shard with the records that no earlier run of the checkpoint has written.
+Answer   `say` writes a control record for every shard with the records that no earlier run of the checkpoint has written; `say_now` one for
+         a job that runs.
 State    The names of those that were written, in the ledger.
 Limits   After a crash between the two writes a record is written again; pipelines take each name once.
 """
@@ -9,8 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from eddyline.errors import Unsupported
+from eddyline.model.herald import speaks_of_rows
 from eddyline.model.records import Records
+from eddyline.runtime.record_kinds import is_concerned
 from eddyline.runtime.spark.ingest.control import write_control
+from eddyline.runtime.spark.job.layout import Layout
 from eddyline.runtime.spark.job.ledger import Ledger
 
 
@@ -22,3 +27,26 @@ def say(checkpoint: str, records: Sequence[Records]) -> None:
         write_control(checkpoint, {"records": [batch.document() for batch in fresh]})
         ledger.said += [batch.once for batch in fresh if batch.once is not None]
         ledger.write()
+
+
+def say_now(layout: Layout, records: Sequence[Records]) -> None:
+    """Records of a job that runs.
+
+    Raises:
+        Unsupported: shards would have to number rows together and do not.
+    """
+    for batch in records:
+        counted = batch.stream in layout.counted
+        if counted and not is_concerned(layout.streams[layout.numbers[batch.stream]]):
+            raise Unsupported(
+                f"nothing can be said of stream {batch.stream} while the job runs",
+                detail="a ROWS window reads it, and shards number its rows apart",
+                hint="say it in the job's file",
+            )
+        if speaks_of_rows(batch) and not counted:
+            raise Unsupported(
+                f"no number of rows of stream {batch.stream} can be heralded while the job runs",
+                detail="shards do not count its rows",
+                hint="give a span of time, or say it in the job's file",
+            )
+    write_control(layout.checkpoint, {"records": [batch.document() for batch in records]})

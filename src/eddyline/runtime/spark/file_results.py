@@ -1,0 +1,90 @@
+"""The results of one query of a job on Spark, read from the files that were delivered.
+
+Answer   `FileResults` is the `Handle` of a query of a session with `spark=…`: its results as they come, and as a DataFrame.
+State    The file that was taken last.
+Limits   Where a session keeps no files, results only go to sinks and callbacks.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from eddyline.connectors.output import result_files
+from eddyline.model.query import BoundQuery
+from eddyline.model.template import BoundRequests
+from eddyline.runtime.pipeline import Pipeline
+from eddyline.runtime.spark.job.shard_report import committed_batch
+
+if TYPE_CHECKING:
+    from eddyline.runtime.spark.runner import SparkRunner
+
+
+class FileResults:
+    """A query's results, read from the files that were delivered."""
+
+    def __init__(self, runner: SparkRunner, query: BoundQuery) -> None:
+        self._runner = runner
+        self._query = query
+        #: (batch, part) of the file that was taken last: at first the newest that is there to stay. Committed results that are in no
+        #: file yet are still to come.
+        committed = committed_batch(runner.checkpoint)
+        there = [(batch, part) for batch, part, _ in result_files(self._folder()) if batch <= committed] if runner.keeps_files else []
+        self._taken = max(there, default=(-1, -1))
+
+    @property
+    def start(self) -> int | None:
+        entry = self._runner.entry(self._query.name)
+        return None if entry is None else entry.start
+
+    @property
+    def stop(self) -> int | None:
+        entry = self._runner.entry(self._query.name)
+        return None if entry is None else entry.stop
+
+    @property
+    def schema(self) -> pa.Schema:
+        if isinstance(self._query, BoundRequests) and self._query.asking is not None:
+            return self._query.asking.schema
+        job = self._runner.job
+        pipeline = Pipeline(job.streams, job.settings)
+        for table in job.tables:
+            pipeline.add_table(table, table.schema.arrow.empty_table())
+        return pipeline.add_query(self._query).schema
+
+    def take_told(self) -> list[pa.Table]:
+        return []
+
+    def take(self) -> list[pa.Table]:
+        found = []
+        for batch, part, path in result_files(self._folder()):
+            if (batch, part) > self._taken:
+                self._taken = (batch, part)
+                found.append(parquet.read_table(path))
+        return [table for table in found if table.num_rows]
+
+    def peek(self) -> list[pa.Table]:
+        if not self._runner.keeps_files:
+            return []
+        new = [path for batch, part, path in result_files(self._folder()) if (batch, part) > self._taken]
+        return [parquet.read_table(path) for path in new[:1]]
+
+    def to_dataframe(self, streaming: bool) -> DataFrame:
+        self._runner.prepare_out()
+        folder = self._folder()
+        os.makedirs(folder, exist_ok=True)
+        spark = self._runner.spark
+        # Event times are instants in UTC: with Spark's own type for that they compare with the caller's columns.
+        schema = from_arrow_schema(self.schema, prefer_timestamp_ntz=False)
+        # The file without rows that a query without results leaves goes when the first result comes.
+        reader = (spark.readStream if streaming else spark.read).schema(schema).option("ignoreMissingFiles", "true")
+        frame: DataFrame = reader.option("pathGlobFilter", "*.parquet").parquet(folder)
+        return frame
+
+    def _folder(self) -> str:
+        return os.path.join(self._runner.results, self._query.name)
