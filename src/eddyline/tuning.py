@@ -28,6 +28,9 @@ class SharingTuning:
     #: Rows that are probed for other groups between two looks at the number of pairs. A bound of memory: the pairs of
     #: one look may exceed the bound above.
     shared_rows_at_once: int = 1 << 15
+    #: A query that is more rows of a stream behind another shares no probe with it. A bound of work: pairs are found for it
+    #: that are gone when it comes to them.
+    most_rows_behind: int = 1 << 15
     #: The first size of a buffer that doubles as it fills. Tests of growing buffers give 1.
     least_room: int = 1 << 12
 

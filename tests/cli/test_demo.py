@@ -25,7 +25,7 @@ def test_a_first_look(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
         assert figures["results"]["per_minute"] == 2 and all(figures["results"].values())
         assert "eddyline run demo/job.sql --engine embedded --once --out demo/results --checkpoint demo/checkpoint" in said
         assert all(f"{name}: {count:,} results" in said for name, count in figures["results"].items())
-        assert "embedded checkpoint, format 4" in said and "more rows" in said
+        assert "embedded checkpoint, format 5" in said and "more rows" in said
         assert set(figures["results"]) <= {path.name for path in (tmp_path / "demo" / "results").iterdir()}
 
 

@@ -80,7 +80,7 @@ def test_an_embedded_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[st
         session.step()
     found = shown(tmp_path, capsys)
     (shard,) = found["shards"]
-    assert found["engine"] == "embedded" and found["format"] == 4
+    assert found["engine"] == "embedded" and found["format"] == 5
     assert shard["frontier"] == 8_000_000 and shard["queries"] == ["pairs"]
     # The row at 8 s waits; of those below the frontier, the one at 4 s is in its window still.
     assert shard["waiting"] == 1 and shard["rows"] >= 1 and shard["bytes"] > 0

@@ -57,10 +57,12 @@ class Engine:
             return
         numbers = np.arange(self.seen, self.seen + len(released.ts))
         self.seen += len(numbers)
-        self.stream.admit(released.table, released.ts, numbers, numbers, None)
+        reader = self.stream.reader("s0")
+        self.stream.admit(released.table, released.ts, numbers, None)
+        self.stream.take(reader, int(released.ts[-1]), numbers, numbers, numbers)
         for values in plain_rows([released.table]):
             self.rows.append(Row("s0", values, values["ts"], len(self.rows), len(self.rows), 0))  # type: ignore[arg-type]
-        self.stream.purge(self.frontier, self.seen)
+        self.stream.purge(reader, self.frontier, self.seen)
         self.standing.after_epoch()
 
 

@@ -20,7 +20,6 @@ import pytest
 from eddyline import Session
 from eddyline.operators.evaluate import Issues
 from eddyline.operators.join.combination import Combinations
-from eddyline.operators.stream import StreamState
 from eddyline.runtime import forgetting
 from eddyline.runtime.standing import SelectQuery, StandingQuery
 from eddyline.runtime.standing_aggregate import AggregateQuery
@@ -42,7 +41,7 @@ FIRST = first_seed(900_000)
 
 #: Stores close their gaps as soon as half of their rows are gone, however few they are.
 HASTY = Settings(tuning=Tuning(state=StateTuning(least_dropped=1)))
-#: (join group, reference) to the epoch in which each row of its stream, by its number, last took part in a result.
+#: (join group, reference) to the epoch in which each row of its stream, by its number of arrival, last took part in a result.
 Needs = dict[tuple[str, int], dict[int, int]]
 
 
@@ -57,13 +56,6 @@ class Forgetful:
     needs: Needs = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        begin = StreamState.__init__
-
-        def counted(stream: StreamState, *args: object, **more: object) -> None:
-            begin(stream, *args, **more)  # type: ignore[arg-type]
-            stream.need_row_numbers()
-
-        self.monkeypatch.setattr(StreamState, "__init__", counted)
         for kind in (SelectQuery, AggregateQuery):
             self.monkeypatch.setattr(kind, "accept", self._noting(kind.accept))
 
@@ -74,7 +66,7 @@ class Forgetful:
                 base = query.group.bases[position]
                 if not base.stream.is_table:
                     needed = self.needs.setdefault((query.group.config.name, position), {})
-                    needed |= dict.fromkeys(base.store.at("num", ids).tolist(), self.epoch)
+                    needed |= dict.fromkeys(base.store.at("arrival", ids).tolist(), self.epoch)
             return accept(query, rows, issues)
 
         return noted
@@ -101,7 +93,7 @@ class Forgetful:
             for port in tuple(stream.ports):
                 ids = stream.store.ids()
                 last = needs.get(names[port], {})
-                free = [last.get(number, -1) < self.epoch and rng.random() < part for number in stream.store.at("num", ids).tolist()]
+                free = [last.get(number, -1) < self.epoch and rng.random() < part for number in stream.store.at("arrival", ids).tolist()]
                 self.dropped += stream.release(port, ids[np.array(free, np.bool_)])
         before = sum(stream.store.generation for stream in session.pipeline.stores())
         forgetting.close_gaps(session.pipeline)

@@ -2,7 +2,8 @@
 
 Answer   `ascends`: whether an int64 array never falls. `rank_order`: the stable permutation that sorts ranks drawn from a
          dense range, in linear time. `running_count` and `count_upto`: how many of such ranks are not above others.
-         `gather_strings`: the chosen strings of one buffer, packed.
+         `places_in`: where values stand in an array that has them in the same order. `gather_strings`: the chosen strings of one
+         buffer, packed.
 """
 
 from __future__ import annotations
@@ -17,6 +18,21 @@ def ascends(values):
         if values[i] < values[i - 1]:
             return False
     return True
+
+
+@njit(cache=True, nogil=True)
+def places_in(given, wanted):
+    """Where each wanted value stands among the given ones, which come in the same order; fewer where one of them is not there."""
+    out = np.empty(len(wanted), np.int64)
+    i = 0
+    for j in range(len(wanted)):
+        while i < len(given) and given[i] != wanted[j]:
+            i += 1
+        if i == len(given):
+            return out[:j]
+        out[j] = i
+        i += 1
+    return out
 
 
 @njit(cache=True, nogil=True)

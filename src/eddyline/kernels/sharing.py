@@ -224,9 +224,9 @@ def at(values, places):
 
 
 @njit(cache=True, nogil=True)
-def pairs_of(chosen, floors, begin, rows, ts, base):
+def pairs_of(chosen, floors, begin, rows, ts, base, first):
     """Of pairs that were found for all rows (row i has `rows[begin[i] : begin[i + 1]]`, the newest first), those of the chosen ones
-    that are not older than their floors."""
+    that are not older than their floors. Rows below `first` are older."""
     most = 0
     for o in range(len(chosen)):
         most += begin[chosen[o] + 1] - begin[chosen[o]]
@@ -235,7 +235,7 @@ def pairs_of(chosen, floors, begin, rows, ts, base):
     n = 0
     for o in range(len(chosen)):
         for k in range(begin[chosen[o]], begin[chosen[o] + 1]):
-            if ts[rows[k] - base] < floors[o]:
+            if rows[k] < first or ts[rows[k] - base] < floors[o]:
                 break
             left[n] = o
             right[n] = rows[k]

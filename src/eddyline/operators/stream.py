@@ -1,20 +1,23 @@
-"""A stream (or static table) as the joins see it: one store, its keys, and the ports that read it.
+"""A stream (or static table) as the joins see it: one store, its keys, the timelines that read it, and their ports.
 
-Answer   `admit` stores the rows of an epoch that at least one port wants and says which ids they got. All queries over the
-         stream share this one store; it is sized by the largest window that any of them needs.
-State    Payload columns that a query reads; marks `seq` (place in the total order), `ts`, `num` (row number in the
-         stream, where a ROWS window needs it), one per join key, one per composite key, one of lineage words per port.
-Limits   Rows come in total order: the caller sorts them.
+Answer   `admit` stores the rows that at least one port wants, `take` gives a timeline the ids of rows that it has reached. All queries over
+         the stream share this one store, whatever other streams they read; it is sized by what any of them still needs.
+State    Payload columns that a query reads; marks `ts`, `arrival` (number of arrival), one per join key, one per composite key, one of
+         lineage words per port, and those of each read position (`reading.py`).
+Limits   Rows come in the order of the stream; the caller has sorted them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from eddyline.kernels import order as order_kernels
 from eddyline.model.datatypes import DataType
 from eddyline.model.joining import KeyColumn
 from eddyline.model.window import FOREVER
@@ -22,7 +25,9 @@ from eddyline.operators.evaluate import Compiled, compile_expression
 from eddyline.operators.join.combination import any_bit
 from eddyline.operators.join.port import Port
 from eddyline.operators.keys import combined, key_words, without_nulls
+from eddyline.operators.reading import BEFORE, UNREAD, ReadPosition
 from eddyline.state.columns import Ints
+from eddyline.state.renumbering import Renumbering
 from eddyline.state.store import Store
 
 #: The event time under which rows of a static table are stored: never out of any window.
@@ -30,17 +35,18 @@ ALWAYS = FOREVER
 
 
 class StreamState:
-    def __init__(self, name: str, types: Mapping[str, DataType], is_table: bool = False, store_name: str | None = None) -> None:
+    def __init__(self, name: str, types: Mapping[str, DataType], is_table: bool = False) -> None:
         self.name = name
         self.types = dict(types)
         self.is_table = is_table
-        self.store = Store(store_name or name)
-        self.store.add_mark("seq", np.int64)
+        self.store = Store(name)
         self.store.add_mark("ts", np.int64)
+        self.store.add_mark("arrival", np.int64)
         self.keys: dict[str, tuple[Compiled, DataType]] = {}
         self.composites: dict[str, tuple[str, ...]] = {}
         self.ports: list[Port] = []
-        self.counts_rows = False
+        #: By the name of the timeline.
+        self.readers: dict[str, ReadPosition] = {}
         self.peak = 0
 
     # -- what is asked of the stream
@@ -48,10 +54,22 @@ class StreamState:
     def need_column(self, name: str) -> None:
         self.store.add_column(name, self.types[name])
 
-    def need_row_numbers(self) -> None:
-        if not self.counts_rows:
-            self.counts_rows = True
-            self.store.add_mark("num", np.int64)
+    def reader(self, timeline: str) -> ReadPosition:
+        """The position of a timeline in the store; it begins after the rows that are here."""
+        if timeline not in self.readers:
+            self.readers[timeline] = ReadPosition(timeline, self.store)
+        return self.readers[timeline]
+
+    def ports_of(self, reader: ReadPosition) -> list[Port]:
+        return [port for port in self.ports if port.reader is reader]
+
+    def leave(self, port: Port) -> None:
+        """A port reads no longer; a position without ports goes."""
+        self.ports.remove(port)
+        if not self.ports_of(port.reader):
+            self.readers.pop(port.reader.name, None)
+            for mark in port.reader.marks:
+                del self.store.marks[mark]
 
     def need_key(self, key: KeyColumn) -> None:
         """Hold the key's words for every row; rows that are already here get theirs now."""
@@ -78,8 +96,8 @@ class StreamState:
 
     # -- rows
 
-    def admit(self, table: pa.Table, ts: Ints, seq: Ints, num: Ints | None, routes: npt.NDArray[np.uint64] | None) -> tuple[int, int]:
-        """Store the rows of an epoch that some port wants; returns their first id and the id after the last."""
+    def admit(self, table: pa.Table, ts: Ints, arrival: Ints, routes: npt.NDArray[np.uint64] | None) -> int:
+        """Store the rows that some port wants, at the end; returns the id of the first."""
         rows = len(ts)
         columns = whole_columns(table)
         keys, missing = self._key_marks(columns, rows)
@@ -93,9 +111,7 @@ class StreamState:
             else:
                 wanted |= any_bit(lineage)
         chosen = None if wanted.all() else np.flatnonzero(wanted)
-        marks: dict[str, npt.NDArray[np.generic]] = {"seq": seq, "ts": ts, **keys}
-        if self.counts_rows and num is not None:
-            marks["num"] = num
+        marks: dict[str, npt.NDArray[np.generic]] = {"ts": ts, "arrival": arrival, **keys}
         for port, lineage in zip(self.ports, lineages, strict=True):
             words = port.words_to_store(self, lineage, rows)
             if words is not None:
@@ -107,9 +123,92 @@ class StreamState:
             marks = {name: values[chosen] for name, values in marks.items()}
         for mark, parts in self.composites.items():
             marks[mark] = combined([np.asarray(marks[p]) for p in parts])
+        # Rows of a table are older than every row of a stream.
+        place = np.broadcast_to(np.int64(BEFORE if self.is_table else UNREAD), rows)
+        marks |= {mark: place for reader in self.readers.values() for mark in reader.marks}
         start = self.store.append(rows, columns, marks)
         self.peak = max(self.peak, self.store.live)
-        return start, self.store.end
+        return start
+
+    def take(self, reader: ReadPosition, last: int, arrival: Ints, ranks: Ints, numbers: Ints) -> tuple[int, int]:
+        """A timeline has reached rows, given by their numbers of arrival in the order of the stream, up to the event time `last`.
+
+        Returns the ids of new rows, the first and the one after the last; rows among them that were not given are passed.
+        """
+        store = self.store
+        start = reader.position = max(reader.position, store.first)
+        times = store.marks["ts"][start - store.base : store.end - store.base]
+        here = store.marks["arrival"][start - store.base : start - store.base + int(np.searchsorted(times, last, side="right"))]
+        places: Ints = order_kernels.places_in(arrival, here)
+        if len(places) < len(here):
+            places = _places(arrival, here)
+        found = np.flatnonzero(places >= 0)
+        stop = start + int(found[-1]) + 1 if len(found) else start
+        if stop == start:
+            return start, start
+        self._release_all(reader, reader.take(stop, places[: stop - start], ranks, numbers))
+        start, reader.given = max(reader.given, store.first), stop
+        return start, stop
+
+    def pass_to(self, reader: ReadPosition, frontier: int) -> None:
+        """A timeline has taken what it takes of the rows below its frontier: it has passed the others."""
+        store = self.store
+        start = reader.position = max(reader.position, store.first)
+        times = store.marks["ts"][start - store.base : store.end - store.base]
+        stop = start + int(np.searchsorted(times, frontier))
+        if stop > start:
+            self._release_all(reader, reader.pass_to(stop))
+
+    def insert(
+        self,
+        table: pa.Table,
+        ts: Ints,
+        arrival: Ints,
+        routes: npt.NDArray[np.uint64] | None,
+        fronts: Mapping[str, int | None],
+        sequence: str | None,
+    ) -> Renumbering | None:
+        """Store rows that lie between others: they are late for the timelines whose frontier (by name) has passed them.
+
+        Returns the map to the new ids; None: no port wants any of the rows.
+        """
+        store = self.store
+        old = store.end
+        self.admit(table, ts, arrival, routes)
+        if store.end == old:
+            return None
+        new, alive = np.arange(old, store.end), store.ids()
+        times = store.at("ts", new)
+        late = {name: 0 if front is None else int(np.count_nonzero(times < front)) for name, front in fronts.items()}
+        unread = {name: int(np.count_nonzero(alive >= one.position)) - late[name] for name, one in self.readers.items()}
+        moved = store.arrange(self._in_order(alive, sequence) - store.base)
+        new = np.sort(moved.of(new))
+        # Holders know the rows that were there before.
+        moved = replace(moved, ids=moved.ids[: old - moved.first])
+        for name, reader in self.readers.items():
+            reader.renumber(moved)
+            reader.position = store.end - unread[name]
+            reader.given = min(reader.given, reader.position)
+            missed = new[new < reader.position]
+            if len(missed):
+                reader.pass_over(missed)
+                self._release_all(reader, missed)
+        return moved
+
+    def _in_order(self, ids: Ints, sequence: str | None) -> Ints:
+        """The ids in the order of the stream: by event time, then by its `sequence`, then as the rows came."""
+        keys = {"t": self.store.at("ts", ids), "n": self.store.at("arrival", ids)}
+        if sequence is None:
+            return ids[np.lexsort((keys["n"], keys["t"]))]
+        by = pa.table({**keys, "s": self.store.gather(sequence, ids)})
+        order = pc.sort_indices(by, sort_keys=[("t", "ascending"), ("s", "ascending"), ("n", "ascending")])
+        return ids[np.asarray(order).astype(np.int64)]
+
+    def _release_all(self, reader: ReadPosition, ids: Ints) -> None:
+        """No query behind a position wants these rows."""
+        if len(ids):
+            for port in self.ports_of(reader):
+                port.release(self.store, ids)
 
     def _key_marks(
         self, columns: Mapping[str, pa.Array], rows: int
@@ -124,14 +223,16 @@ class StreamState:
                 missing[mark] = ~there
         return marks, missing
 
-    def purge(self, frontier: int, seen: int) -> None:
-        """Forget the rows that no row still to come can meet: all to come are at or after the frontier."""
+    def purge(self, reader: ReadPosition, frontier: int, seen: int) -> None:
+        """Rows still to come to a timeline are at or after the frontier: forget the rows that no timeline needs any more."""
         if self.is_table:
             return
+        reader.now, reader.seen = frontier, seen
         store = self.store
         cut = store.end
         for port in self.ports:
-            cut = min(cut, port.first_needed(store, frontier, seen))
+            mine = port.reader
+            cut = min(cut, mine.position if mine.now is None else port.first_needed(store, mine.now, mine.seen))
         store.forget_before(cut)
 
     def release(self, port: Port, ids: Ints) -> int:
@@ -155,6 +256,14 @@ class StreamState:
             assert words is not None
             wanted |= any_bit(words)
         return 0 if wanted.all() else store.drop(np.flatnonzero(~wanted) + store.first)
+
+
+def _places(given: Ints, wanted: Ints) -> Ints:
+    """Where each of the wanted numbers stands among the given ones; -1: it is not there."""
+    order = np.argsort(given)
+    at = np.minimum(np.searchsorted(given[order], wanted), len(given) - 1)
+    found: Ints = order[at]
+    return np.where(given[found] == wanted, found, -1)
 
 
 def whole_columns(table: pa.Table) -> dict[str, pa.Array]:

@@ -57,6 +57,10 @@ class Waiting:
         table = self.table.slice(start, stop - start)
         return Waiting(table, self.ts[start:stop], self.number[start:stop], routes, self.first)
 
+    def take(self, chosen: Ints) -> Waiting:
+        routes = None if self.routes is None else self.routes[chosen]
+        return Waiting(self.table.take(pa.array(chosen)), self.ts[chosen], self.number[chosen], routes, self.first)
+
 
 @dataclass(slots=True)
 class Released:
@@ -121,10 +125,10 @@ class WaitingRows:
                 ready.append(chunk if cut == len(chunk) else chunk.slice(0, cut))
             if cut < len(chunk):
                 rest.append(chunk.slice(cut, len(chunk)))
-        self.chunks = [self._merged(rest)] if len(rest) > _MOST_CHUNKS else rest
+        self.chunks = [self.merged(rest)] if len(rest) > _MOST_CHUNKS else rest
         if not ready and self.census is None:
             return None
-        rows = self._merged(ready) if ready else None
+        rows = self.merged(ready) if ready else None
         times, place, numbers = (rows.ts if rows is not None else np.empty(0, np.int64)), None, None
         if self.census is not None:
             cut = int(np.searchsorted(self.census[0], frontier))
@@ -153,7 +157,8 @@ class WaitingRows:
         self.census = (times[:cut], numbers[:cut])
         return given, (times[cut:], numbers[cut:])
 
-    def _merged(self, chunks: list[Waiting]) -> Waiting:
+    def merged(self, chunks: list[Waiting]) -> Waiting:
+        """Chunks as one, in order; rows of equal time as in the list."""
         if len(chunks) == 1:
             return chunks[0]
         routes = None
@@ -186,5 +191,4 @@ def in_time_order(rows: Waiting, stream: Stream) -> Waiting:
         return rows
     else:
         chosen = np.argsort(rows.ts, kind="stable")
-    routes = None if rows.routes is None else rows.routes[chosen]
-    return Waiting(rows.table.take(pa.array(chosen)), rows.ts[chosen], rows.number[chosen], routes, rows.first)
+    return rows.take(chosen)

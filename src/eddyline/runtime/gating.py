@@ -17,7 +17,7 @@ import pyarrow as pa
 from eddyline.errors import DataProblem
 from eddyline.model.records import Records
 from eddyline.model.schema import Stream
-from eddyline.operators.gate import Census, Gate, Passed
+from eddyline.operators.gate import Gate, Passed
 from eddyline.operators.waiting import Waiting
 from eddyline.plan.shares import HOME_BIT
 from eddyline.runtime.epoch import Epoch, Outcome
@@ -62,6 +62,7 @@ class Gating:
             chunks, census = queue.take_back(gate.frontier)
             if place == 0:
                 gate.queue.chunks, gate.queue.census = chunks, census
+        self._pipeline.supplies[name].queue.take_back(gate.frontier)
         return gate
 
     def follows(self, streams: Iterable[str]) -> frozenset[str]:
@@ -104,13 +105,13 @@ class Gating:
             self.gates[batch.stream].announce(batch, kind.ignored_below)
         self._came = []
 
-    def release(self, epoch: Epoch, before: Mapping[frozenset[str], int | None], outcome: Outcome) -> None:
-        """What has passed, to the timelines, whose frontiers were as `before` says when the epoch began."""
+    def release(self, epoch: Epoch, before: Mapping[str, int | None], outcome: Outcome) -> None:
+        """What has passed, to the timelines, whose frontiers (by name) were as `before` says when the epoch began."""
         for name, gate in self.gates.items():
             for passed in gate.release(self._frontier(name, epoch)):
                 self._violated(name, passed, outcome)
+                self._pipeline.pass_on(name, passed.chunk, passed.census, before)
                 for timeline in self._readers(name):
-                    timeline.queues[name].receive(passed.chunk, passed.census, before[frozenset(timeline.queues)])
                     for batch in passed.records:
                         if kinds()[batch.kind].for_units:
                             timeline.records[name].receive(batch)
@@ -157,12 +158,3 @@ class Gating:
     def waiting(self, name: str) -> list[Waiting]:
         """Chunks of rows of a stream that wait in its gate."""
         return self.gates[name].queue.chunks if name in self.gates else []
-
-
-def receive(gating: Gating, name: str, chunk: Waiting | None, census: Census | None, timelines: Iterable[Timeline]) -> None:
-    """Rows that arrived, to the stream's gate or, without one, to its timelines."""
-    if name in gating.gates:
-        gating.gates[name].receive(chunk, census)
-        return
-    for timeline in timelines:
-        timeline.queues[name].receive(chunk, census, timeline.frontier)

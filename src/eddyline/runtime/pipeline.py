@@ -6,7 +6,7 @@ Answer   `step` takes what arrived and returns every result that is now certain,
                           │ late, bad
                           └► dead letters
 
-State    One intake per stream, one timeline per set of streams that queries read, one standing query per name. What cannot be
+State    One intake and one store per stream, one timeline per set of streams that queries read, one standing query per name. What cannot be
          derived from the live rows is in the snapshot; the rest is rebuilt.
 Limits   No clock, no file, no thread: drivers have those. Queries may be added and dropped between two epochs.
 Reading  docs/life-of-a-row.md
@@ -25,22 +25,25 @@ from eddyline.model.joining import Tree
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.operators.evaluate import Issues
+from eddyline.operators.gate import Census
 from eddyline.operators.intake import DerivedIntake, Intake
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.sharing.filter_group import FilterGroup
 from eddyline.operators.stream import StreamState
+from eddyline.operators.waiting import Waiting
 from eddyline.plan.tree_choice import Orders
 from eddyline.runtime.derived import Derived
 from eddyline.runtime.epoch import Arrival, Epoch, Outcome
-from eddyline.runtime.forgetting import close_gaps
-from eddyline.runtime.gating import Gating, receive
+from eddyline.runtime.forgetting import close_gaps, make_room
+from eddyline.runtime.gating import Gating
 from eddyline.runtime.handout import HandOut
 from eddyline.runtime.lateness import Reader, has_late, late_letters
 from eddyline.runtime.memory import keep_freed_memory
 from eddyline.runtime.planner import Planner
 from eddyline.runtime.routes import Everything, Routes
 from eddyline.runtime.spilling import Spilling
+from eddyline.runtime.supply import Supply
 from eddyline.runtime.timeline import Timeline
 from eddyline.runtime.unit import Standing, Unit
 from eddyline.runtime.units.kinds import Kinds
@@ -63,6 +66,7 @@ class Pipeline:
         self.stopping: set[str] = set()
         self.issues = Issues()
         self.handout = HandOut(self.issues, self.settings.tuning)
+        self.supplies: dict[str, Supply] = {}
         #: By the streams that its units read.
         self.timelines: dict[frozenset[str], Timeline] = {}
         self.epochs = 0
@@ -78,6 +82,7 @@ class Pipeline:
 
     def add_stream(self, stream: Stream) -> None:
         self.intakes[stream.name] = DerivedIntake(stream) if stream.is_derived else Intake(stream)
+        self.supplies[stream.name] = Supply(stream)
         self.gating.declare(stream)
         if self.handout.places is not None:
             self.handout.places.add(stream)
@@ -85,7 +90,7 @@ class Pipeline:
 
     def drop_stream(self, name: str) -> None:
         """A stream that no query reads is gone."""
-        del self.intakes[name]
+        del self.intakes[name], self.supplies[name]
         self.gating.forget(name)
         self.timelines = {streams: timeline for streams, timeline in self.timelines.items() if name not in streams}
 
@@ -109,7 +114,7 @@ class Pipeline:
     def timeline(self, streams: frozenset[str]) -> Timeline:
         """The timeline of units that read these streams; it exists while one of them does."""
         if streams not in self.timelines:
-            made = Timeline([self.intakes[name].stream for name in streams], self.handout, self.settings.tuning)
+            made = Timeline([self.supplies[name] for name in streams], self.handout, self.settings.tuning)
             made.follows = self.gating.follows(streams)
             self.timelines[streams] = made
         return self.timelines[streams]
@@ -118,9 +123,9 @@ class Pipeline:
         return self.timelines[self.queries[query].unit.streams]
 
     def stores(self) -> Iterator[StreamState]:
-        """The streams' stores of all timelines."""
-        for timeline in self.timelines.values():
-            yield from timeline.streams.values()
+        """The stores of the streams that queries read."""
+        read = frozenset[str]().union(*self.timelines)
+        return (supply.state for name, supply in self.supplies.items() if name in read)
 
     @property
     def frontiers(self) -> dict[str, int | None]:
@@ -165,11 +170,7 @@ class Pipeline:
     def _forget_timelines(self) -> None:
         """A timeline goes when no unit follows it and no port reads its stores."""
         read = {unit.streams for unit in self.kinds.units()}
-        self.timelines = {
-            streams: timeline
-            for streams, timeline in self.timelines.items()
-            if streams in read or any(stream.ports for stream in timeline.streams.values())
-        }
+        self.timelines = {streams: timeline for streams, timeline in self.timelines.items() if streams in read or timeline.readers()}
 
     def newest(self, query: BoundQuery) -> int | None:
         """The newest event time of the streams that a query reads: its start if it is added now, its stop if it is dropped."""
@@ -227,7 +228,7 @@ class Pipeline:
             self.take(name, arrival, outcome)
         self.gating.announce(epoch.records)
         self.gating.arrive()
-        before = {streams: timeline.frontier for streams, timeline in self.timelines.items()}
+        before = self._fronts()
         levels = self.derived.levels()
         for timeline in levels[0].timelines:
             timeline.move(self.intakes, epoch)
@@ -236,10 +237,12 @@ class Pipeline:
         for unit in self.kinds.units():
             units.setdefault(unit.streams, []).append(unit)
         for level in levels:
+            for timeline in level.timelines if level is not levels[0] else ():
+                # The streams that it reads have come further in this epoch.
+                timeline.move(self.intakes, epoch)
+            for supply in self.supplies.values():
+                supply.begin(self._fronts())
             for timeline in level.timelines:
-                if level is not levels[0]:
-                    # The streams that it reads have come further in this epoch.
-                    timeline.move(self.intakes, epoch)
                 timeline.step(units.get(frozenset(timeline.queues), []), epoch.closing, outcome, self._note_peak)
             for stream in level.made:
                 self.derived.hand_over(stream, epoch.closing, outcome)
@@ -253,7 +256,7 @@ class Pipeline:
         if not epoch.closing:
             self.planner.after_epoch()
         outcome.frontier = self.frontier
-        outcome.frontiers = {timeline.name: timeline.frontier for timeline in self.timelines.values()}
+        outcome.frontiers = self._fronts()
         outcome.waiting = self.waiting
         return outcome
 
@@ -285,9 +288,25 @@ class Pipeline:
             letters = late_letters(intake, horizon, taken, [self._reader(timeline) for timeline in readers], self.settings.on_late)
             if letters:
                 outcome.dead.setdefault(name, []).extend(letters)
-        receive(self.gating, name, taken.chunk, taken.census, readers)
+        if name in self.gating.gates:
+            self.gating.gates[name].receive(taken.chunk, taken.census)
+        else:
+            self.pass_on(name, taken.chunk, taken.census, self._fronts())
         intake.closed = intake.closed or arrival.closed
         self.handout.arrived(name, intake.arrived)
+
+    def pass_on(self, name: str, chunk: Waiting | None, census: Census | None, fronts: Mapping[str, int | None]) -> None:
+        """Rows of a stream, to the timelines that read it, whose frontiers are given by name, and to its store."""
+        for timeline in self.timelines.values():
+            if name in timeline.queues:
+                timeline.queues[name].receive(chunk, census, fronts[timeline.name])
+        moved = self.supplies[name].receive(chunk, fronts)
+        if moved is not None:
+            make_room(self, self.supplies[name], moved)
+
+    def _fronts(self) -> dict[str, int | None]:
+        """The frontiers of timelines, by name."""
+        return {timeline.name: timeline.frontier for timeline in self.timelines.values()}
 
     def _reader(self, timeline: Timeline) -> Reader:
         streams = frozenset(timeline.queues)

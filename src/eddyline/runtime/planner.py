@@ -289,7 +289,7 @@ class Planner:
         released = {name: queue.released for name, queue in timeline.queues.items()}
         if watch.frontier is None:
             watch.frontier, watch.released = frontier, released
-            watch.ends = {p: bases[p].store.end for p in moving}
+            watch.ends = {p: bases[p].end for p in moving}
             return False
         new = sum(released.values()) - sum(watch.released.values())
         if new < self.tuning.rows_per_look or frontier <= watch.frontier:
@@ -307,7 +307,7 @@ class Planner:
         watch.seen = look.after(watch.seen, self.tuning.keep)
         watch.looks += 1
         watch.frontier, watch.released = frontier, released
-        watch.ends = {p: bases[p].store.end for p in moving}
+        watch.ends = {p: bases[p].end for p in moving}
         return True
 
     def renumber(self, old_to_new: Renumbering) -> None:

@@ -29,14 +29,14 @@ class Sample:
         store, port = base.store, base.port
         self.base = base
         first = store.first if base.stream.is_table else port.first_needed(store, frontier, released.get(port.source, 0))
-        live = _spread(first, store.end, tuning.live_rows)
+        live = _spread(first, base.end, tuning.live_rows)
         kept = self._wanted(live)
         #: Rows in the window, and rows that came since the last look, as far as a query wants them.
-        self.rows = (store.end - first) * (len(kept) / len(live) if len(live) else 0.0)
+        self.rows = (base.end - first) * (len(kept) / len(live) if len(live) else 0.0)
         self.live = kept
-        new = _spread(max(store.first, last), store.end, tuning.new_rows) if last is not None else live[:0]
+        new = _spread(max(store.first, last), base.end, tuning.new_rows) if last is not None else live[:0]
         self.new = self._wanted(new)
-        came = store.end - last if last is not None else 0
+        came = base.end - last if last is not None else 0
         self.wanted = came * (len(self.new) / len(new) if len(new) else float(came > 0))
 
     def _wanted(self, ids: Ints) -> Ints:

@@ -11,26 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from eddyline.errors import CheckpointProblem
-from eddyline.operators.join.combination import Words
-from eddyline.operators.join.port import Port, bits_of
-from eddyline.operators.keys import combined, key_words
-from eddyline.operators.stream import StreamState
 from eddyline.runtime.pipeline import Pipeline
+from eddyline.runtime.store_snapshot import restore_store, saved_store, store_content
 from eddyline.runtime.timeline import Timeline
 from eddyline.runtime.waiting_snapshot import chunk_name, gate_content, restore_gate, restore_queue, saved_gate, saved_queue
-from eddyline.state.columns import Ints
-from eddyline.state.segment import Segment, open_marks
-from eddyline.state.store import Store
 
 #: Changes when a snapshot of an older version could no longer be read.
-FORMAT = 4
+FORMAT = 5
 
 Header = dict[str, Any]
 Load = Callable[[str], pa.Table]
@@ -58,6 +50,7 @@ def take_snapshot(pipeline: Pipeline) -> Snapshot:
         for name, intake in pipeline.intakes.items()
     }
     gates = {name: saved_gate(gate, blocks) for name, gate in pipeline.gating.gates.items()}
+    stores = {state.name: saved_store(pipeline.supplies[state.name], blocks) for state in pipeline.stores()}
     timelines = [_saved_timeline(timeline, blocks) for timeline in pipeline.timelines.values()]
     queries = {}
     states = {name: state for unit in pipeline.kinds.units() for name, state in unit.snapshot().items()}
@@ -86,6 +79,7 @@ def take_snapshot(pipeline: Pipeline) -> Snapshot:
         "streams": streams,
         "gates": gates,
         "announced": sorted(pipeline.gating.announced),
+        "stores": stores,
         "timelines": timelines,
         "queries": queries,
         "units": units,
@@ -97,22 +91,9 @@ def take_snapshot(pipeline: Pipeline) -> Snapshot:
 def _saved_timeline(timeline: Timeline, blocks: dict[str, Callable[[], pa.Table]]) -> dict[str, Any]:
     streams = {}
     for name, queue in timeline.queues.items():
-        segments = timeline.segments[name]
-        segments.seal()
-        for segment in segments.segments:
-            blocks[segment.name] = partial(segments.table, segment)
-        if segments.dropped is not None:
-            blocks[segments.dropped] = segments.dropped_table
+        # Timelines that wait for the same rows rest on the same block.
         streams[name] = {
-            "store": segments.store.name,
-            "end": segments.store.end,
-            "first": segments.store.first,
-            "generation": segments.store.generation,
-            "drops": segments.store.drops,
-            "dropped": segments.dropped,
-            "segments": [[s.first, s.end, s.token] for s in segments.segments],
-            # Timelines that wait for the same rows rest on the same block.
-            **saved_queue(queue, segments.store.name, blocks),
+            **saved_queue(queue, f"{name}-of-{timeline.name}", blocks),
             "records": timeline.records[name].saved(blocks),
         }
     closed, made = timeline.closings.snapshot(timeline.name)
@@ -127,7 +108,7 @@ def _saved_streams(header: Header) -> list[tuple[str, dict[str, Any]]]:
 
 def live_rows(header: Header) -> int:
     """Rows in the segments of a snapshot."""
-    return sum(end - first for _, stream in _saved_streams(header) for first, end, _ in stream["segments"])
+    return sum(end - first for store in header["stores"].values() for first, end, _ in store["segments"])
 
 
 def saved_queries(header: Header) -> dict[str, dict[str, Any]]:
@@ -144,13 +125,12 @@ def waiting_blocks(header: Header) -> list[str]:
 
 def block_content(header: Header, block: str) -> str:
     """What a block of a snapshot holds, in words."""
+    for name, store in header["stores"].items():
+        if content := store_content(name, store, block):
+            return content
     for name, stream in _saved_streams(header):
-        if any(block == Segment(stream["store"], *segment).name for segment in stream["segments"]):
-            return f"live rows of stream {name}"
         if any(block == chunk_name(name, token) for _, token in stream["waiting"]):
             return f"rows of stream {name} that wait for the frontier"
-        if block == stream["dropped"]:
-            return f"the list of dropped rows of stream {name}"
         if block == stream["census"]:
             return f"the count of waiting rows of stream {name}"
         if block in stream["records"]:
@@ -194,6 +174,10 @@ def restore(pipeline: Pipeline, header: Header, load: Load) -> None:
         timeline = pipeline.timelines.get(frozenset(saved["streams"]))
         if timeline is not None:
             _restore_timeline(timeline, saved, load)
+    for name, saved in header["stores"].items():
+        if name in pipeline.supplies:
+            queues = [timeline.queues[name] for timeline in pipeline.timelines.values() if name in timeline.queues]
+            restore_store(pipeline.supplies[name], queues, saved, load)
     for query in tuple(pipeline.queries.values()):
         saved = header["queries"][query.name]
         query.results = saved["results"]
@@ -212,67 +196,4 @@ def _restore_timeline(timeline: Timeline, saved: Mapping[str, Any], load: Load) 
     for name, kept in saved["streams"].items():
         restore_queue(timeline.queues[name], kept, load)
         timeline.records[name].restore(kept["records"], load)
-        segments = timeline.segments[name]
-        segments.segments = [Segment(segments.store.name, *segment) for segment in kept["segments"]]
-        _restore_store(timeline.streams[name], [load(s.name) for s in segments.segments], kept["end"])
-        _restore_drops(segments.store, kept, load)
     timeline.closings.restore(saved["closed"], load)
-
-
-def _restore_store(stream: StreamState, tables: list[pa.Table], end: int) -> None:
-    store = stream.store
-    rows = sum(len(t) for t in tables)
-    store.base = store.first = store.end = end - rows
-    for index in stream.store.indexes.values():
-        index.rebuild()
-    opened = [open_marks(table) for table in tables]
-    for port in stream.ports:
-        if not port.stores_words and any(port.words_mark in marks or _came_before(marks["ts"], port) for marks in opened):
-            port.stores_words = True
-            store.add_mark(port.words_mark, np.uint64, port.width)
-    for table, marks in zip(tables, opened, strict=True):
-        for port in stream.ports:
-            if port.stores_words:
-                # Rows that were written before words were: every member wants those after its start. And a bit may be that of a
-                # query which has gone and whose slot was given to another after the segment was written.
-                kept = _begun(port, marks["ts"])
-                if port.words_mark in marks:
-                    words = marks[port.words_mark].reshape(len(table), -1)
-                    narrow = min(port.width, words.shape[1])
-                    kept[:, :narrow] &= words[:, :narrow]
-                    kept[:, narrow:] = 0
-                marks[port.words_mark] = port.flat(kept)
-        # A column that no query read when the segment was written: a query that reads it now began after these rows.
-        payload = {
-            name: table.column(name).combine_chunks() if name in table.column_names else pa.nulls(len(table), store.types[name].arrow)
-            for name in store.columns
-        }
-        for mark, (compiled, kind) in stream.keys.items():
-            marks[mark] = key_words(compiled({at: payload[at[1]] for at in compiled.columns}, len(table)), kind)
-        for mark, parts in stream.composites.items():
-            marks[mark] = combined([marks[p] for p in parts])
-        store.append(len(table), payload, {name: values for name, values in marks.items() if name in store.marks})
-
-
-def _restore_drops(store: Store, saved: Mapping[str, Any], load: Load) -> None:
-    """Which of the rows that lie in segments are gone."""
-    store.forget_before(saved["first"])
-    if saved["dropped"] is not None:
-        store.drop(np.asarray(load(saved["dropped"]).column("id")))
-    store.generation, store.drops = saved["generation"], saved["drops"]
-
-
-def _came_before(ts: Ints, port: Port) -> bool:
-    """Whether some member began after some of the rows, which are in order."""
-    return bool(len(ts)) and any(member.start >= ts[0] for member in port.members.values())
-
-
-def _begun(port: Port, ts: Ints) -> Words:
-    """Per row a bit for every member that had begun before it."""
-    starts = np.array(sorted({member.start for member in port.members.values()}), np.int64)
-    begun = np.zeros((len(starts) + 1, port.width), np.uint64)
-    for slot, member in port.members.items():
-        begun[np.searchsorted(starts, member.start) + 1] |= bits_of((slot,), port.width)
-    np.bitwise_or.accumulate(begun, axis=0, out=begun)
-    words: Words = begun[np.searchsorted(starts, ts, side="left")]
-    return words

@@ -147,7 +147,8 @@ class AggregateQuery(StandingQuery):
         for position in self.counted:
             window = self.lowered.windows[position]
             assert isinstance(window, Rows)
-            leaving.append(self.group.bases[position].store.at("num", rows.ids[position]) + window.count)
+            base = self.group.bases[position]
+            leaving.append(base.store.at(base.port.reader.numbers, rows.ids[position]) + window.count)
         return leaving
 
     # -- instants

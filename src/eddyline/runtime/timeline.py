@@ -6,45 +6,39 @@ Answer   The frontier of a timeline is the smallest horizon of its streams: noth
              arrivals ─► queues ─► stores ─► units ─► results
                           │ frontier  │ purge
 
-State    The frontier; per stream a queue of rows that wait and a store, which all units of the timeline share; the next rank. Ranks are
-         places in the total order of the timeline's streams.
-Limits   Units over other sets of streams have timelines, and stores, of their own: what waits for a slow stream in one of them is no
-         concern of the others. Queues of different timelines hold the same chunks of rows.
+State    The frontier; per stream a queue of rows that wait; the next rank. Ranks are places in the total order of the timeline's streams.
+Limits   Units over other sets of streams have timelines of their own: what waits for a slow stream in one of them is no concern of the
+         others. All timelines read the same stores, each up to a position of its own (`supply.py`), and their queues hold the same chunks.
 Reading  docs/semantics.md, "The frontier"
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from hashlib import blake2b
 
 import numpy as np
 
 from eddyline.kernels.order import count_upto, merge_order, running_count
 from eddyline.model.herald import KIND as HERALD
-from eddyline.model.schema import Stream
 from eddyline.operators.closings import Closings
 from eddyline.operators.intake import Intake
+from eddyline.operators.reading import ReadPosition, timeline_name
 from eddyline.operators.record_queue import RecordQueue
 from eddyline.operators.stream import StreamState
 from eddyline.operators.waiting import Released, WaitingRows
 from eddyline.runtime.epoch import Epoch, Outcome
 from eddyline.runtime.handout import HandOut
 from eddyline.runtime.ranked_records import Ranked, between, ranked_records
+from eddyline.runtime.supply import Supply
 from eddyline.runtime.unit import Moment, Slice, Unit
 from eddyline.state.columns import Ints
-from eddyline.state.segment import SegmentList
 from eddyline.tuning import Tuning
 
 
-def timeline_name(streams: Iterable[str]) -> str:
-    """What names the timeline of a set of streams in snapshots."""
-    return "+".join(sorted(set(streams)))
-
-
 class Timeline:
-    def __init__(self, streams: Iterable[Stream], handout: HandOut, tuning: Tuning) -> None:
-        ordered = sorted(streams, key=lambda s: s.position)
+    def __init__(self, supplies: Iterable[Supply], handout: HandOut, tuning: Tuning) -> None:
+        sources = sorted(supplies, key=lambda supply: supply.stream.position)
+        ordered = [supply.stream for supply in sources]
         self.handout = handout
         self.tuning = tuning
         self.name = timeline_name(s.name for s in ordered)
@@ -58,14 +52,7 @@ class Timeline:
         self.follows: frozenset[str] = frozenset()
         #: What is promised of its streams.
         self.closings = Closings(ordered)
-        self.streams: dict[str, StreamState] = {}
-        self.segments: dict[str, SegmentList] = {}
-        # Stores of one stream in several timelines have different names: segments and files are called after them.
-        mark = "" if len(ordered) == 1 else "." + blake2b(self.name.encode(), digest_size=4).hexdigest()
-        for stream in ordered:
-            state = StreamState(stream.name, {c.name: c.type for c in stream.schema.columns}, store_name=stream.name + mark)
-            self.streams[stream.name] = state
-            self.segments[stream.name] = SegmentList(state.store)
+        self.supplies = {supply.stream.name: supply for supply in sources}
         self._results_per_row = 0.0
         #: Of the epoch at hand: its first rank, the ranks of each stream's rows, how many of them there are up to each rank (where
         #: a unit asks), how many rows came before it, and the rows that were released.
@@ -92,6 +79,16 @@ class Timeline:
         if moved is not None:
             self.frontier = moved if self.frontier is None else max(moved, self.frontier)
 
+    @property
+    def streams(self) -> dict[str, StreamState]:
+        """The streams' stores, which other timelines read too."""
+        return {name: supply.state for name, supply in self.supplies.items()}
+
+    def readers(self) -> list[tuple[Supply, ReadPosition]]:
+        """Where this timeline stands in the stores that its units read."""
+        found = [(supply, supply.state.readers.get(self.name)) for supply in self.supplies.values()]
+        return [(supply, reader) for supply, reader in found if reader is not None]
+
     # -- an epoch
 
     def step(self, units: list[Unit], closing: bool, outcome: Outcome, note_peak: Callable[[], None]) -> None:
@@ -105,10 +102,12 @@ class Timeline:
         self._ranked = ranked_records([q.stream for q in self.queues.values()], released, records, self.next_rank) if records else {}
         for part in self._slices(units):
             self._run(part, units, outcome, note_peak)
+        for supply, reader in self.readers():
+            supply.pass_to(reader, self.frontier)
         self._purge(units, self.frontier, self.next_rank)
         for name, rows in released.items():
             # The next epoch is likely to be like this one: room for it is made while nothing waits.
-            self.streams[name].store.tidy(len(rows.ts))
+            self.supplies[name].state.store.tidy(len(rows.ts))
         self._cut(self._ranked, self.next_rank)
         moment = Moment(self.frontier, closing, self._came, between(self._ranked, self.next_rank, None))
         self.closings.take({name: [one.records for one in found] for name, found in self._ranked.items()})
@@ -146,7 +145,7 @@ class Timeline:
             first = stop
 
     def _slice(self, first: int, stop: int) -> Slice:
-        part = Slice({}, {}, {}, {}, {}, first, stop - first, self._rows_seen, records=between(self._ranked, first, stop))
+        part = Slice({}, {}, {}, {}, {}, {}, first, stop - first, self._rows_seen, records=between(self._ranked, first, stop))
         for name, all_ranks in self._all_ranks.items():
             rows = self._released[name]
             mine = all_ranks if rows.place is None else all_ranks[rows.place]
@@ -159,12 +158,14 @@ class Timeline:
             part.routes[name] = None if rows.routes is None else rows.routes[a:b]
             place = np.arange(a, b) if rows.place is None else rows.place[a:b]
             part.numbers[name] = place + self._rows_before[name]
+            part.arrival[name] = rows.number[a:b]
         return part
 
     def _run(self, part: Slice, units: list[Unit], outcome: Outcome, note_peak: Callable[[], None]) -> None:
-        for name, table in part.tables.items():
-            if self.streams[name].ports:
-                part.fresh[name] = self.streams[name].admit(table, part.ts[name], part.ranks[name], part.numbers[name], part.routes[name])
+        for supply, reader in self.readers():
+            name = supply.stream.name
+            if name in part.tables:
+                part.fresh[name] = supply.take(reader, part.ts[name], part.arrival[name], part.ranks[name], part.numbers[name])
         self._cut(part.records, part.first)
         note_peak()
         made = sum(unit.take(part, outcome) for unit in units)
@@ -176,12 +177,12 @@ class Timeline:
 
     def _cut(self, ranked: Mapping[str, list[Ranked]], first: int) -> None:
         """Zones of stores end at the heralds among the rows with ranks from `first` on, which have just been stored or come next."""
-        for name, batches in ranked.items():
-            store = self.streams[name].store
-            for batch in batches:
-                if batch.records.kind == HERALD and self.streams[name].ports:
+        for supply, reader in self.readers():
+            store = reader.store
+            for batch in ranked.get(supply.stream.name, ()):
+                if batch.records.kind == HERALD:
                     for rank in batch.ranks[batch.ranks >= first].tolist():
-                        store.zones.cut(store.first + int(np.searchsorted(store.mark("seq"), rank)))
+                        store.zones.cut(store.first + int(np.searchsorted(store.mark(reader.order), rank)))
 
     def _rows_seen(self, source: str, ranks: Ints) -> Ints:
         """How many rows of a stream there are at or before each place of the total order."""
@@ -200,10 +201,11 @@ class Timeline:
 
     def _purge(self, units: list[Unit], now: int, rank: int) -> None:
         """Rows still to come are at or after `now` and `rank`; what none of them can meet is forgotten."""
-        for name, stream in self.streams.items():
+        for supply, reader in self.readers():
+            name = supply.stream.name
             seen = self.queues[name].released
             if name in self._all_ranks:
                 seen = self._rows_before[name] + int(np.searchsorted(self._all_ranks[name], rank))
-            stream.purge(now, seen)
+            supply.state.purge(reader, now, seen)
         for unit in units:
             unit.purge(now)

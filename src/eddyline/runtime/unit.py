@@ -53,6 +53,8 @@ class Slice:
     ranks: dict[str, Ints]
     #: Numbers of the rows in their streams: the rows that are not late for the unit are counted, wherever they are.
     numbers: dict[str, Ints]
+    #: Numbers of arrival: a row has one in its stream, whichever unit takes it.
+    arrival: dict[str, Ints]
     #: Per row a bit for each route that sent it here; None: every route did.
     routes: dict[str, npt.NDArray[np.uint64] | None]
     #: The slice holds the ranks first … first + rows - 1; on a shard some of these rows are elsewhere.

@@ -1,7 +1,7 @@
-"""The map from old row ids to new ones, after a store has closed the gaps that dropped rows left.
+"""The map from old row ids to new ones, after a store has closed the gaps that dropped rows left, or put rows between others.
 
-Answer   `of` gives the new id of each old id, `GONE` for a row that is no longer there. The order of rows stays, and so does the id after
-         the last row. Every holder of ids of a store has a method `renumber` that takes this map.
+Answer   `of` gives the new id of each old id, `GONE` for a row that is no longer there. The order of rows stays. Where gaps are closed, the
+         id after the last row stays too. Every holder of ids of a store has a method `renumber` that takes this map.
 
              old   first |=====··==·=···====| end          · dropped
              new            first |=============| end
@@ -31,13 +31,15 @@ class Renumbering:
     first: int
     #: The new ids of the rows from the old `first` on.
     ids: Ints
+    #: The id after the last row, now.
+    end: int
 
     @staticmethod
     def of_alive(store: Store, alive: npt.NDArray[np.bool_]) -> Renumbering:
         """Rows between `first` and `end` that are not `alive` go; the others close up towards `end`."""
         places = np.cumsum(alive)
         start = store.end - int(places[-1]) - 1 if len(places) else store.end
-        return Renumbering(store, store.first, np.where(alive, places + start, GONE))
+        return Renumbering(store, store.first, np.where(alive, places + start, GONE), store.end)
 
     def of(self, ids: Ints) -> Ints:
         """The new ids, in the order of the old ones."""
@@ -52,5 +54,6 @@ class Renumbering:
 
     def bound(self, row: int) -> int:
         """The new id from which the rows lie that had the id `row` or a larger one."""
-        old = self.first + len(self.ids)
-        return old - int(np.count_nonzero(self.ids[max(row - self.first, 0) :] != GONE))
+        rest = self.ids[max(row - self.first, 0) :]
+        rest = rest[rest != GONE]
+        return int(rest[0]) if len(rest) else self.end

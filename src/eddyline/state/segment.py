@@ -54,7 +54,8 @@ class SegmentList:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.segments: list[Segment] = []
-        self._token = _token()
+        #: Keeps lists of this run apart from those of others.
+        self.token = _token()
 
     def seal(self) -> None:
         """Cover every live row; forget segments whose rows are all dead."""
@@ -87,7 +88,7 @@ class SegmentList:
         if not store.dropped:
             return None
         lowest = store.first + int(np.argmax(store.mark(DROPPED)))
-        return f"{store.name}-dropped-{self._token}-{store.generation}-{store.drops}-{lowest}"
+        return f"{store.name}-dropped-{self.token}-{store.generation}-{store.drops}-{lowest}"
 
     def dropped_table(self) -> pa.Table:
         return pa.table({"id": np.flatnonzero(self.store.mark(DROPPED)) + self.store.first})

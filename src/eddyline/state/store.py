@@ -10,8 +10,9 @@ Answer   A row gets the next id when it is appended and keeps it. `first <= id <
 State    All columns share one capacity and one base, so that position = id - base everywhere. Rows that were dropped from the
          middle have a flag in the mark `dropped`; a store that never dropped a row has no such mark.
 Limits   Rows leave from the front (`forget_before`) or from anywhere (`drop`). A dropped row leaves the chains of all indexes at once,
-         and its room when `compact` or `keep` closes the gaps. Both give the remaining rows new ids: `compact` returns the map, and
-         every holder of ids has a method `renumber` that takes it; `keep` is for stores whose ids have no other holder.
+         and its room when `compact` or `keep` closes the gaps. These and `arrange`, which puts rows into another order, give the rows new
+         ids: `compact` and `arrange` return the map, and every holder of ids has a method `renumber` that takes it; `keep` is for
+         stores whose ids have no other holder.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import pyarrow as pa
 from eddyline.kernels import probe
 from eddyline.model.datatypes import DataType
 from eddyline.state.columns import Array, Ints, StoredColumn, stored_column
-from eddyline.state.renumbering import Renumbering
+from eddyline.state.renumbering import GONE, Renumbering
 from eddyline.state.spill import SpilledColumn
 from eddyline.state.zones import Flags, Zones, stored_keys
 
@@ -226,6 +227,29 @@ class Store:
         self._fit(len(positions))
         for index in self.indexes.values():
             index.rebuild()
+
+    def arrange(self, positions: Ints) -> Renumbering:
+        """Put the rows into another order; rows that are not among the positions are gone. Returns the map to the new ids."""
+        new = np.full(self.extent, GONE)
+        start = self.end - len(positions)
+        new[positions - (self.first - self.base)] = np.arange(start, self.end)
+        moved = Renumbering(self, self.first, new, self.end)
+        for name, column in self.columns.items():
+            values = column.gather(positions)
+            if isinstance(column, SpilledColumn):
+                column.drop_files()
+            self.columns[name] = stored_column(self.types[name])
+            self.columns[name].reserve(self.capacity, 0)
+            self.columns[name].append(values, 0)
+        for mark in self.marks.values():
+            mark[: len(positions)] = mark[positions]
+        self.base = self.first = start
+        self.dropped = 0
+        self.generation += 1
+        self.zones.clear()
+        for index in self.indexes.values():
+            index.rebuild()
+        return moved
 
     def spill(self, folder: Path, least_rows: int) -> int:
         """Move the payload that is in memory to disk, if a column has `least_rows` there; returns the bytes that this freed."""

@@ -243,10 +243,10 @@ class Look:
         return base.values_of(mark, ids), base.store.at(mark, ids)
 
     def ids(self, position: int) -> Ints:
-        """The stored rows that some member of the group wants."""
+        """The stored rows that the group has reached and some member of it wants."""
         if position not in self._ids:
             base = self.group.bases[position]
-            ids = base.store.ids() if base.port.probed else np.empty(0, np.int64)
+            ids = base.ids() if base.port.probed else np.empty(0, np.int64)
             words = base.port.words_at(base.store, ids) if len(ids) else None
             self._ids[position] = ids if words is None else ids[any_bit(words)]
         return self._ids[position]
@@ -267,7 +267,7 @@ class Look:
         if all(isinstance(window, Rows) for window in windows):
             # A row leaves with the row that pushes it out, where that has come.
             before, times = self.came(base.port.source)
-            pusher = base.store.at("num", ids) + max(window.count for window in windows if isinstance(window, Rows))
+            pusher = base.store.at(base.port.reader.numbers, ids) + max(window.count for window in windows if isinstance(window, Rows))
             ends = np.where(pusher < before, LONG_AGO, FOREVER)
             here = (pusher >= before) & (pusher < before + len(times))
             ends[here] = times[pusher[here] - before]

@@ -1,6 +1,7 @@
-"""Objects that all join groups of one pipeline share.
+"""Objects that several join groups share: those of one timeline, or all of a pipeline.
 
-Answer   `one(kind)` gives the one object of a class, made when a policy first asks for it.
+Answer   `one(kind)` gives the one object of a class: one that is shared here, or else that of the commons around it, which makes it when
+         a policy first asks for it.
 State    The objects so far.
 """
 
@@ -12,7 +13,8 @@ T = TypeVar("T")
 
 
 class Commons:
-    def __init__(self) -> None:
+    def __init__(self, around: Commons | None = None) -> None:
+        self._around = around
         self._objects: dict[type, object] = {}
 
     def share(self, found: object) -> None:
@@ -20,6 +22,8 @@ class Commons:
         self._objects[type(found)] = found
 
     def one(self, kind: type[T]) -> T:
+        if kind not in self._objects and self._around is not None:
+            return self._around.one(kind)
         found = self._objects.setdefault(kind, kind()) if kind not in self._objects else self._objects[kind]
         assert isinstance(found, kind)
         return found

@@ -26,6 +26,7 @@ from eddyline.operators.join.node import JoinNode
 from eddyline.operators.join.policy import JoinPolicy, Output, Schedule, WatchedEdge, overriding
 from eddyline.operators.join.port import Membership, Port
 from eddyline.operators.join.steps import followed_order
+from eddyline.operators.reading import timeline_name
 from eddyline.operators.stream import StreamState
 from eddyline.settings import Settings
 from eddyline.state.renumbering import Renumbering
@@ -69,6 +70,7 @@ class JoinGroup:
         self.counters: dict[tuple[int, ...], Counters] = {}
         self.bases: dict[int, StreamInput] = {}
         moving = sum(not seat.is_table for seat in config.seats)
+        timeline = timeline_name(seat.source for seat in config.seats if not seat.is_table)
         for position, seat in enumerate(config.seats):
             stream = streams[seat.source]
             # With one stream only (and tables) no later row meets its rows.
@@ -77,6 +79,7 @@ class JoinGroup:
                 position,
                 seat.source,
                 probed=moving > 1 or seat.is_table,
+                reader=stream.reader(timeline),
                 route=seat.route,
                 tuning=config.settings.tuning.sharing,
                 uses_zones=config.settings.heralds != "off",
@@ -131,7 +134,7 @@ class JoinGroup:
     def close(self) -> None:
         """The last member has gone: the ports leave their streams."""
         for base in self.bases.values():
-            base.stream.ports.remove(base.port)
+            base.stream.leave(base.port)
         for policy in self.policies:
             policy.closed(self)
 

@@ -49,6 +49,13 @@ class Input(Protocol):
 
     def floors(self, clocks: Ints) -> Ints: ...
 
+    @property
+    def end(self) -> int:
+        """The first id of the rows that the group has not reached."""
+
+    def ids(self) -> Ints:
+        """The ids of the live rows that the group has reached."""
+
     def need_index(self, keys: tuple[tuple[int, str], ...]) -> str: ...
 
     def expand(self, ids: Ints) -> dict[int, Ints]: ...
@@ -61,13 +68,13 @@ class Input(Protocol):
 class StreamInput:
     """New rows and old rows of a stream or table, as one reference of the join reads them."""
 
-    order: str = "seq"
     death: str = "ts"
     in_time_order: bool = True
 
     def __init__(self, stream: StreamState, port: Port) -> None:
         self.stream = stream
         self.port = port
+        self.order: str = port.reader.order
         self.store = stream.store
         self.references: tuple[int, ...] = (port.position,)
 
@@ -79,6 +86,14 @@ class StreamInput:
 
     def need_index(self, keys: tuple[tuple[int, str], ...]) -> str:
         return self.stream.need_index(tuple(mark for _, mark in keys))
+
+    @property
+    def end(self) -> int:
+        return self.store.end if self.stream.is_table else self.port.reader.position
+
+    def ids(self) -> Ints:
+        ids = self.store.ids()
+        return ids[: int(np.searchsorted(ids, self.end))]
 
     def expand(self, ids: Ints) -> dict[int, Ints]:
         return {self.port.position: ids}
@@ -116,8 +131,8 @@ class StreamInput:
         ts = self.store.stretch("ts", start, stop)
         stamps = self.port.stamps(self.store.stretch(self.order, start, stop))
         words = self.port.words_of(self.store, start, stop)
-        # What a stream holds for one port alone, this port wants.
-        if words is not None and len(self.stream.ports) > 1 and not (wanted := any_bit(words)).all():
+        # What a stream holds for one port alone, this port wants, unless it has passed rows.
+        if words is not None and (len(self.stream.ports) > 1 or self.port.releases) and not (wanted := any_bit(words)).all():
             ids, ts, stamps, words = ids[wanted], ts[wanted], stamps[wanted], words[wanted]
         return Combinations({self.port.position: ids}, stamps, ts, self._deaths(ts), words)
 
@@ -176,6 +191,13 @@ class NodeInput:
     def words_of(self, keys: tuple[tuple[int, str], ...], ids: Mapping[int, Ints]) -> Ints:
         """The hashes of keys over components; the key `ID` is the component itself."""
         return combined([ids[r] if key == ID else self.bases[r].store.at(key, ids[r]) for r, key in keys])
+
+    @property
+    def end(self) -> int:
+        return self.store.end
+
+    def ids(self) -> Ints:
+        return self.store.ids()
 
     def expand(self, ids: Ints) -> dict[int, Ints]:
         return {reference: self.store.at(f"id:{reference}", ids) for reference in self.references}

@@ -22,8 +22,10 @@ from eddyline.model.expression import ColumnKey, Expression
 from eddyline.model.window import FOREVER, Range, Rows, Window
 from eddyline.operators.evaluate import Predicate, compile_predicate
 from eddyline.operators.join.combination import POSITION_BITS, Words
+from eddyline.operators.reading import ReadPosition
 from eddyline.operators.sharing.grouped_filter import GroupedFilter
 from eddyline.state.columns import Ints
+from eddyline.state.renumbering import Renumbering
 from eddyline.state.store import Store
 from eddyline.tuning import SharingTuning
 
@@ -54,6 +56,7 @@ class Port:
         position: int,
         source: str,
         probed: bool,
+        reader: ReadPosition,
         route: int | None = None,
         tuning: SharingTuning | None = None,
         uses_zones: bool = True,
@@ -62,6 +65,8 @@ class Port:
         self.position = position
         self.source = source
         self.probed = probed
+        #: How far the timeline of the group has read the store.
+        self.reader = reader
         #: Which bit of `Arrival.routes` says that the row was sent here for this reference; None: all rows are.
         self.route = route
         self.words_mark = f"words:{group}:{position}"
@@ -242,16 +247,21 @@ class Port:
 
     def first_needed(self, store: Store, frontier: int, seen: int) -> int:
         """The first id that a row at or after the frontier may still meet under this port."""
-        if not self.probed or not self.members:
+        if not self.members:
             return store.end
+        cut = self.reader.position
+        if not self.probed:
+            return cut
         if self.lingers is not None:
             frontier, seen = min(frontier, self.lingers[0]), min(seen, self.lingers[1])
-        cut = store.end
         if self.longest > LONG_AGO:
-            cut = store.first + int(np.searchsorted(store.mark("ts"), frontier - self.longest))
+            cut = min(cut, store.first + int(np.searchsorted(store.mark("ts"), frontier - self.longest)))
         if self.most_rows:
-            cut = min(cut, store.first + int(np.searchsorted(store.mark("num"), seen - self.most_rows)))
+            cut = min(cut, store.first + int(np.searchsorted(store.mark(self.reader.numbers), seen - self.most_rows)))
         return cut
+
+    def renumber(self, old_to_new: Renumbering) -> None:
+        """The rows of the store have new ids; this port holds none."""
 
     def stamps(self, seq: Ints) -> Ints:
         return (seq << POSITION_BITS) | self.position

@@ -67,7 +67,7 @@ class Punctuations(JoinPolicy):
         return 2 * (self._came(group) - self._looked) >= max(_FEW, self._left)
 
     def _came(self, group: JoinGroup) -> int:
-        return sum(base.store.end for base in group.bases.values() if not base.stream.is_table)
+        return sum(base.end for base in group.bases.values() if not base.stream.is_table)
 
 
 def punctuations(config: JoinConfig, commons: Commons) -> JoinPolicy | None:

@@ -116,7 +116,7 @@ class Verification:
                     made = made.take(alive)
                 continue
             if port.most_rows:
-                counts = rows_seen(reference, made.rank) - base.store.at("num", ids)
+                counts = rows_seen(reference, made.rank) - base.store.at(port.reader.numbers, ids)
             inside = port.inside(made.clock - base.store.at("ts", ids), counts)
             words = inside if made.words is None else made.words & inside
             alive = any_bit(words)

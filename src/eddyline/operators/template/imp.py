@@ -86,7 +86,7 @@ class Imp:
         columns = [c for c in range(len(self.rows.keys)) if pattern >> c & 1]
         keys = np.stack([requests.words[c][probes] for c in columns]) if columns else np.empty((0, len(probes)), np.int64)
         bounds = {c: (requests.lows[c][probes], requests.highs[c][probes]) for c in range(len(self.rows.keys)) if ranged >> c & 1}
-        sealed = store.end // BLOCK_ROWS * BLOCK_ROWS
+        sealed = self.rows.end // BLOCK_ROWS * BLOCK_ROWS
         made: list[tuple[Ints, Ints]] = []
         for first in range(max(int(low.min()), store.first) // BLOCK_ROWS * BLOCK_ROWS, sealed, BLOCK_ROWS):
             asking = np.flatnonzero((low < first + BLOCK_ROWS) & (high > first) & (low < high))
@@ -100,5 +100,5 @@ class Imp:
                 made += block.pairs(pattern, columns, keys[:, asking], spans, probes[asking], low[asking], high[asking], self.visits)
             else:
                 made.append(self._scan.stretch(requests, pattern, ranged, probes, low, high, first, first + BLOCK_ROWS))
-        made.append(self._scan.stretch(requests, pattern, ranged, probes, low, high, sealed, store.end))
+        made.append(self._scan.stretch(requests, pattern, ranged, probes, low, high, sealed, self.rows.end))
         return np.concatenate([p for p, _ in made]), np.concatenate([r for _, r in made])

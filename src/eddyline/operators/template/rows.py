@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from eddyline.operators.reading import ReadPosition
 from eddyline.operators.template.probes import Requests
 from eddyline.state.columns import Ints
 from eddyline.state.store import Store
@@ -23,17 +24,26 @@ _EVERY: npt.NDArray[np.bool_] = np.empty(0, np.bool_)
 
 @dataclass(slots=True)
 class TemplateRows:
-    store: Store
+    reader: ReadPosition
     #: Marks with the words of the grouping columns.
     keys: tuple[str, ...]
     #: The mark with one bit per grouping column that is null.
     nulls: str
-    #: The mark of row numbers, for a ROWS template.
-    numbers: str | None = None
+    #: Whether it is a ROWS template, which counts rows.
+    counted: bool = False
     #: The mark that is 1 where the template's WHERE holds; None: only such rows are stored for it.
     holds: str | None = None
     #: The mark with lineage and the bit of the template in it; None: every stored row is the template's.
     lineage: tuple[str, int] | None = None
+
+    @property
+    def store(self) -> Store:
+        return self.reader.store
+
+    @property
+    def end(self) -> int:
+        """The first id of the rows that the template's timeline has not reached."""
+        return self.reader.position
 
     def view(self, mark: str, first: int, end: int) -> npt.NDArray[np.generic]:
         base = self.store.base
@@ -63,13 +73,13 @@ class TemplateRows:
 
     def ranges(self, requests: Requests) -> tuple[Ints, Ints]:
         """Per request the ids from the first row in its window to the last row at its instant, the end excluded."""
-        first, end = self.store.first, self.store.end
+        first, end = self.store.first, self.end
         ts = self.view("ts", first, end)
         high = np.searchsorted(ts, requests.instant, side="right")
-        if self.numbers is None:
+        if not self.counted:
             low = np.searchsorted(ts, requests.instant - requests.size, side="left")
         else:
-            number: Ints = self.view(self.numbers, first, end)  # type: ignore[assignment]
+            number: Ints = self.view(self.reader.numbers, first, end)  # type: ignore[assignment]
             seen = number[np.maximum(high - 1, 0)] + 1 if len(number) else np.zeros(len(high), np.int64)
             low = np.searchsorted(number, seen - requests.size, side="left")
         low = np.minimum(low, high)

@@ -27,6 +27,7 @@ from eddyline.model.template import Condition, Template
 from eddyline.model.window import Range, Rows
 from eddyline.operators.evaluate import Issues, compile_predicate
 from eddyline.operators.join.port import Membership, Port
+from eddyline.operators.reading import timeline_name
 from eddyline.operators.stream import StreamState
 from eddyline.operators.template.answer import REQUEST, Answering
 from eddyline.operators.template.blocks import Addressing, Fields, Together
@@ -38,6 +39,7 @@ from eddyline.operators.template.search import Pattern, Price
 from eddyline.operators.template.tuning import Tuning
 from eddyline.operators.template.visits import Visits
 from eddyline.state.columns import Ints
+from eddyline.state.renumbering import Renumbering
 from eddyline.state.store import Store
 
 #: Rows that are clustered again per epoch after a change of the configuration: about 5 ms.
@@ -50,6 +52,12 @@ class TemplatePort(Port):
     #: Requests that wait, or a stream of requests that is behind, may ask for instants back to here; None: nothing is behind.
     behind: int | None = None
     history = 0
+    index: Imp | None = None
+
+    def renumber(self, old_to_new: Renumbering) -> None:
+        """The rows of the store have new ids: blocks are built anew."""
+        if self.index is not None:
+            self.index.forget()
 
     def first_needed(self, store: Store, frontier: int, seen: int) -> int:
         # A request without AS OF asks for the last instant before the frontier.
@@ -58,7 +66,7 @@ class TemplatePort(Port):
         if self.most_rows:
             # How many rows there are up to that instant: the store holds every row of the stream.
             upto = int(np.searchsorted(store.mark("ts"), now, side="left"))
-            seen = int(store.mark("num")[upto - 1]) + 1 if upto else 0
+            seen = int(store.mark(self.reader.numbers)[upto - 1]) + 1 if upto else 0
         return super().first_needed(store, now, seen)
 
 
@@ -83,12 +91,13 @@ class StandingTemplate:
         self.issues = issues
         self.price = price
         counted = isinstance(template.window, Rows)
+        reader = stream.reader(timeline_name([template.source]))
         if counted:
-            stream.need_row_numbers()
+            reader.need_numbers()
         for expression in (*(o.expression for o in (*keys, *aggregates)), *([where] if where is not None else [])):
             for _, column in columns_of(expression):
                 stream.need_column(column)
-        self.port = TemplatePort(f"t-{template.name}", 0, template.source, probed=True, route=route)
+        self.port = TemplatePort(f"t-{template.name}", 0, template.source, probed=True, reader=reader, route=route)
         self.port.history = template.history
         marks = tuple(_need(stream, o.expression, o.type) for o in keys)
         nulls = _need(stream, _null_bits([o.expression for o in keys]), BIGINT)
@@ -96,13 +105,13 @@ class StandingTemplate:
         stream.ports.append(self.port)
         window = template.window if counted else Range(template.window.micros if isinstance(template.window, Range) else 0)
         self.port.join(Membership(0, None if counted else where, window, start), stream.store)
-        self.rows = TemplateRows(stream.store, marks, nulls, "num" if counted else None, holds)
+        self.rows = TemplateRows(reader, marks, nulls, counted, holds)
         self.keys = keys
         self.visits = Visits()
         self.answering = Answering(template, keys, aggregates, self.rows)
         self.scan = Scan(self.rows, self.visits)
         self.tuning = Tuning(price)
-        self.index = _index_of(template, self.rows, self.visits)
+        self.index = self.port.index = _index_of(template, self.rows, self.visits)
         #: Requests answered, and by which path.
         self.answered = 0
         self.paths: dict[str, int] = {}
@@ -115,12 +124,14 @@ class StandingTemplate:
         found = StandingTemplate(
             replace(self.template, index="scan"), *self._given, stream, self.start, self.price, self.issues, self.port.route
         )
-        stream.admit(rows, ts, np.arange(len(ts)), numbers, routes)
+        places = np.arange(len(ts))
+        stream.admit(rows, ts, places, routes)
+        stream.take(found.port.reader, int(ts[-1]), places, places, numbers)
         return found
 
     def close(self) -> None:
         """The template is dropped: its port leaves the stream."""
-        self.stream.ports.remove(self.port)
+        self.stream.leave(self.port)
 
     @property
     def address_bits(self) -> tuple[int, ...] | None:

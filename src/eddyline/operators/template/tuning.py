@@ -77,7 +77,7 @@ class Tuning:
 
     def values(self, rows: TemplateRows) -> list[int]:
         """How many distinct values each grouping column has among the newest rows, or had a little earlier."""
-        end = rows.store.end
+        end = rows.end
         first = max(rows.store.first, end - _SAMPLE)
         came = end - self._counted_upto
         if not self._values or came < 0 or came * _NEW_SHARE > end - first:

@@ -144,8 +144,8 @@ class JoinKind:
         self.pipeline = pipeline
         #: By signature.
         self.units: dict[str, JoinUnit] = {}
-        #: Per timeline, what the policies of several groups share.
-        self.commons: dict[frozenset[str], Commons] = {}
+        #: What the policies of several groups share.
+        self.commons = Commons()
 
     def serves(self, query: BoundQuery) -> bool:
         return True
@@ -160,7 +160,7 @@ class JoinKind:
         slot = group.free_slot() if slot is None else slot
         for position, window in enumerate(lowered.windows):
             if isinstance(window, Rows):
-                group.bases[position].stream.need_row_numbers()
+                group.bases[position].port.reader.need_numbers()
         times = {name: intake.stream.time for name, intake in self.pipeline.intakes.items()}
         merged = self.pipeline.routes.is_merged(query.name)
         closings = self._closings(unit.streams)
@@ -194,7 +194,7 @@ class JoinKind:
             )
             streams = frozenset(lowered.seats[position].source for position in lowered.moving)
             sources = {**pipeline.timeline(streams).streams, **self._table_states(lowered)}
-            commons = self.commons.setdefault(streams, Commons())
+            commons = Commons(self.commons)
             commons.share(self._closings(streams))
             group = join_group(config, sources, pipeline.issues, commons)
             self.units[lowered.signature] = JoinUnit(self, lowered, group)
@@ -228,7 +228,7 @@ class JoinKind:
                 rows = self.pipeline.tables[base.stream.name]
                 base.store.forget_before(base.store.end)
                 always = np.full(len(rows), ALWAYS)
-                base.stream.admit(rows, always, np.full(len(rows), -1), None, None)
+                base.stream.admit(rows, always, np.arange(len(rows)), None)
                 loaded = True
         if loaded:
             self.replant(group, group.tree)

@@ -47,7 +47,7 @@ def links_between(equalities: Sequence[Equality], own: Sequence[int], opposite: 
 
 def alive_ids(one: Input, bases: Mapping[int, StreamInput]) -> Ints:
     """Ids of all rows whose components are still stored: no row to come meets the others."""
-    ids = one.store.ids()
+    ids = one.ids()
     if isinstance(one, NodeInput):
         ids = ids[np.logical_and.reduce([bases[r].store.holds(rows) for r, rows in one.expand(ids).items()])]
     return ids
@@ -95,7 +95,7 @@ class Condition:
             found = bloom.may_hold(self._filter, hashes)
         else:
             clocks, deaths = (rows.clock, rows.dead) if chosen is None else (rows.clock[chosen], rows.dead[chosen])
-            found = self._partners(hashes, self.opposite.floors(clocks), deaths, self.opposite.store.end) >= 0
+            found = self._partners(hashes, self.opposite.floors(clocks), deaths, self.opposite.end) >= 0
         self.checked += len(hashes)
         self.rejected += len(hashes) - int(np.count_nonzero(found))
         passing: Flags = found
@@ -110,7 +110,7 @@ class Condition:
             self.mark = key if key in self.opposite.store.indexes else None
         if self.mark is not None:
             ends = np.full(len(hashes), np.iinfo(np.int64).max)
-            return self._partners(hashes, -ends, ends, self.opposite.store.end) >= 0
+            return self._partners(hashes, -ends, ends, self.opposite.end) >= 0
         asked, places = np.unique(hashes, return_inverse=True)
         # A filter of the few that are asked about is cheaper than to look each opposite row up among them.
         sieve = bloom.filter_for(8 * len(asked))

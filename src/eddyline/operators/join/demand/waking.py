@@ -21,6 +21,7 @@ from eddyline.operators.join.demand.mns import Condition, Link, links_between
 from eddyline.operators.join.inputs import StreamInput
 from eddyline.operators.join.join_slice import RowsSeen
 from eddyline.operators.join.node import JoinNode
+from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.join.verification import both_lineages
 from eddyline.operators.keys import combined
 from eddyline.state.columns import Ints
@@ -82,6 +83,8 @@ def _side(one: StreamInput, asked_by: Sequence[Link], joint: list[str], third: S
     index = store.indexes[one.need_index(tuple((one.port.position, key) for key in keys))]
     floor = int(one.floors(np.array([low]))[0])
     deaths = one.deaths(np.arange(store.first, store.end))
+    # Rows that the group has not reached meet nothing.
+    deaths[max(one.end - store.first, 0) :] = LONG_AGO
     shared = _words(one, joint)
     spread = hashing.mix_all(combined([np.ascontiguousarray(column) for column in shared.T]))
     mine = [key if reference in one.references else None for reference, key, _, _ in third]

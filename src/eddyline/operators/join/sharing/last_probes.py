@@ -60,7 +60,7 @@ def _written(into: Expansion, one: StreamInput, index_mark: str, probe: Probe) -
     table = time.table & bits_of(roll.slots, width)
     sequence = kernels.by_bucket(probe.hashes, index.heads)
     ts = store.marks[one.death]
-    num = store.marks["num"] if counted else ts
+    num = store.marks[port.reader.numbers] if counted else ts
     ordered = bool(ascends(probe.limits))
     at = pairs = visited = 0
     while True:

@@ -1,4 +1,4 @@
-"""Probes that several join groups would make alike, made once: different joins over the same streams share them.
+"""Probes that several join groups would make alike, made once: different joins share them, and so do joins over different sets of streams.
 
 Answer   `SharedProbes.pairs` gives the rows of one stream's store that new rows of another meet by equal keys, older and within the
          largest window of all groups that have the same probe. Each group takes its part: its own rows, windows, lineage and conditions.
@@ -7,10 +7,11 @@ Answer   `SharedProbes.pairs` gives the rows of one stream's store that new rows
              A⋈B⋈C  ─┼─ new rows of a probe b once; each group goes on from there
              B⋈A⋈D  ─┘
 
-State    The first probes of all groups; within one slice, the pairs that have been found.
+State    The first probes of all groups; the pairs that have been found, while a group has still to come to their rows.
 Limits   First probes of new rows, between two streams, by an index. Nothing is shared that only one group probes. Where the pairs are
          too many to be held, every group probes for itself and leaves out at once what it does not want. A group whose orders are
-         drawn does not know its first probe beforehand and shares none.
+         drawn does not know its first probe beforehand and shares none. Nor does one whose timeline has passed stored rows without taking
+         them, or is far behind.
 Reading  docs/operators/sharing.md
 """
 
@@ -50,19 +51,22 @@ class FirstProbe:
     index: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Met:
-    """Row `start + i` meets `rows[begin[i] : begin[i + 1]]`, the newest first."""
+    """Row `start + i` meets `rows[begin[i] : begin[i + 1]]`, the newest first; `rows` is None where they are too many to be held."""
 
     start: int
     stop: int
     begin: Ints
-    rows: Ints
+    rows: Ints | None
+    #: The groups that the pairs were found for and that have still to come to these rows.
+    users: set[object]
 
     def pairs(self, ids: Ints, floors: Ints, partner: StreamInput) -> tuple[Ints, Ints]:
-        """Positions in `ids` and the rows that they meet, as far as the floors reach."""
+        """Positions in `ids`, which are rows of this stretch, and the rows that they meet, as far as the floors reach."""
+        store = partner.store
         found: tuple[Ints, Ints] = pairs_of(
-            ids - self.start, floors, self.begin, self.rows, partner.store.marks[partner.death], partner.store.base
+            ids - self.start, floors, self.begin, self.rows, store.marks[partner.death], store.base, store.first
         )
         return found
 
@@ -72,8 +76,8 @@ class SharedProbes:
 
     def __init__(self) -> None:
         self._users: dict[FirstProbe, dict[object, tuple[StreamInput, StreamInput]]] = {}
-        #: Per probe the slice of new rows that it was made for, and what these meet; None: too much.
-        self._found: dict[FirstProbe, tuple[tuple[int, int], Met | None]] = {}
+        #: Per probe what stretches of new rows meet.
+        self._found: dict[FirstProbe, list[Met]] = {}
 
     def enrol(self, group: object, probes: Mapping[FirstProbe, tuple[StreamInput, StreamInput]]) -> None:
         """The first probes of a group from now on; none: it leaves."""
@@ -86,48 +90,102 @@ class SharedProbes:
         self.forget()
 
     def forget(self) -> None:
-        """A slice is over: its pairs are not needed any more."""
+        """Row ids have changed, or groups have."""
         self._found = {}
+
+    def passed(self, timeline: str) -> None:
+        """A slice of a timeline is over: its groups have come to the rows that they were given."""
+        for probe, stretches in list(self._found.items()):
+            users = self._users[probe]
+            for met in stretches:
+                met.users -= {group for group in met.users if _has_passed(users[group][0], timeline, met.stop)}
+            self._found[probe] = [met for met in stretches if met.users]
 
     def shared(self) -> list[FirstProbe]:
         """The probes that several groups have."""
         return [probe for probe, users in self._users.items() if len(users) > 1]
 
-    def is_shared(self, probe: FirstProbe) -> bool:
-        return len(self._users.get(probe, ())) > 1
-
-    def pairs(self, probe: FirstProbe, fresh: tuple[int, int], tuning: SharingTuning) -> tuple[Met | None, int, int]:
-        """What the new rows meet, or None where that is too much; rows that probed for it just now and rows that they visited."""
-        if probe in self._found and self._found[probe][0] == fresh:
-            return self._found[probe][1], 0, 0
-        self._found[probe] = (fresh, None)
-        users = list(self._users[probe].values())
+    def met(self, probe: FirstProbe, group: object, fresh: tuple[int, int], tuning: SharingTuning) -> tuple[list[Met] | None, int, int]:
+        """What a group's new rows meet, in stretches from the oldest rows to the newest, or None where that is not shared or too much;
+        rows that probed for it just now and rows that they visited."""
+        users = self._users.get(probe, {})
+        if len(users) < 2 or group not in users or not _takes_all(*users[group]):
+            return None, 0, 0
         start, stop = fresh
-        ids = _wanted([origin for origin, _ in users], np.arange(start, stop))
-        mine, one = users[0]
-        origin, partner = mine.store, one.store
-        hashes = combined([origin.at(key, ids) for key in probe.keys])
-        floors = origin.at(mine.death, ids) - max(one.port.span for _, one in users)
-        limits = origin.at(mine.order, ids)
-        index = partner.indexes[probe.index]
-        pieces, visited, made = [], 0, 0
-        for low in range(0, len(ids), tuning.shared_rows_at_once):
-            part = slice(low, low + tuning.shared_rows_at_once)
-            left, right, seen = probe_kernels.probe_chains(
-                hashes[part], limits[part], floors[part], index.heads, index.back, index.keys, partner.marks[one.order],
-                partner.marks[one.death], partner.base, partner.first, True,
-            )  # fmt: skip
-            pieces.append((left + low, right))
-            visited += seen
-            made += len(left)
-            if made > tuning.most_shared_pairs:
-                return None, 0, visited
-        left, right = (np.concatenate(columns) for columns in zip(*pieces, strict=True)) if pieces else (ids[:0], ids[:0])
-        begin = np.zeros(stop - start + 1, np.int64)
-        begin[ids - start + 1] = np.bincount(left, minlength=len(ids))
-        met = Met(start, stop, np.cumsum(begin), right)
-        self._found[probe] = (fresh, met)
-        return met, len(ids), visited
+        held = self._found.setdefault(probe, [])
+        mine = sorted((m for m in held if group in m.users and m.start < stop and start < m.stop), key=lambda m: m.start)
+        edges = [start, *(edge for m in mine for edge in (m.start, m.stop)), stop]
+        gaps = [(low, high) for low, high in zip(edges[::2], edges[1::2], strict=True) if low < high]
+        probes = visited = 0
+        for gap in gaps:
+            together = self._together(probe, group, gap, tuning)
+            if len(together) < 2 and not mine:
+                return None, 0, 0
+            found, asked, seen = _probed(probe, users[group], list(together.values()), gap, tuning)
+            found.users = set(together)
+            mine.append(found)
+            held.append(found)
+            probes, visited = probes + asked, visited + seen
+        while len(held) > len(mine) and sum(len(m.begin if m.rows is None else m.rows) for m in held) > tuning.most_shared_pairs:
+            held.remove(next(m for m in held if m not in mine))
+        too_much = any(m.rows is None for m in mine)
+        return None if too_much else sorted(mine, key=lambda m: m.start), 0 if too_much else probes, visited
+
+    def _together(
+        self, probe: FirstProbe, group: object, fresh: tuple[int, int], tuning: SharingTuning
+    ) -> dict[object, tuple[StreamInput, StreamInput]]:
+        """The groups that have this probe for these rows, or will have it soon."""
+        timeline = self._users[probe][group][0].port.reader.name
+        found = {}
+        for other, (mine, partner) in self._users[probe].items():
+            reader = mine.port.reader
+            comes = reader.name == timeline or (reader.given < fresh[1] and fresh[0] - reader.given <= tuning.most_rows_behind)
+            if comes and _takes_all(mine, partner):
+                found[other] = (mine, partner)
+        return found
+
+
+def _takes_all(mine: StreamInput, partner: StreamInput) -> bool:
+    """Whether a group sees the stored rows that another sees that has come as far."""
+    return mine.port.reader.has_taken_all and partner.port.reader.has_taken_all
+
+
+def _has_passed(mine: StreamInput, timeline: str, row: int) -> bool:
+    return mine.port.reader.name == timeline and mine.port.reader.given >= row
+
+
+def _probed(
+    probe: FirstProbe,
+    group: tuple[StreamInput, StreamInput],
+    users: list[tuple[StreamInput, StreamInput]],
+    fresh: tuple[int, int],
+    tuning: SharingTuning,
+) -> tuple[Met, int, int]:
+    """What new rows of a group meet within the largest window of all users, rows that probed for it and rows that they visited."""
+    start, stop = fresh
+    ids = _wanted([origin for origin, _ in users], np.arange(start, stop))
+    mine, one = group
+    origin, partner = mine.store, one.store
+    hashes = combined([origin.at(key, ids) for key in probe.keys])
+    floors = origin.at(mine.death, ids) - max(one.port.span for _, one in users)
+    limits = origin.at(mine.order, ids)
+    index = partner.indexes[probe.index]
+    begin = np.zeros(stop - start + 1, np.int64)
+    pieces, visited, made = [], 0, 0
+    for low in range(0, len(ids), tuning.shared_rows_at_once):
+        part = slice(low, low + tuning.shared_rows_at_once)
+        left, right, seen = probe_kernels.probe_chains(
+            hashes[part], limits[part], floors[part], index.heads, index.back, index.keys, partner.marks[one.order],
+            partner.marks[one.death], partner.base, partner.first, True,
+        )  # fmt: skip
+        pieces.append((left + low, right))
+        visited += seen
+        made += len(left)
+        if made > tuning.most_shared_pairs:
+            return Met(start, stop, begin, None, set()), 0, visited
+    left, right = (np.concatenate(columns) for columns in zip(*pieces, strict=True)) if pieces else (ids[:0], ids[:0])
+    begin[ids - start + 1] = np.bincount(left, minlength=len(ids))
+    return Met(start, stop, np.cumsum(begin), right, set()), len(ids), visited
 
 
 def _wanted(origins: list[StreamInput], ids: Ints) -> Ints:
@@ -149,8 +207,7 @@ class ShareFirstProbes(JoinPolicy):
     def __init__(self, probes: SharedProbes, tuning: SharingTuning) -> None:
         self.probes = probes
         self.tuning = tuning
-        #: The first probes of this group: those of other groups may reach less far back and leave its rows out.
-        self._mine: frozenset[FirstProbe] = frozenset()
+        self.group: JoinGroup | None = None
 
     def enrolled(self, group: JoinGroup) -> None:
         found: dict[FirstProbe, tuple[StreamInput, StreamInput]] = {}
@@ -166,14 +223,14 @@ class ShareFirstProbes(JoinPolicy):
                 probe, partner = _first_probe(node, origin, steps[0]), node.inputs[steps[0].input]
                 if probe is not None and isinstance(partner, StreamInput):
                     found[probe] = (one, partner)
-        self._mine = frozenset(found)
+        self.group = group
         self.probes.enrol(group, found)
 
     def closed(self, group: JoinGroup) -> None:
         self.probes.enrol(group, {})
 
     def purge(self, group: JoinGroup, frontier: int) -> None:
-        self.probes.forget()
+        self.probes.passed(next(base.port.reader.name for base in group.bases.values() if not base.stream.is_table))
 
     def renumber(self, old_to_new: Renumbering) -> None:
         self.probes.forget()
@@ -182,16 +239,28 @@ class ShareFirstProbes(JoinPolicy):
         if probe.at or not probe.takes_pairs:
             return None
         first = _first_probe(node, probe.origin, probe.step)
-        if first is None or first not in self._mine or not self.probes.is_shared(first):
+        if first is None or self.group is None:
             return None
-        met, probes, visited = self.probes.pairs(first, probe.moment.range_of(first.origin), self.tuning)
+        met, probes, visited = self.probes.met(first, self.group, probe.moment.range_of(first.origin), self.tuning)
         if met is None:
             node.counters.visited += visited
             return None
         mine, partner = node.inputs[probe.origin], node.inputs[probe.step.input]
         assert isinstance(mine, StreamInput) and isinstance(partner, StreamInput)
-        left, right = met.pairs(probe.rows.ids[mine.port.position], probe.floors, partner)
+        left, right = _pairs(met, probe.rows.ids[mine.port.position], probe.floors, partner)
         return Modes(found=Pairs(left, right, probes, visited, shared=len(probe.rows)))
+
+
+def _pairs(stretches: list[Met], ids: Ints, floors: Ints, partner: StreamInput) -> tuple[Ints, Ints]:
+    """Positions in `ids` and the rows that they meet."""
+    pieces = []
+    for met in stretches:
+        low, high = np.searchsorted(ids, (met.start, met.stop)).tolist()
+        left, right = met.pairs(ids[low:high], floors[low:high], partner)
+        pieces.append((left + low, right))
+    if len(pieces) == 1:
+        return pieces[0]
+    return np.concatenate([left for left, _ in pieces]), np.concatenate([right for _, right in pieces])
 
 
 def _first_probe(node: JoinNode, origin: int, step: Step) -> FirstProbe | None:

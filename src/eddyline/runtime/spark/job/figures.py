@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from eddyline.language import Job
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
+from eddyline.operators.reading import timeline_name
 from eddyline.plan.shares import RoutingTable, books_of, declared_rates, route_all
 from eddyline.runtime.figures import merged_further, nodes_of
 from eddyline.runtime.report import JobFigures, QueryFigures, Report, ShardFigures, StoreFigures, StreamFigures
@@ -25,7 +26,6 @@ from eddyline.runtime.spark.job.progress import Progress
 from eddyline.runtime.spark.job.session import shard_labels
 from eddyline.runtime.spark.job.settle import settled
 from eddyline.runtime.spark.shard.pipeline import model_pipeline
-from eddyline.runtime.timeline import timeline_name
 from eddyline.settings import Settings
 
 

@@ -1,0 +1,103 @@
+"""The supply of one stream's store: one store per stream, which all timelines read that have a port on the stream.
+
+Answer   Rows wait here until the first of these timelines reaches them; then they are stored, once for all. `take` gives a timeline the ids
+         of the rows that it has reached. A row that comes when the store already holds newer rows is put in its place: it is late for
+         the timelines that have passed it and in time for the others.
+
+             arrivals ─► queue ─► pending ─► store ─┬─► timeline {a}        each with its read position
+                           │ reach: the foremost    └─► timeline {a, b}
+                           │ frontier
+
+State    The rows that wait, the store with its segments, and how far it reaches. What waits is in the queues of the timelines too, as the
+         same chunks of rows: snapshots take it from there.
+Limits   The store holds the rows of the stream below `reach` that a query wants, in the order of the stream.
+Reading  docs/semantics.md, "The frontier"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from eddyline.model.schema import Stream
+from eddyline.operators.reading import ReadPosition
+from eddyline.operators.stream import StreamState
+from eddyline.operators.waiting import Released, Waiting, WaitingRows
+from eddyline.state.columns import Ints
+from eddyline.state.renumbering import Renumbering
+from eddyline.state.segment import SegmentList
+
+
+class Supply:
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.state = StreamState(stream.name, {c.name: c.type for c in stream.schema.columns})
+        self.segments = SegmentList(self.state.store)
+        self.queue = WaitingRows(stream)
+        #: Rows below have been stored, as far as a query wants them; None: none have.
+        self.reach: int | None = None
+        #: Rows of the epoch at hand that no timeline has reached yet: those from `_next` on.
+        self._pending: Released | None = None
+        self._next = 0
+        if stream.sequence is not None:
+            # Rows of equal time that come later are put in their place by it.
+            self.state.need_column(stream.sequence)
+
+    def receive(self, chunk: Waiting | None, fronts: Mapping[str, int | None]) -> Renumbering | None:
+        """Rows that arrived, with the frontiers of the timelines by name; returns the map to new ids if rows were put between others."""
+        moved = None
+        if not self.state.ports:
+            self.queue.chunks, self.reach = [], None
+        elif chunk is not None:
+            if self.reach is not None and int(chunk.ts[0]) < self.reach:
+                known = [front for name, front in fronts.items() if name in self.state.readers]
+                begin = 0 if None in known else int(np.searchsorted(chunk.ts, min(front for front in known if front is not None)))
+                cut = int(np.searchsorted(chunk.ts, self.reach))
+                if begin < cut:
+                    late = chunk.slice(begin, cut)
+                    moved = self.state.insert(late.table, late.ts, late.number, late.routes, fronts, self.stream.sequence)
+                chunk = chunk.slice(cut, len(chunk))
+            self.queue.receive(chunk, None, None)
+        return moved
+
+    def begin(self, fronts: Mapping[str, int | None]) -> None:
+        """Timelines have moved to these frontiers, by name: the rows that the foremost of them reaches are ready to be stored."""
+        known = [front for name, front in fronts.items() if name in self.state.readers and front is not None]
+        self._pending, self._next = None, 0
+        if known and (self.reach is None or max(known) > self.reach):
+            self.reach = max(known)
+            self._pending = self.queue.release(self.reach)
+
+    def take(self, reader: ReadPosition, ts: Ints, arrival: Ints, ranks: Ints, numbers: Ints) -> tuple[int, int]:
+        """A timeline has reached these rows; returns the ids of new rows, the first and the one after the last."""
+        last = int(ts[-1])
+        if self._pending is not None:
+            ready, end = (int(np.searchsorted(self._pending.ts, instant)) for instant in (last, last + 1))
+            # Of the rows of equal time, those up to the last one of the timeline.
+            same = np.flatnonzero(self._pending.number[ready:end] == arrival[-1])
+            self._store(ready + int(same[0]) + 1 if len(same) else ready)
+        return self.state.take(reader, last, arrival, ranks, numbers)
+
+    def pass_to(self, reader: ReadPosition, frontier: int) -> None:
+        """A timeline has taken all that it takes of the rows below its frontier."""
+        if self._pending is not None:
+            self._store(int(np.searchsorted(self._pending.ts, frontier)))
+        self.state.pass_to(reader, frontier)
+
+    def _store(self, upto: int) -> None:
+        rows, first = self._pending, self._next
+        if rows is not None and upto > first:
+            routes = None if rows.routes is None else rows.routes[first:upto]
+            self.state.admit(rows.table.slice(first, upto - first), rows.ts[first:upto], rows.number[first:upto], routes)
+            self._next = upto
+
+    def refill(self, queues: Iterable[WaitingRows]) -> None:
+        """What waits, from the queues of all timelines: after a restart."""
+        found = [chunk for queue in queues for chunk in queue.chunks]
+        if found and self.state.ports:
+            whole = self.queue.merged(found)
+            order = np.sort(np.unique(whole.number, return_index=True)[1])
+            first = 0 if self.reach is None else int(np.searchsorted(whole.ts, self.reach))
+            rows = whole.take(order[order >= first])
+            self.queue.chunks = [rows] if len(rows) else []
