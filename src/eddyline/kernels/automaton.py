@@ -137,6 +137,11 @@ def _take(run, accepts, event, machines, runs, links, events, scratch, count):
         count[TODO] += 1
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _is_watched(t, machines):
+    return len(machines.mask_whole) > 0 or (machines.watched[t >> 6] >> np.uint64(t & 63)) & _ONE != _ZERO
+
+
 @njit(cache=True, nogil=True)
 def _prune(trace, t, traces, machines, runs, links, events, count):
     """Runs that the event proves to be over go."""
@@ -179,8 +184,9 @@ def process(rows, traces, runs, links, events, machines, monitor, scratch, out, 
             hit = _collect(row, ts, trace, violation, traces, machines, rows, scratch, out, count)
             _steps(event, trace, t if fresh else -1, hit, traces, machines, runs, links, events, scratch, count)
             resume[RUN], resume[SKIP] = 0, 0
-            # A violation has changed nothing that failing conditions look at.
-            resume[ENUMERATING] = 2 if violation else 1
+            # Failing conditions speak of the types seen: a violation and a type that was seen before change nothing. What they say of
+            # a run that opens later is asked then.
+            resume[ENUMERATING] = 1 if fresh and _is_watched(t, machines) else 2
         while resume[RUN] < count[TODO]:
             at = resume[RUN]
             found = enumerate_matches(
@@ -191,7 +197,7 @@ def process(rows, traces, runs, links, events, machines, monitor, scratch, out, 
                 resume[ROW], resume[SKIP] = row, found
                 return 1
             resume[RUN], resume[SKIP] = at + 1, 0
-        if t >= 0 and monitor.checks and resume[ENUMERATING] == 1:
+        if resume[ENUMERATING] == 1:
             _prune(trace, t, traces, machines, runs, links, events, count)
         resume[ENUMERATING] = 0
         if t >= 0 and monitor.end[t]:

@@ -94,6 +94,8 @@ class Machines(NamedTuple):
     mask_first: np.ndarray
     mask_types: np.ndarray
     mask_whole: np.ndarray
+    #: Bits of the types that failing conditions of a machine that prunes look at.
+    watched: np.ndarray
 
 
 class Monitor(NamedTuple):

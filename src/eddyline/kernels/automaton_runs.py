@@ -115,7 +115,7 @@ def dead_before(trace, skipped, m, traces, machines):
     """What the types seen so far say of a machine without a run: whether it is over, and its dead leaves."""
     dead = _ZERO
     for w in range(traces.seen.shape[1]):
-        word = traces.seen[trace, w]
+        word = traces.seen[trace, w] & machines.watched[w]
         t = w * 64
         while word != _ZERO:
             if word & _ONE and t != skipped:
@@ -124,7 +124,7 @@ def dead_before(trace, skipped, m, traces, machines):
                 dead |= machines.local[t, m]
             word >>= _ONE
             t += 1
-    return dead & machines.whole[m] != _ZERO, dead
+    return dead & machines.whole[m] != _ZERO or masked(trace, m, traces, machines), dead
 
 
 @njit(cache=True, nogil=True)

@@ -255,6 +255,7 @@ def _laid_out(machines: list[Machine | None], monitor: MonitorTable) -> Machines
         mask_first=_starts(failing.mask_counts),
         mask_types=np.array(failing.masks, np.uint64).reshape(len(failing.masks), monitor.width),
         mask_whole=np.array(failing.mask_whole, np.bool_),
+        watched=failing.watched(machines),
     )
 
 
@@ -277,6 +278,15 @@ class _FailingWords:
     masks: list[np.ndarray] = field(default_factory=list)
     mask_whole: list[bool] = field(default_factory=list)
     mask_counts: list[int] = field(default_factory=list)
+
+    def watched(self, machines: list[Machine | None]) -> np.ndarray:
+        """Bits of the types that a machine that prunes looks at."""
+        prunes = np.array([m is not None and _MODES[m.config.mode] == PRUNE for m in machines], np.bool_)
+        by_type = ((self.plus != 0) | (self.local != 0) | (self.minus != 0).any(axis=2))[:, prunes].any(axis=1)
+        words = np.zeros(self.minus.shape[2], np.uint64)
+        for t in np.flatnonzero(by_type).tolist():
+            words[t >> 6] |= np.uint64(1 << (t & 63))
+        return words
 
 
 def _failing_words(machines: list[Machine | None], monitor: MonitorTable) -> _FailingWords:
