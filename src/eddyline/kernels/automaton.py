@@ -23,6 +23,7 @@ from eddyline.kernels.automaton_arrays import ENDED, FREE_LINK, HELD, OFF, PRUNE
 from eddyline.kernels.automaton_matches import enumerate_matches
 from eddyline.kernels.automaton_monitor import breaks
 from eddyline.kernels.automaton_runs import dead_before, end_trace, fails, free_run, is_over, masked, new_run, step
+from eddyline.kernels.borrowing import borrowed
 
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
@@ -31,7 +32,7 @@ _ZERO = np.uint64(0)
 ROW, ENUMERATING, RUN, SKIP = range(4)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _opened(trace, t, ts, traces, machines, monitor, runs, links, events, out, count):
     """The trace of an event is open afterwards; a silence that was too long ended the one before."""
     if traces.open[trace] and monitor.end_after >= 0 and ts > traces.last[trace] + monitor.end_after:
@@ -46,7 +47,7 @@ def _opened(trace, t, ts, traces, machines, monitor, runs, links, events, out, c
     traces.last[trace] = ts
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _checked(trace, t, row, traces, monitor, out, count):
     """Whether the event is a violation, which is then put out; and whether its type is new to the trace."""
     broken, closed = breaks(monitor, traces.seen[trace], traces.closed[trace], t, traces.whole[trace])
@@ -64,7 +65,7 @@ def _checked(trace, t, row, traces, monitor, out, count):
     return False, fresh
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _collect(row, ts, trace, violation, traces, machines, rows, scratch, out, count):
     """The machines that have a leaf for the event, each with a word of leaves; returns how many."""
     machines_hit = 0
@@ -87,7 +88,7 @@ def _collect(row, ts, trace, violation, traces, machines, rows, scratch, out, co
     return machines_hit
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _steps(event, trace, fresh_type, hit, traces, machines, runs, links, events, scratch, count):
     """Every run of the trace takes the event, and machines without a run open one; runs that may have matches are noted."""
     count[TODO] = 0
@@ -127,7 +128,7 @@ def _steps(event, trace, fresh_type, hit, traces, machines, runs, links, events,
         _take(run, accepts, event, machines, runs, links, events, scratch, count)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _take(run, accepts, event, machines, runs, links, events, scratch, count):
     sinks = step(run, accepts, event, machines, runs, links, events, count)
     whole = machines.whole[runs.machine[run]]
@@ -142,7 +143,7 @@ def _is_watched(t, machines):
     return len(machines.mask_whole) > 0 or (machines.watched[t >> 6] >> np.uint64(t & 63)) & _ONE != _ZERO
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _prune(trace, t, traces, machines, runs, links, events, count):
     """Runs that the event proves to be over go."""
     before = np.int64(-1)
@@ -167,9 +168,8 @@ def _prune(trace, t, traces, machines, runs, links, events, count):
         run = following
 
 
-@njit(cache=True, nogil=True)
-def process(rows, traces, runs, links, events, machines, monitor, scratch, out, count, resume):
-    """Take the events of a slice from `resume` on: 0 at its end, 1 where the output is full."""
+@njit(cache=True, nogil=True, forceinline=True)
+def _process(rows, traces, runs, links, events, machines, monitor, scratch, out, count, resume):
     for row in range(resume[ROW], len(rows.code)):
         trace = rows.code[row]
         if trace < 0:
@@ -206,6 +206,15 @@ def process(rows, traces, runs, links, events, machines, monitor, scratch, out, 
             count[ENDED] += 1
     resume[ROW] = len(rows.code)
     return 0
+
+
+@njit(cache=True, nogil=True)
+def process(rows, traces, runs, links, events, machines, monitor, scratch, out, count, resume):
+    """Take the events of a slice from `resume` on: 0 at its end, 1 where the output is full."""
+    return _process(
+        borrowed(rows), borrowed(traces), borrowed(runs), borrowed(links), borrowed(events), borrowed(machines), borrowed(monitor),
+        borrowed(scratch), borrowed(out), count, resume,
+    )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)

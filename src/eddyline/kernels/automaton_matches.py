@@ -16,7 +16,7 @@ _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _holds(operator, a, b):
     if operator == 0:
         return a == b
@@ -31,7 +31,7 @@ def _holds(operator, a, b):
     return a >= b
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _tested(m, leaf, have, assigned, machines, events):
     """The conditions between a leaf just assigned and those assigned before."""
     for c in range(machines.test_first[m], machines.test_first[m + 1]):
@@ -49,7 +49,7 @@ def _tested(m, leaf, have, assigned, machines, events):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _gaps(run, m, machines, runs, links, events, scratch, out, count):
     """Whether all gaps of a complete assignment are empty: 1, 0; -1 where candidates found no room. Candidates that must be
     tested on columns are put out."""
@@ -87,7 +87,7 @@ def _gaps(run, m, machines, runs, links, events, scratch, out, count):
     return 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _high(m, leaf, have, rank, forced, earlier, machines, events, assigned):
     """The rank below which a leaf's events lie: before every leaf that follows it, and not the newest event where that is
     another's."""
@@ -102,7 +102,7 @@ def _high(m, leaf, have, rank, forced, earlier, machines, events, assigned):
     return high
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def enumerate_matches(run, sinks, event, row, trace, skip, traces, machines, runs, links, events, scratch, out, count):
     """All matches whose newest event this is. Each has a first leaf of `sinks` that takes the event; the ones before it in
     `sinks` take older ones. Returns -1 at the end, else how many were found before there was no room."""

@@ -18,7 +18,7 @@ def _has(words, t):
     return (words[t >> 6] >> np.uint64(t & 63)) & _ONE != _ZERO
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def is_within(part, whole):
     for w in range(len(part)):
         if part[w] & ~whole[w] != _ZERO:
@@ -26,7 +26,7 @@ def is_within(part, whole):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def meets(a, b):
     for w in range(len(a)):
         if a[w] & b[w] != _ZERO:
@@ -34,7 +34,7 @@ def meets(a, b):
     return False
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _closed(monitor, closed, t):
     """The closure of a closed set with one more type."""
     new = closed | monitor.requires[t]
@@ -49,7 +49,7 @@ def _closed(monitor, closed, t):
     return new
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _has_cycle(monitor, closed):
     """Whether PRIOR goes round among the types of a set."""
     left = closed & monitor.cyclic
@@ -77,7 +77,7 @@ def _has_cycle(monitor, closed):
             return True
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def breaks(monitor, seen, closed, t, whole):
     """Whether an event of type t breaks a rule; returns that and the closure with it."""
     new = _closed(monitor, closed, t)

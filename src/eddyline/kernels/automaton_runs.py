@@ -17,7 +17,7 @@ _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def free_run(run, machines, runs, links, events, count):
     """Take a run's chains apart and put it back; the caller has taken it out of its trace."""
     m = runs.machine[run]
@@ -41,7 +41,7 @@ def free_run(run, machines, runs, links, events, count):
     count[OPEN_RUNS] -= 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def new_run(trace, m, traces, machines, runs, count):
     run = count[FREE_RUN]
     if run >= 0:
@@ -69,7 +69,7 @@ def new_run(trace, m, traces, machines, runs, count):
     return run
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def end_trace(trace, traces, machines, runs, links, events, count):
     run = traces.run[trace]
     while run >= 0:
@@ -80,7 +80,7 @@ def end_trace(trace, traces, machines, runs, links, events, count):
     traces.open[trace] = 0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def is_over(m, reached, dead, machines):
     whole = machines.whole[m]
     if ~reached & dead & whole != _ZERO:
@@ -88,7 +88,7 @@ def is_over(m, reached, dead, machines):
     return reached & whole == whole and machines.sinks[m] & ~dead == _ZERO
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def masked(trace, m, traces, machines):
     for c in range(machines.mask_first[m], machines.mask_first[m + 1]):
         if (traces.whole[trace] or not machines.mask_whole[c]) and is_within(machines.mask_types[c], traces.closed[trace]):
@@ -96,7 +96,7 @@ def masked(trace, m, traces, machines):
     return False
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def fails(trace, t, m, traces, machines):
     """Whether type t, just seen, ends the disjunct whatever its run has reached."""
     plus = machines.plus[t, m]
@@ -110,7 +110,7 @@ def fails(trace, t, m, traces, machines):
     return False
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def dead_before(trace, skipped, m, traces, machines):
     """What the types seen so far say of a machine without a run: whether it is over, and its dead leaves."""
     dead = _ZERO
@@ -127,7 +127,7 @@ def dead_before(trace, skipped, m, traces, machines):
     return dead & machines.whole[m] != _ZERO or masked(trace, m, traces, machines), dead
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def step(run, accepts, event, machines, runs, links, events, count):
     """The leaves of a run that accept an event: stored, marked as reached; returns those that could end a match."""
     m = runs.machine[run]
