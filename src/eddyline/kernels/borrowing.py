@@ -1,7 +1,7 @@
 """Groups of arrays without counts of references: for kernels that read thousands of fields per row.
 
-Answer   `borrowed` gives a named tuple of arrays as the same tuple whose arrays own nothing. Taking an array out of a tuple counts a reference
-         up and down again, atomically; without an owner there is nothing to count.
+Answer   `borrowed` gives a named tuple of arrays as the same tuple whose arrays own nothing. Taking an array out of a tuple counts a
+         reference up and down again, atomically; without an owner there is nothing to count.
 Limits   The caller keeps the arrays alive as long as the borrowed ones are used: the arguments of a kernel live until it returns.
 """
 
@@ -14,7 +14,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def borrowed(typing_context: Any, group: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         (whole,) = arguments
