@@ -15,6 +15,7 @@ from eddyline.errors import EddylineError
 from eddyline.runtime.control import ControlFolder
 from eddyline.runtime.control_record import add_record, drop_record
 from eddyline.runtime.reporting import history
+from eddyline.runtime.reporting.decisions import decisions
 from eddyline.runtime.reporting.history import QueryLines, read_overview, read_query
 from eddyline.runtime.reporting.places import Places, read_json
 
@@ -154,6 +155,32 @@ def test_a_tried_query_writes_no_files_and_goes_with_its_lease(tmp_path: Path, e
         for first in range(350, 500, 50):
             fill(session, first)
         assert "try_1" not in report(folder)["names"]
+
+
+def test_a_new_index_of_a_template_is_a_decision() -> None:
+    known = {"names": [], "units": {}, "refused_plans": [], "control": {}, "started": 1.0, "engine": "embedded"}
+    stats = {"migrations": [], "demand": {}, "epochs": 1}
+    before = {**known, "stats": {**stats, "templates": {"t": {"index": "7+6 bits", "answered": 1}}}}
+    now = {**known, "stats": {**stats, "templates": {"t": {"index": "13+0 bits", "answered": 9}}}}
+    (found,) = decisions(before, now)
+    assert (found["kind"], found["before"], found["after"]) == ("index", "7+6 bits", "13+0 bits")
+    assert decisions(now, now) == []
+
+
+def test_moves_and_listening_edges_are_decisions() -> None:
+    known = {"names": ["q"], "units": {"q": "g1"}, "refused_plans": [], "control": {}, "started": 1.0, "engine": "embedded"}
+    edge = {"state": "making everything"}
+    move = {
+        "epoch": 7, "queries": ["q"], "from": "(a b c)", "to": "((a b) c)", "reason": "cheaper", "cpu_before": 0.4, "cpu_after": 0.1,
+        "seconds": 0.01, "rows_rebuilt": 5,
+    }  # fmt: skip
+    before = {**known, "stats": {"migrations": [], "demand": {"g1:a⋈b": edge, "0": {"g1:a⋈b": edge}}, "epochs": 1}}
+    heard = {"state": "listening"}
+    now = {**known, "stats": {"migrations": [move], "demand": {"g1:a⋈b": heard, "0": {"g1:a⋈b": heard}}, "epochs": 2}}
+    now["refused_plans"] = [{"epoch": 8, "queries": ["q"], "tree": "(a (b c))", "reason": "no better"}]
+    found = decisions(before, now)
+    assert [one["kind"] for one in found] == ["migration", "kept", "demand", "demand"]
+    assert found[0]["gain"] == 0.75 and found[2]["queries"] == ["q"] and "shard 0" in found[3]["text"]
 
 
 def test_dead_rows_have_samples_by_reason(tmp_path: Path, eager: None) -> None:

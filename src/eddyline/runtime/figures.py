@@ -37,6 +37,7 @@ FURTHER: dict[str, Figure] = {
     "punctuations": Figure(lambda pipeline: promised(pipeline), lambda a, b: _added(a, b)),
     "violations": Figure(lambda pipeline: violations(pipeline), lambda a, b: _added(a, b)),
     "purged_rows": Figure(lambda pipeline: purged(pipeline), lambda a, b: a + b),
+    "templates": Figure(lambda pipeline: templates(pipeline), lambda a, b: _together(a, b)),
     "punctuations_out": Figure(lambda pipeline: told(pipeline), lambda a, b: _added(a, b)),
 }
 
@@ -61,6 +62,28 @@ def purged(pipeline: Pipeline) -> int:
     """Rows that joins have let go because no row to come can need them."""
     policies = (group.policy(Punctuations) for group in pipeline.groups.values())
     return sum(policy.purged for policy in policies if policy is not None)
+
+
+def templates(pipeline: Pipeline) -> dict[str, dict[str, Any]]:
+    """Per template the index that requests use now (address bits of each column, or its kind), and how many it has answered."""
+    found = {}
+    for name, unit in pipeline.kinds.templates.units.items():
+        standing = unit.standing
+        bits = standing.address_bits
+        index = "+".join(map(str, bits)) + " bits" if bits is not None else unit.template.index if standing.index is not None else "scan"
+        found[name] = {"index": index, "answered": standing.answered}
+    return found
+
+
+def _together(a: Mapping[str, Mapping[str, Any]], b: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Templates of two shards: each tunes its own index, and answers its part of every request."""
+    found = {name: dict(figures) for name, figures in a.items()}
+    for name, figures in b.items():
+        mine = found.setdefault(name, dict(figures))
+        if mine["index"] != figures["index"] and figures["index"] not in mine["index"].split(", "):
+            mine["index"] = f"{mine['index']}, {figures['index']}"
+        mine["answered"] = max(mine["answered"], figures["answered"])
+    return found
 
 
 def _added(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:
