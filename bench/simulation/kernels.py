@@ -96,7 +96,7 @@ def simulate(arrival, cost, starts, ready, priority, early, room, again):
     Args:
         early: results of the oldest row that has not finished a window go out as they are made; otherwise when it has.
         room: the most results that the output buffer holds. Where those of a unit do not fit, the oldest row goes on instead, whose
-            results wait for nobody (`early`; otherwise they come on top).
+            results wait for no other query (`early`; otherwise they come on top).
         again: per window, whether a row that has finished it may keep nothing instead, and look at its strips again later.
 
     Returns:
@@ -159,7 +159,7 @@ def simulate(arrival, cost, starts, ready, priority, early, room, again):
             strip += 1
         done[level + 1] = t + 1
         lost[t] = False
-        # Who waits for the results of this row: those of larger windows, unless they have had them as they were made.
+        # Queries that wait for the results of this row: those of larger windows, unless they have had them as they were made.
         if made and (reach < windows if early else level + 1 < windows):
             if held + made <= room or not again[level]:
                 entries += kept[t] == 0

@@ -177,7 +177,7 @@ SCENARIOS: dict[str, Callable[[Victim, Random], None]] = {
 
 
 def until_done(victim: Victim, scenario: str, random: Random, times: int) -> int:
-    """Run the victim to its end through so many failures at random moments; returns how many there were."""
+    """Run the victim to its end through `times` failures at random moments; returns how many there were."""
     # A busy machine may keep Spark from starting in time.
     most_starts = 2 * times + 10
     strike = SCENARIOS[scenario]

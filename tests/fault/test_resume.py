@@ -142,7 +142,7 @@ def test_a_batch_that_fails_once_leaves_one_copy(data: Path, tmp_path: Path) -> 
 
 @pytest.mark.long
 def test_a_driver_that_dies_between_preparing_and_starting_a_query(data: Path, tmp_path: Path) -> None:
-    """Its sinks, its routes and its place in the ledger are there, the shards have not heard of it: the next driver tells them."""
+    """Its sinks, its routes and its place in the ledger are there, the shards do not have it: the next driver starts it there."""
     late = "CREATE QUERY late AS SELECT a.v AS av, b.k, a.ts AS at, b.ts AS bt FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.v = b.v;"
     one = victim(tmp_path, data, add=late, die_before_start=str(tmp_path / "died"))
     one.start()

@@ -62,7 +62,7 @@ def main(path: str) -> None:
 
 
 def die_before_start(mark: Path) -> None:
-    """The first time that the shards are to be told of a new query, which everything has been made ready for, the power goes."""
+    """The driver dies before the first record that starts a query on the shards; everything else is ready for the query."""
     write = roster.write_control
 
     def written(checkpoint: str, record: Mapping[str, object]) -> int:

@@ -91,7 +91,7 @@ def test_keys_that_hash_alike_are_told_apart() -> None:
 
 
 def test_table_one() -> None:
-    """b1 b2 b3, then a1, b4, a2 with nobody in C who wants them: nothing is made before c1 comes; then all eight are."""
+    """b1 b2 b3, then a1, b4, a2 without a row of C that joins them: nothing is made before c1 comes; then all eight are."""
     with Session() as session:
         session.set("plan", "((a b) c)")
         session.set("jit", "exact")
@@ -219,7 +219,7 @@ def test_a_join_of_many_inputs_admits_rows_that_some_query_can_use(route: str) -
             results[jit] = [sorted(zip(*(table[x].to_pylist() for x in "abc"), strict=True)) for table in tables]
             if jit == "exact":
                 assert [len(rows) for rows in results[jit]] == [10, 10]
-                # Two of the four rows of a have no partner in c, whoever asks; each would have given ten partial results.
+                # Two of the four rows of a have no partner in c; each would have given ten partial results.
                 assert (stats["suspensions"], stats["partials_produced"]) == (2, 20)
                 assert next(iter(stats["demand"].values()))["checks"] > 0
     assert results["exact"] == results["off"]

@@ -2,7 +2,7 @@
 
 Answer   `random_lives` gives a case and the epochs before which each of its queries is added and dropped; `lived` plays it in the
          embedded engine.
-Limits   One query per stream stays for ever, so that the frontier does not depend on who else is there.
+Limits   One query per stream stays for ever, so that the frontier does not depend on the other queries.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def table(rows: list[tuple[int, str, int]]) -> pa.Table:
 
 
 def run(script: str, epochs: list[dict[str, list[tuple[int, str, int]]]], parts: int) -> dict[str, list[tuple[object, ...]]]:
-    """Rows go to parts by their `s`, so pairs meet; every part is told how many rows there are and where its own stand."""
+    """Rows go to parts by their `s`, so pairs meet; every part gets the number of all rows and the places of its own."""
     job = bind_script(script)
     pipelines = [Pipeline(job.streams, job.settings) for _ in range(parts)]
     for pipeline in pipelines:

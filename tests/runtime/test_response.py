@@ -1,4 +1,4 @@
-"""Response times: who waited since when, and for how long."""
+"""Response times: from which arrival to which release each result is measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heralds on shards: every shard hears of them and knows the numbers of all rows; violators are counted once."""
+"""Heralds on shards: every shard gets them and knows the numbers of all rows; violators are counted once."""
 
 from __future__ import annotations
 

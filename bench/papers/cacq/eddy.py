@@ -187,9 +187,14 @@ def goals(report: dict[str, object]) -> list[dict[str, object]]:
     return [{"what": what, "value": value, "goal": f"<= {goal:g}", "met": bool(value <= goal)} for what, value, goal in checks]
 
 
+def shown(name: str) -> str:
+    """A contender as the legend says it."""
+    return "lottery (the eddy)" if name == "lottery" else f"fixed order {', '.join(name.split())}"
+
+
 def draw(report: dict[str, object]) -> None:
     flips: dict[str, dict] = report["flips"]  # type: ignore[assignment]
-    values = {name: one["work_per_epoch"] for name, one in flips.items() if name in ("a b c", "b c a", "c a b", "lottery")}
+    values = {shown(name): one["work_per_epoch"] for name, one in flips.items() if name in ("a b c", "b c a", "c a b", "lottery")}
     places = list(range(len(next(iter(values.values())))))
     lines(
         RESULTS / "eddy.png",

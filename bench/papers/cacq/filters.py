@@ -216,14 +216,14 @@ def draw(report: dict[str, object], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.2))
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.8))
     sets = report["sets"]
     for name, lines in sets.items():  # type: ignore[attr-defined]
         left.loglog([int(n) for n in lines], [line["rows_per_s"] for line in lines.values()], "o-", label=f"grouped: {name}")
     slow = {int(n): line["one_by_one_rows_per_s"] for n, line in sets["ranges"].items() if "one_by_one_rows_per_s" in line}  # type: ignore[index]
     left.loglog(list(slow), list(slow.values()), "k--s", label="one by one (NumPy): ranges")
     left.set(xlabel="standing queries", ylabel="rows per second", title=f"Filter step, batches of {BATCH:,} rows")
-    left.legend(fontsize=7)
+    left.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.15), ncol=2, frameon=False)
     epochs = sets["ranges"]["10000"]["epoch_us"]  # type: ignore[index]
     right.loglog([int(n) for n in epochs], list(epochs.values()), "o-")
     right.set(xlabel="rows in the epoch", ylabel="microseconds", title="10,000 range queries: time of one epoch")

@@ -57,6 +57,13 @@ class Setting:
 
 BUSHY_DEFAULT = Setting("bushy", 6, 20, 1.0, 200)
 LEFT_DEFAULT = Setting("left-deep", 4, 10, 1.0, 50)
+#: What a picture says along its axis.
+ACROSS = {
+    "minutes": "window, minutes",
+    "rate": "rows per second and stream",
+    "sources": "streams",
+    "dmax": "values of a join column (dmax)",
+}
 FIGURES = {
     "10 window, bushy": ("minutes", [replace(BUSHY_DEFAULT, minutes=m) for m in (10, 20, 30)]),
     "11 rate, bushy": ("rate", [replace(BUSHY_DEFAULT, rate=r) for r in (0.4, 1.0, 1.6)]),
@@ -195,14 +202,30 @@ def main(parts: list[str]) -> None:
     draw()
 
 
+def shown(name: str) -> str:
+    """A contender as the legend says it: what is set, not how the result file names it."""
+    if name == "REF":
+        return "jit = off"
+    jit, control = name.split(" ")
+    return f"jit = {jit}" if control == "auto" else f"jit = {jit}, control = {control}"
+
+
 def draw() -> None:
     """The pictures, from the result file."""
     for title, figure in harness.read(HERE / "results" / "grid.json").get("figures", {}).items():  # type: ignore[attr-defined]
         measured = figure["measures"]
         for what, unit in (("cpu_s", "CPU seconds"), ("peak_rows", "peak stored rows")):
-            lines = {name: [max(m[name][what], 0.01) for m in measured] for name in measured[0]}
+            lines = {shown(name): [max(m[name][what], 0.01) for m in measured] for name in measured[0]}
             path = HERE / "results" / f"figure-{title.split(' ')[0]}-{what}.png"
-            plots.lines(path, f"Figure {title}", figure["places"], lines, across=figure["parameter"], unit=unit, log=True)
+            plots.lines(
+                path,
+                f"Figure {title}",
+                figure["places"],
+                lines,
+                across=ACROSS.get(figure["parameter"], figure["parameter"]),
+                unit=unit,
+                log=True,
+            )
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ def main() -> None:
         RESULTS / "flip.png",
         "Probes and partial results per epoch; selectivities change places at 30",
         list(range(EPOCHS)),
-        {one["plan"]: one["work_per_epoch"] for one in found[:4]},
+        {f"plan = {one['plan']}": one["work_per_epoch"] for one in found[:4]},
         across="epoch",
         unit="probes and partial results",
         log=True,

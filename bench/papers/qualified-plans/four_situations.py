@@ -63,7 +63,7 @@ def measured(tree: JTree) -> Plan:
 
 
 def served(cpu: list[float], cores: float) -> tuple[list[float], list[float]]:
-    """Rows done per second, and rows waiting, after each epoch of a plan that may use so many cores."""
+    """Rows done per second, and rows waiting, after each epoch of a plan that may use `cores` cores."""
     per_epoch = CHAIN.rows / EPOCHS
     done, waiting = [], []
     undone: list[list[float]] = []
@@ -140,7 +140,7 @@ def main() -> None:
 def draw(path: Path, found: list[dict[str, object]], states: dict[str, list[int]]) -> None:
     times = (np.arange(EPOCHS) + 1) * LENGTH
     with matplotlib.rc_context(plots.STYLE):
-        figure = Figure(figsize=(12, 7.5))
+        figure = Figure(figsize=(13.5, 7.5))
         panels = figure.subplots(3, 4, sharex=True, sharey="row")
         for column, one in enumerate(found):
             top, middle, bottom = (panels[row][column] for row in range(3))
@@ -149,13 +149,13 @@ def draw(path: Path, found: list[dict[str, object]], states: dict[str, list[int]
                 top.plot(times, np.array(one["rows_per_second"][name]) / 1000, **look)
                 middle.plot(times, np.array(states[name]) / 1000, **look)
                 bottom.plot(times, np.array(one["rows_waiting"][name]) / 1000, **look)
-            middle.axhline(one["row_budget"] / 1000, color="#707070", linewidth=0.8)
+            middle.axhline(one["row_budget"] / 1000, color="#707070", linewidth=0.8, label="budget of rows")
             top.set_title(f"{one['situation']}\n{one['cpu_budget']:.2f} cores, {one['row_budget']:,.0f} rows")
             bottom.set_xlabel("event time, s")
         for row, label in enumerate(("rows done per second, thousands", "rows stored, thousands", "rows waiting, thousands")):
             panels[row][0].set_ylabel(label)
         panels[0][0].set_ylim(bottom=0)
-        panels[0][0].legend(loc="lower right")
+        panels[1][-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         figure.tight_layout()
         figure.savefig(path)
 

@@ -33,7 +33,7 @@ from eddyline.plan.cost import CostModel
 ROWS, EPOCHS = 300_000, 20
 #: Runs of each tree; the fewer trees, the closer together they may lie.
 REPEATS = {3: 15, 4: 5, 5: 3}
-#: CPU seconds of a run as predicted: at least one tree has so many, none more; and the least ratio of the slowest to the fastest.
+#: CPU seconds of a run as predicted: at least one tree has this number, none more; and the least ratio of the slowest to the fastest.
 LEAST_WORK, MOST_WORK, LEAST_SPREAD = 0.15, 1.5, 2.5
 
 
@@ -102,7 +102,7 @@ def summary_of(found: list[dict[str, object]]) -> dict[str, float]:
 
 def draw(path: Path, found: list[dict[str, object]]) -> None:
     with matplotlib.rc_context(plots.STYLE):
-        figure = Figure(figsize=(9, 3.8))
+        figure = Figure(figsize=(10.5, 3.8))
         left, right = figure.subplots(1, 2)
         for query in found:
             colour = plots.COLOURS[query["streams"] - 3]
@@ -116,9 +116,12 @@ def draw(path: Path, found: list[dict[str, object]]) -> None:
             axes.set_ylabel("measured")
             axes.set_title(title)
             low, high = axes.get_xlim()
-            axes.plot((low, high), (low, high), color="#707070", linewidth=0.8)
+            axes.plot((low, high), (low, high), color="#707070", linewidth=0.8, label="measured = predicted")
             # Decades are enough: the labels between them would lie upon each other.
             axes.xaxis.set_minor_formatter(NullFormatter())
+        for streams in sorted({query["streams"] for query in found}):
+            right.plot([], [], ".", color=plots.COLOURS[streams - 3], label=f"trees of queries\nover {streams} streams")
+        right.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         figure.tight_layout()
         figure.savefig(path)
 
@@ -127,7 +130,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--queries", type=int, default=20)
-    parser.add_argument("--streams", type=int, nargs="+", default=[3, 4, 5], help="only queries over so many streams")
+    parser.add_argument("--streams", type=int, nargs="+", default=[3, 4, 5], help="only queries over these numbers of streams")
     parser.add_argument("--out", default="model_reality", help="name of the result files")
     args = parser.parse_args()
     target = RESULTS / f"{args.out}.json"

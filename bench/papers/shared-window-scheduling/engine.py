@@ -33,7 +33,7 @@ EPOCH, EPOCHS = Settings().epoch_rows, 15
 #: Turns that do not count.
 LEARNING = 2
 LOOP_RATE = 15.0
-#: 30 queries instead of 7 have up to ten times the results: fewer rows are as much work for who hands them out one by one.
+#: 30 queries instead of 7 have up to ten times the results: fewer rows are as much work where results are handed out one by one.
 SKEWED_EPOCH, SKEWED_EPOCHS = 5_000, 9
 
 

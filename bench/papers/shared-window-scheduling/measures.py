@@ -89,7 +89,7 @@ def bursts() -> dict[str, object]:
 
 
 def counted() -> dict[str, object]:
-    """The four distributions with windows of rows instead of seconds: so many rows as would come in the time."""
+    """The four distributions with windows of rows instead of seconds: as many rows as come in the time."""
     rows = arrivals(1)
     found: dict[str, object] = {}
     for name, windows in TABLE_1.items():

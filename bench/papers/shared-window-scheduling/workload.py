@@ -1,6 +1,6 @@
 """The streams and windows of the paper: Table 1, exponential and Pareto arrivals, selectivity 0.002.
 
-Answer   `arrivals` gives two streams in total order, loaded back to the largest window, then so many new rows.
+Answer   `arrivals` gives two streams in total order, loaded back to the largest window, then a number of new rows.
 Limits   Seeded; the same numbers everywhere.
 """
 
