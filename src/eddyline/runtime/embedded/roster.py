@@ -235,6 +235,8 @@ class Roster:
             return
         queries = []
         for name, standing in self.pipeline.queries.items():
+            if standing.query.feeds is not None:
+                continue
             state = "running" if standing.stop is None else "stopping"
             queries.append({"query": name, "state": state, "start": instant(standing.start), "stop": standing.stop})
         for name, (start, stop) in self._dropped.items():

@@ -37,6 +37,9 @@ class WatchedDriver:
         entries = self._roster.ledger.queries
         found = {}
         for name, standing in self._roster.model.queries.items():
+            if name not in entries:
+                # It stands behind a subquery, and comes and goes with its query.
+                continue
             entry = entries[name]
             found[name] = {**described(standing), "start": entry.start, "stop": entry.stop}
         return found
