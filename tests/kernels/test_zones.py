@@ -46,6 +46,16 @@ def test_scans_of_stretches(seed: int) -> None:
     row_cuts = np.unique(np.concatenate(([0, asked], rng.integers(0, asked, 3))))
     kinds = rng.integers(-1, 3, (len(row_cuts) - 1, len(cuts) - 1))
     for keyed in (True, False):
-        left, right, cells, visited = zones.probe_stretches(hashes, limit, floor, keyed, keys, order, dead, base, row_cuts, cuts, kinds)
         expected, looked = scanned(hashes, limit, floor, keyed, keys, order, dead, base, row_cuts, cuts, kinds)
-        assert list(zip(left.tolist(), right.tolist(), cells.tolist(), strict=True)) == expected and visited == looked
+        for in_time_order in (True, False):
+            for wants_kinds in (True, False):
+                left, right, cells, visited = zones.probe_stretches(
+                    hashes, limit, floor, keyed, keys, order, dead, base, in_time_order, row_cuts, cuts, kinds, wants_kinds
+                )
+                assert list(zip(left.tolist(), right.tolist(), strict=True)) == [pair[:2] for pair in expected] and visited == looked
+                assert cells.tolist() == ([kind for _, _, kind in expected] if wants_kinds else [])
+    # Where neither rises along the store, every row is looked at.
+    order, dead = rng.permutation(stored), rng.integers(0, 20, stored)
+    left, right, _, _ = zones.probe_stretches(hashes, limit, floor, True, keys, order, dead, base, False, row_cuts, cuts, kinds, True)
+    expected, _ = scanned(hashes, limit, floor, True, keys, order, dead, base, row_cuts, cuts, kinds)
+    assert list(zip(left.tolist(), right.tolist(), strict=True)) == [pair[:2] for pair in expected]

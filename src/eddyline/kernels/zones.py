@@ -48,46 +48,64 @@ def text_prefixes(offsets, data, shift, positions, keys):
 
 
 @njit(cache=True, nogil=True)
-def _scan_row(left, right, cells, n, o, line, hashes, limit, floor, keyed, keys, order, dead, base, cuts, kinds):
-    for j in range(len(cuts) - 1):
-        kind = kinds[line, j]
-        if kind < 0:
-            continue
-        for p in range(cuts[j] - base, cuts[j + 1] - base):
-            if (not keyed or keys[p] == hashes[o]) and order[p] < limit[o] and dead[p] >= floor[o]:
-                left[n] = o
-                right[n] = p + base
-                cells[n] = kind
-                n += 1
-    return n
+def _first_not_below(values, bound, first, end):
+    """The first of the positions first … end-1, at which values rise, with a value not below the bound; `end`: there is none."""
+    while first < end:
+        middle = (first + end) >> 1
+        if values[middle] < bound:
+            first = middle + 1
+        else:
+            end = middle
+    return first
 
 
 @njit(cache=True, nogil=True)
-def probe_stretches(hashes, limit, floor, keyed, keys, order, dead, base, row_cuts, cuts, kinds):
-    """Pairs (o, id) of the cells that are not skipped (kind below 0), with the kind of their cell; last, how many rows were looked at."""
-    room = 1024 + 2 * len(limit)
-    left = np.empty(room, np.int64)
-    right = np.empty(room, np.int64)
-    cells = np.empty(room, np.int64)
-    n = 0
+def probe_stretches(hashes, limit, floor, keyed, keys, order, dead, base, in_time_order, row_cuts, cuts, kinds, wants_kinds):
+    """Pairs (o, id) of the cells that are not skipped (kind below 0), with the kind of their cell; last, how many rows were looked at.
+
+    Args:
+        in_time_order: `order` and `dead` rise along the store, so that what a row may meet is one stretch.
+        wants_kinds: without it no kinds are written down.
+    """
+    low = np.full(len(limit), cuts[0] - base)
+    high = np.full(len(limit), cuts[-1] - base)
+    if in_time_order:
+        for o in range(len(limit)):
+            low[o] = _first_not_below(dead, floor[o], low[o], high[o])
+            high[o] = _first_not_below(order, limit[o], low[o], high[o])
+    # One walk to count and one to write: memory that is never touched costs nothing.
+    room = 0
     visited = 0
     for line in range(len(row_cuts) - 1):
-        width = 0
         for j in range(len(cuts) - 1):
             if kinds[line, j] >= 0:
-                width += cuts[j + 1] - cuts[j]
-        if width == 0:
-            continue
+                first, end = cuts[j] - base, cuts[j + 1] - base
+                visited += (end - first) * (row_cuts[line + 1] - row_cuts[line])
+                for o in range(row_cuts[line], row_cuts[line + 1]):
+                    room += max(0, min(end, high[o]) - max(first, low[o]))
+    left = np.empty(room, np.int64)
+    right = np.empty(room, np.int64)
+    cells = np.empty(room if wants_kinds else 0, np.int16)
+    n = 0
+    for line in range(len(row_cuts) - 1):
         for o in range(row_cuts[line], row_cuts[line + 1]):
-            if n + width > len(left):
-                room = max(2 * len(left), n + width)
-                wide_left = np.empty(room, np.int64)
-                wide_right = np.empty(room, np.int64)
-                wide_cells = np.empty(room, np.int64)
-                wide_left[:n] = left[:n]
-                wide_right[:n] = right[:n]
-                wide_cells[:n] = cells[:n]
-                left, right, cells = wide_left, wide_right, wide_cells
-            n = _scan_row(left, right, cells, n, o, line, hashes, limit, floor, keyed, keys, order, dead, base, cuts, kinds)
-            visited += width
+            for j in range(len(cuts) - 1):
+                kind = kinds[line, j]
+                if kind < 0:
+                    continue
+                first, end = max(cuts[j] - base, low[o]), min(cuts[j + 1] - base, high[o])
+                before = n
+                if in_time_order and not keyed:
+                    for p in range(first, end):
+                        left[n] = o
+                        right[n] = p + base
+                        n += 1
+                else:
+                    for p in range(first, end):
+                        if (not keyed or keys[p] == hashes[o]) and order[p] < limit[o] and dead[p] >= floor[o]:
+                            left[n] = o
+                            right[n] = p + base
+                            n += 1
+                if wants_kinds:
+                    cells[before:n] = kind
     return left[:n], right[:n], cells[:n], visited

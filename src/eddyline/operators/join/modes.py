@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -78,7 +78,7 @@ class Pairs:
     #: Probing rows whose pairs another probe had found.
     shared: int = 0
     #: The cell of the grid that each pair lies in; None: not looked up. `is_sifted`: no pair lies in a cell that is skipped.
-    kinds: Ints | None = None
+    kinds: npt.NDArray[np.integer[Any]] | None = None
     is_sifted: bool = False
 
 
@@ -133,12 +133,12 @@ class Grid:
 class Cells:
     """The cells that pairs lie in, on their way through the conditions."""
 
-    kinds: Ints
+    kinds: npt.NDArray[np.integer[Any]]
     grid: Grid
     #: Tests that were left out.
     avoided: int = 0
 
-    def tested(self, kinds: Ints, condition: Expression) -> Ints | None:
+    def tested(self, kinds: npt.NDArray[np.integer[Any]], condition: Expression) -> Ints | None:
         """Positions of the pairs for which a condition is tested; None: all of them."""
         passed = self.grid.leaves_out(condition)
         if not passed.any():

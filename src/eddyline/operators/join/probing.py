@@ -61,11 +61,11 @@ def _scanned_stretches(one: Input, step: Step, hashes: Ints, limits: Ints, floor
     order, dead = store.marks[one.order], store.marks[one.death]
     keys = store.marks[step.index] if step.index is not None else order
     left, right, kinds, visited = zones.probe_stretches(
-        hashes, limits, floors, step.index is not None, keys, order, dead, store.base, grid.row_cuts,
-        np.clip(grid.stored_cuts, store.first, store.end), grid.kinds,
+        hashes, limits, floors, step.index is not None, keys, order, dead, store.base, one.in_time_order, grid.row_cuts,
+        np.clip(grid.stored_cuts, store.first, store.end), grid.kinds, bool(grid.passed),
     )  # fmt: skip
     if store.dropped:
         held = store.holds(right)
-        left, right, kinds = left[held], right[held], kinds[held]
+        left, right, kinds = left[held], right[held], kinds[held] if grid.passed else kinds
     probes = int(np.diff(grid.row_cuts)[(grid.kinds != SKIP).any(axis=1)].sum())
     return Pairs(left, right, probes, visited, kinds=kinds if grid.passed else None, is_sifted=True)

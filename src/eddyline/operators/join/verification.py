@@ -63,19 +63,24 @@ class Verification:
             both_lineages(None if rows.words is None else rows.words[left], one.words(right)),
         )
         if cells is not None:
-            made.ids[_CELL] = cells.kinds
+            made.ids[_CELL] = cells.kinds  # type: ignore[assignment]
         if rows_seen is not None:
             made = self.in_windows(made, tuple(added), rows_seen)
         made = self.wanted(made)
-        for equality in step.verify:
-            made = self._tested(equality.condition, partial(self.same, equality), made, cells)
-        for condition in step.conditions:
-            made = self._tested(condition, partial(self.holds, condition), made, cells)
+        tests = [(equality.condition, partial(self.same, equality)) for equality in step.verify]
+        tests += [(condition, partial(self.holds, condition)) for condition in step.conditions]
+        for at, (condition, test) in enumerate(tests):
+            made = self._tested(condition, test, made, cells, at + 1 == len(tests))
         made.ids.pop(_CELL, None)
         return made
 
     def _tested(
-        self, condition: Expression, test: Callable[[Combinations], npt.NDArray[np.bool_]], made: Combinations, cells: Cells | None
+        self,
+        condition: Expression,
+        test: Callable[[Combinations], npt.NDArray[np.bool_]],
+        made: Combinations,
+        cells: Cells | None,
+        is_last: bool,
     ) -> Combinations:
         """The combinations for which a condition holds; it is not tested where it is known to."""
         if not len(made):
@@ -87,7 +92,10 @@ class Verification:
             return made
         else:
             good = np.ones(len(made), np.bool_)
-            good[some] = test(made.take(some))
+            # A test looks at rows, and at nothing else of a combination.
+            good[some] = test(Combinations({r: ids[some] for r, ids in made.ids.items() if r != _CELL}, some, some, None, None))
+        if is_last:
+            made.ids.pop(_CELL, None)
         return made if good.all() else made.take(good)
 
     def wanted(self, made: Combinations) -> Combinations:

@@ -126,8 +126,7 @@ class ZoneSkipping(JoinPolicy):
 
     def _grid(self, node: JoinNode, probe: Probe, step: StepZones, one: Input, walks: bool) -> Grid | None:
         """How the stretches of a probe are processed; None: nothing is known of any."""
-        count = len(probe.rows)
-        row_cuts = np.append(np.arange(0, count, stored_zones.ZONE_ROWS), count)
+        row_cuts = self._row_cuts(node, probe)
         store = one.store
         known: dict[int, Known] = {n: step.sides.of_rows(n, probe.rows, row_cuts) for n in step.rows}
         for number in step.stored:
@@ -147,6 +146,19 @@ class ZoneSkipping(JoinPolicy):
         kinds = np.where(skipped & decided, SKIP, EVALUATE)
         passed = self._passed(step, ranges, kinds, decided)
         return Grid(row_cuts, stored_cuts, kinds, passed)
+
+    @staticmethod
+    def _row_cuts(node: JoinNode, probe: Probe) -> Ints:
+        """Where the probing rows are cut: new rows of a stream as their own store is, combinations after so many."""
+        count, size = len(probe.rows), stored_zones.ZONE_ROWS
+        if len(probe.rows.ids) > 1:
+            return np.append(np.arange(0, count, size), count)
+        ((reference, ids),) = probe.rows.ids.items()
+        store = node.bases[reference].store
+        starts = store.zones.cuts(store.first, store.end)
+        starts = starts[(starts > ids[0]) & (starts <= ids[-1])]
+        cuts: Ints = np.unique(np.concatenate(([0], np.searchsorted(ids, starts), [count])))
+        return cuts
 
     def _passed(self, step: StepZones, ranges: dict[int, Ranges], kinds: Ints, decided: Flags) -> tuple[Passed, ...]:
         """Number the cells by the conditions that they pass, in place; returns the conditions of each number."""
