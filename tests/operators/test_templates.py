@@ -136,9 +136,10 @@ def test_values_are_counted_again_when_a_quarter_of_the_rows_is_new() -> None:
     assert standing.tuning.values(standing.rows) == [7]
 
 
-@pytest.mark.parametrize("values", [40, 100_000])
-def test_ranges_use_the_index(values: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fields of few values are numbered in order, those of many are cut at quantiles once a range has been asked for."""
+@pytest.mark.parametrize(("values", "codes"), [(40, 8192), (100_000, 8192), (100_000, 100)])
+def test_ranges_use_the_index(values: int, codes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values are numbered in order; very many are cut at quantiles once a range has been asked for."""
+    monkeypatch.setattr(blocks, "MOST_CODES", codes)
     for module in ("blocks", "imp"):
         monkeypatch.setattr(f"eddyline.operators.template.{module}.BLOCK_ROWS", 1024)
     rng = Random(values)
@@ -163,3 +164,35 @@ def test_ranges_use_the_index(values: int, monkeypatch: pytest.MonkeyPatch) -> N
         found = session.request(f"n FROM t WHERE {where} GROUP BY ()").to_pylist()[0]["n"]
         assert found == sum(holds(k, j) for k, j, _ in rows[:-1]), where
         assert standing.visits.rows - before < len(rows) * 0.2, where
+
+
+def test_the_index_follows_what_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("blocks", "imp"):
+        monkeypatch.setattr(f"eddyline.operators.template.{module}.BLOCK_ROWS", 4096)
+    monkeypatch.setattr("eddyline.operators.template.tuning.REQUESTS_BETWEEN", 60)
+    rng = Random(7)
+    session = Session()
+    session.execute(
+        "SET epoch_rows = 1000000; SET template_batch = 'off'; CREATE STREAM s0 (k INT, j INT, ts TIMESTAMP) WITH (time = 'ts');"
+        "CREATE TEMPLATE t AS SELECT k, j, COUNT(*) AS n FROM s0 [RANGE 1 DAY] GROUP BY k, j;"
+        "CREATE REQUESTS q (id BIGINT, k INT, j INT, groups STRING, ts TIMESTAMP) FOR t WITH (time = 'ts', group_by = 'groups');"
+    )
+    rows = [(rng.randrange(900), rng.randrange(900), number * 1_000_000) for number in range(40_000)]
+    session.push("s0", rows)
+    session.step()
+    standing = session.pipeline.kinds.templates.unit("t").standing
+    second = len(rows)
+    for column, epochs in ((1, 8), (0, 24)):
+        for _ in range(epochs):
+            asked = [
+                (n, *((rng.randrange(900), None) if column == 0 else (None, rng.randrange(900))), "", second * 1_000_000) for n in range(20)
+            ]
+            session.push("q", asked)
+            second += 2
+            session.push("s0", [(0, 0, second * 1_000_000)])
+            session.step()
+        bits = standing.address_bits
+        assert bits is not None and bits[column] > bits[1 - column] + 3, (column, bits)
+    assert standing.tuning.changes >= 2
+    # Blocks of earlier configurations are rebuilt a few at a time.
+    assert standing.index is not None and len(standing.index.stale()) < len(standing.index.blocks)

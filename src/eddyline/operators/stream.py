@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +20,10 @@ import pyarrow.compute as pc
 
 from eddyline.kernels import order as order_kernels
 from eddyline.model.datatypes import DataType
+from eddyline.model.expression import ColumnKey
 from eddyline.model.joining import KeyColumn
 from eddyline.model.window import FOREVER
-from eddyline.operators.evaluate import Compiled, compile_expression
+from eddyline.operators.evaluate import Columns, compile_expression
 from eddyline.operators.join.combination import any_bit
 from eddyline.operators.join.port import Port
 from eddyline.operators.keys import combined, key_words, without_nulls
@@ -34,6 +36,15 @@ from eddyline.state.store import Store
 ALWAYS = FOREVER
 
 
+class Computed(Protocol):
+    """A function of columns, such as a compiled expression."""
+
+    @property
+    def columns(self) -> tuple[ColumnKey, ...]: ...
+
+    def __call__(self, columns: Columns, rows: int) -> pa.Array: ...
+
+
 class StreamState:
     def __init__(self, name: str, types: Mapping[str, DataType], is_table: bool = False) -> None:
         self.name = name
@@ -42,7 +53,7 @@ class StreamState:
         self.store = Store(name)
         self.store.add_mark("ts", np.int64)
         self.store.add_mark("arrival", np.int64)
-        self.keys: dict[str, tuple[Compiled, DataType]] = {}
+        self.keys: dict[str, tuple[Computed, DataType]] = {}
         self.composites: dict[str, tuple[str, ...]] = {}
         self.ports: list[Port] = []
         #: By the name of the timeline.
@@ -73,15 +84,17 @@ class StreamState:
 
     def need_key(self, key: KeyColumn) -> None:
         """Hold the key's words for every row; rows that are already here get theirs now."""
-        if key.mark in self.keys:
-            return
-        compiled = compile_expression(key.expression)
-        self.keys[key.mark] = (compiled, key.expression.type)
-        self.store.add_mark(key.mark, np.int64, derived=True)
+        if key.mark not in self.keys:
+            self.need_words(key.mark, compile_expression(key.expression), key.expression.type)
+
+    def need_words(self, mark: str, compiled: Computed, kind: DataType) -> None:
+        """Hold the words of something that is computed from every row."""
+        self.keys[mark] = (compiled, kind)
+        self.store.add_mark(mark, np.int64, derived=True)
         if self.store.extent:
             ids = np.arange(self.store.first, self.store.end)
             here = {at: self.store.gather(at[1], ids) for at in compiled.columns}
-            self.store.mark(key.mark)[:] = key_words(compiled(here, len(ids)), key.expression.type)
+            self.store.mark(mark)[:] = key_words(compiled(here, len(ids)), kind)
 
     def need_index(self, marks: tuple[str, ...]) -> str:
         """An index over one or several keys; returns the mark that it is built on."""

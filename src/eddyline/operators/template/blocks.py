@@ -3,8 +3,9 @@
 Answer   `Addressing` says how words become addresses: a field of bits per column (`Fields`), or the hash of some columns together
          (`Together`). `build` clusters one block; `Block.pairs` lets probes read it.
 State    A block holds copies of ids, key words and null bits of its rows, and one offset per address.
-Limits   Columns with at most as many values in a block as their field has are numbered exactly (*code*). Of others, those that are asked
-         for by ranges are cut at quantiles of the block (*range*), the rest are hashed. Codes and cuts are in the order of the words.
+Limits   The values that a column has in a block are numbered, and the numbers spread evenly over its field (*code*), unless they are very
+         many. Of such columns those that are asked for by ranges are cut at quantiles of the block (*range*), the rest are hashed. Codes
+         and cuts are in the order of the words.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from eddyline.state.columns import Ints
 BLOCK_ROWS = 1 << 16
 #: Pairs that are made room for at first.
 ROOM = 1 << 14
+#: A column with at most so many values in a block is numbered. Hashes of a few values per address would be uneven.
+MOST_CODES = 1 << 13
 
 
 @dataclass(slots=True)
@@ -69,7 +72,7 @@ class Field:
     """How one column's words become a field of the address."""
 
     bits: int
-    #: The distinct words in order, where each has a number of its own; None: they have none.
+    #: The distinct words in order, where these are numbered; None: there are too many.
     codes: Ints | None
     #: Where there are no codes: the first word of every field but the lowest, in order; None: words are hashed.
     cuts: Ints | None = None
@@ -77,7 +80,9 @@ class Field:
     def covered(self, low: Ints, high: Ints) -> tuple[Ints, Ints] | None:
         """The fields of the words from low to high: the first and the one after the last; None: they are anywhere."""
         if self.codes is not None:
-            return np.searchsorted(self.codes, low), np.searchsorted(self.codes, high, side="right")
+            begin, end = np.searchsorted(self.codes, low), np.searchsorted(self.codes, high, side="right")
+            first = self._numbered(begin)
+            return first, np.where(begin < end, self._numbered(end - 1) + 1, first)
         if self.cuts is None:
             return None
         first, last = np.searchsorted(self.cuts, low, side="right"), np.searchsorted(self.cuts, high, side="right")
@@ -92,7 +97,13 @@ class Field:
             return hashed, np.ones(len(words), np.bool_)
         at = np.minimum(np.searchsorted(self.codes, words), max(len(self.codes) - 1, 0))
         there = self.codes[at] == words if len(self.codes) else np.zeros(len(words), np.bool_)
-        return np.where(there, at, 0), there
+        return np.where(there, self._numbered(at), 0), there
+
+    def _numbered(self, codes: Ints) -> Ints:
+        """Codes as fields: each its own, or neighbours together, as many in one field as in another."""
+        assert self.codes is not None
+        values = len(self.codes)
+        return codes if values <= 1 << self.bits else (codes << self.bits) // values
 
 
 @dataclass(frozen=True)
@@ -114,7 +125,7 @@ class Fields:
                 continue
             known = np.sort(words[column][nulls >> column & 1 == 0])
             distinct = known[np.concatenate([[True], known[1:] != known[:-1]])] if len(known) else known
-            if len(distinct) <= 1 << bits:
+            if len(distinct) <= max(1 << bits, MOST_CODES):
                 fields.append(Field(bits, distinct))
             elif self.ranged >> column & 1:
                 quantiles = known[np.arange(1, 1 << bits) * len(known) >> bits]

@@ -13,11 +13,12 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Requests that fix these columns (as bits): how many, and how many rows the window of one has."""
+    """Requests that fix these columns (as bits): how many, how many rows the window of one has, and in how many batches they came."""
 
     columns: int
     requests: float
     rows: float
+    batches: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Price(Protocol):
     def rebuilding(self, rows: float) -> float: ...
 
     def scanned(self, pattern: Pattern) -> float:
-        """The price of scanning, for all requests of the pattern together."""
+        """The price of scanning, for all requests of the pattern: one scan for each of their batches."""
 
     def read(self, pattern: Pattern, values: list[int], bits: tuple[int, ...]) -> float:
         """The price of reading the blocks of an index, for all requests of the pattern."""

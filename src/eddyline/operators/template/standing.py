@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +24,7 @@ from eddyline.model.joining import KeyColumn, is_exact
 from eddyline.model.query import Output
 from eddyline.model.template import Condition, Template
 from eddyline.model.window import Range, Rows
-from eddyline.operators.evaluate import Issues, compile_predicate
+from eddyline.operators.evaluate import Columns, Issues, compile_expression, compile_predicate
 from eddyline.operators.join.port import Membership, Port
 from eddyline.operators.reading import timeline_name
 from eddyline.operators.stream import StreamState
@@ -100,7 +99,7 @@ class StandingTemplate:
         self.port = TemplatePort(f"t-{template.name}", 0, template.source, probed=True, reader=reader, route=route)
         self.port.history = template.history
         marks = tuple(_need(stream, o.expression, o.type) for o in keys)
-        nulls = _need(stream, _null_bits([o.expression for o in keys]), BIGINT)
+        nulls = _need_nulls(stream, [o.expression for o in keys])
         holds = _need(stream, where, BOOLEAN) if counted and where is not None else None
         stream.ports.append(self.port)
         window = template.window if counted else Range(template.window.micros if isinstance(template.window, Range) else 0)
@@ -227,7 +226,7 @@ class StandingTemplate:
 
     def after_epoch(self) -> None:
         """Purge the index, look at what was asked, rebuild a few blocks."""
-        self.tuning.after_epoch()
+        self.tuning.after_epoch(self.stream.store.end)
         index = self.index
         if index is None:
             return
@@ -278,13 +277,29 @@ def _need(stream: StreamState, expression: Expression, kind: DataType) -> str:
     return mark
 
 
-def _null_bits(expressions: list[Expression]) -> Expression:
-    """A number with bit c set where the expression of column c is null."""
-    bits: list[Expression] = [
-        Call("case", (Call("is_null", (e,), BOOLEAN), Literal(1 << c, BIGINT), Literal(0, BIGINT)), BIGINT)
-        for c, e in enumerate(expressions)
-    ]
-    return reduce(lambda a, b: Call("+", (a, b), BIGINT), bits)
+def _need_nulls(stream: StreamState, expressions: list[Expression]) -> str:
+    """Hold a number per row with bit c set where the expression of column c is null; returns the name of the mark."""
+    bare = [rename_refs(e, dict.fromkeys(refs_of(e), "")) for e in expressions]
+    mark = f"nulls:{', '.join(map(str, bare))}"
+    if mark not in stream.keys:
+        stream.need_words(mark, NullBits(bare), BIGINT)
+    return mark
+
+
+class NullBits:
+    """Which of some expressions are null, as bits; columns without nulls cost nothing."""
+
+    def __init__(self, expressions: list[Expression]) -> None:
+        self._compiled = [compile_expression(e) for e in expressions]
+        self.columns = tuple(dict.fromkeys(column for compiled in self._compiled for column in compiled.columns))
+
+    def __call__(self, columns: Columns, rows: int) -> pa.Array:
+        bits = np.zeros(rows, np.int64)
+        for at, compiled in enumerate(self._compiled):
+            values = compiled({column: columns[column] for column in compiled.columns}, rows)
+            if values.null_count:
+                bits |= np.asarray(values.is_null()).astype(np.int64) << at
+        return pa.array(bits)
 
 
 def _as_expression(condition: Condition, key: Output) -> Expression:

@@ -3,7 +3,7 @@
 Answer   `note` counts requests by selection pattern, with a decay. `due` says that it is time to look; `choose` gives the configuration
          that the exact search finds for these counts, or None where the running one is as good: a change has to save more over one window
          length than rebuilding the blocks costs.
-State    Decayed counts per pattern, requests and epochs since the last look.
+State    Decayed counts per pattern, requests, epochs and rows since the last look.
 Limits   Frequencies are counted, never timed; the same requests and epochs give the same choice.
 Reading  docs/operators/templates.md
 """
@@ -24,6 +24,8 @@ _DECAY = 0.5
 #: Rows that are looked at to find out how many values a column has; they are counted again when a quarter of them is new.
 _SAMPLE = 1 << 14
 _NEW_SHARE = 4
+#: A window length counts as at most so many times, and at least such a part, of the time between two looks.
+_MOST_SCALE, _LEAST_SCALE = 1e4, 1e-3
 
 
 class Tuning:
@@ -32,6 +34,8 @@ class Tuning:
         #: Per pattern: requests, and rows in their windows, both decayed.
         self.counts: dict[int, float] = {}
         self.rows: dict[int, float] = {}
+        #: Batches in which requests of the pattern came, decayed.
+        self.batches: dict[int, float] = {}
         self.requests = 0
         self.epochs = 0
         self.looks = 0
@@ -40,15 +44,22 @@ class Tuning:
         self._values: list[int] = []
         self._counted_upto = 0
         self.counted = 0
+        #: The id of the row after the newest at the last look.
+        self._looked_upto = 0
 
     def note(self, pattern: int, requests: int, rows: float) -> None:
         """Requests of one pattern came; `rows` is the sum of the rows in their windows."""
         self.counts[pattern] = self.counts.get(pattern, 0.0) + requests
         self.rows[pattern] = self.rows.get(pattern, 0.0) + rows
+        self.batches[pattern] = self.batches.get(pattern, 0.0) + 1
         self.requests += requests
 
-    def after_epoch(self) -> None:
+    def after_epoch(self, end: int) -> None:
+        """`end` is the id after the newest row."""
         self.epochs += 1
+        if not self.requests:
+            # Time counts from the first request on.
+            self._looked_upto = end
 
     @property
     def due(self) -> bool:
@@ -57,23 +68,32 @@ class Tuning:
     def choose(self, rows: TemplateRows, running: tuple[int, ...], window_rows: float) -> tuple[int, ...] | None:
         """Another configuration that pays for its migration; None: the running one stays."""
         self.looks += 1
-        since = max(self.requests, 1)
-        patterns = [Pattern(p, self.counts[p], self.rows[p] / self.counts[p]) for p in self.counts if p and self.counts[p] > 0]
-        found = self.price.best(patterns, self.values(rows), float(since), window_rows) if patterns else None
-        for pattern in list(self.counts):
-            self.counts[pattern] *= _DECAY
-            self.rows[pattern] *= _DECAY
-            if self.counts[pattern] < 0.01:
-                del self.counts[pattern], self.rows[pattern]
+        came, self._looked_upto = max(rows.store.end - self._looked_upto, 1), rows.store.end
+        # As many requests as one window length brings.
+        scale = min(max(window_rows / came, _LEAST_SCALE), _MOST_SCALE)
+        since = max(self.requests, 1) * scale
+        patterns = [
+            Pattern(p, self.counts[p] * scale, self.rows[p] / self.counts[p], self.batches[p] * scale)
+            for p in self.counts
+            if p and self.counts[p] > 0
+        ]
+        found = self.price.best(patterns, self.values(rows), since, window_rows) if patterns else None
+        self._decay()
         self.requests = self.epochs = 0
         if found is None or found.bits == running:
             return None
-        now = self.price.of(patterns, self.values(rows), running, float(since), window_rows)
-        # The requests since the last look stand for those of one window length.
+        now = self.price.of(patterns, self.values(rows), running, since, window_rows)
         if now - found.price <= self.price.rebuilding(window_rows):
             return None
         self.changes += 1
         return found.bits
+
+    def _decay(self) -> None:
+        for pattern in list(self.counts):
+            for kept in (self.counts, self.rows, self.batches):
+                kept[pattern] *= _DECAY
+            if self.counts[pattern] < 0.01:
+                del self.counts[pattern], self.rows[pattern], self.batches[pattern]
 
     def values(self, rows: TemplateRows) -> list[int]:
         """How many distinct values each grouping column has among the newest rows, or had a little earlier."""
@@ -91,8 +111,10 @@ class Tuning:
     # -- snapshots
 
     def saved(self) -> dict[str, object]:
-        return {"counts": {str(p): c for p, c in self.counts.items()}, "rows": {str(p): r for p, r in self.rows.items()}}
+        kept = {"counts": self.counts, "rows": self.rows, "batches": self.batches}
+        return {name: {str(p): value for p, value in found.items()} for name, found in kept.items()}
 
     def restore(self, saved: dict[str, dict[str, float]]) -> None:
         self.counts = {int(p): c for p, c in saved["counts"].items()}
         self.rows = {int(p): r for p, r in saved["rows"].items()}
+        self.batches = {int(p): b for p, b in saved["batches"].items()}

@@ -9,6 +9,8 @@ Reading  docs/operators/templates.md
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from eddyline.operators.template.blocks import BLOCK_ROWS
 from eddyline.operators.template.search import Found, Pattern
 from eddyline.plan.index_choice.cost import IndexCosts
@@ -21,6 +23,8 @@ SHARED_SCAN = 4.0e-9
 SINGLE_SCAN = 1.0e-9
 #: Seconds per row to cluster a block.
 _BUILD = 40e-9
+#: Between two numbers of address bits that are tried: more bits look at fewer rows and begin more runs.
+_STEP = 3
 
 
 class TemplatePrice:
@@ -39,15 +43,22 @@ class TemplatePrice:
         best = Found(nothing, scanning)
         # A pattern that the index found for all does not serve leaves the search, which then serves the others better.
         while kept:
-            choice = choose_index(self._workload(kept, values, requests), self.costs, self.bits).bits
-            price = self.of(patterns, values, choice, requests, window_rows)
-            if price < best.price:
-                best = Found(choice, price)
-            served = [p for p in kept if self.read(p, values, choice) < self.scanned(p)]
+            for bits in range(self.bits, 0, -_STEP):
+                choice = choose_index(self._workload(kept, values, requests), self._per_block(kept), bits).bits
+                price = self.of(patterns, values, choice, requests, window_rows)
+                if price < best.price:
+                    best = Found(choice, price)
+            served = [p for p in kept if self.read(p, values, best.bits) < self.scanned(p)]
             if len(served) == len(kept):
                 break
             kept = served
         return best
+
+    def _per_block(self, patterns: list[Pattern]) -> IndexCosts:
+        """The costs of a search that knows one block: each run is begun in all blocks of a window."""
+        asked = sum(p.requests for p in patterns)
+        blocks = sum(p.requests * max(p.rows / BLOCK_ROWS, 1.0) for p in patterns) / asked if asked else 1.0
+        return replace(self.costs, run=self.costs.run * blocks)
 
     def of(self, patterns: list[Pattern], values: list[int], bits: tuple[int, ...], requests: float, window_rows: float) -> float:
         """What all requests cost under a configuration, each pattern by its cheaper path, and the addresses of the rows that come."""
@@ -58,8 +69,8 @@ class TemplatePrice:
         return rows * _BUILD
 
     def scanned(self, pattern: Pattern) -> float:
-        """One scan serves all requests of a batch; here each look at the window is shared by the requests of one epoch."""
-        return pattern.rows * (SINGLE_SCAN if pattern.requests <= 1 else SHARED_SCAN)
+        """One scan serves all requests of a batch; a scan for one request compares whole columns and is cheaper."""
+        return pattern.batches * pattern.rows * (SINGLE_SCAN if pattern.requests <= pattern.batches else SHARED_SCAN)
 
     def read(self, pattern: Pattern, values: list[int], bits: tuple[int, ...]) -> float:
         fixed = [c for c in range(self.columns) if pattern.columns >> c & 1]
