@@ -1,0 +1,231 @@
+"""Figures 22.1 and 22.4, the workloads of Table 22.1, and what lies beyond them: templates against the dissertation's claims.
+
+Answer   Prints one JSON line per measurement and writes all of them to `results/figures.json`.
+
+    python -m bench.papers.run templates [--steps visits,times,search,tuning,batch,million,storing]
+
+Limits   Counts are exact and the same on every machine. CPU seconds are those of this process: contenders in turns, median of the rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+from time import process_time
+
+import numpy as np
+import pyarrow as pa
+from load import EXAMPLES, SECOND, VALUES, Running
+from searches import search
+
+from eddyline import Session
+from eddyline.plan.index_choice.cost import IndexCosts
+from eddyline.plan.index_choice.search import choose_index
+from eddyline.plan.index_choice.workload import Attribute, Workload
+
+HERE = Path(__file__).parent
+BLOCK = 1 << 16
+PROBING = IndexCosts(hash=0, run=0, visit=1)
+Line = dict[str, object]
+
+
+def best_bits(statistics: dict[str, float], bits: int = 16) -> tuple[int, ...]:
+    """The configuration with the fewest rows visited."""
+    attributes = [Attribute(name, VALUES) for name in "abc"]
+    patterns = [(list(kind), weight, 1.0) for kind, weight in statistics.items()]
+    return choose_index(Workload.of(attributes, patterns, 1, 1), PROBING, bits).bits
+
+
+def contenders(statistics: dict[str, float]) -> dict[str, str]:
+    """The IMP index and its rivals: a hash of the attribute that is fixed most often, and of the most frequent pattern."""
+    weight = {name: sum(w for kind, w in statistics.items() if name in kind) for name in "abc"}
+    frequent = max(statistics, key=lambda kind: statistics[kind])
+    imp = ", ".join(map(str, best_bits(statistics)))
+    return {"imp": f"imp({imp})", "1-attr": f"hash({max(weight, key=lambda n: weight[n])})", "m-attr": f"hash({', '.join(frequent)})"}
+
+
+def predicted(statistics: dict[str, float], index: str) -> float:
+    """The share of the window that a request visits, by the dissertation's model."""
+    if index.startswith("imp"):
+        bits = dict(zip("abc", best_bits(statistics), strict=True))
+        return sum(weight * 2.0 ** -sum(bits[name] for name in kind) for kind, weight in statistics.items())
+    columns = index[5:-1].split(", ")
+    # A hash of 16 bits tells all values of one attribute apart.
+    served = min(2.0**-16, 1.0) if len(columns) > 1 else 1 / VALUES
+    return sum(weight * (served if all(c in kind for c in columns) else 1.0) for kind, weight in statistics.items())
+
+
+def visits(requests: int = 400) -> Iterator[Line]:
+    """Figure 22.1 by counting, over windows of two and four whole blocks: there rows are visited through the index alone."""
+    for name, statistics in EXAMPLES.items():
+        for blocks in (2, 4):
+            for contender, index in contenders(statistics).items():
+                running = Running(blocks * BLOCK, index, tuning="off")
+                running.rows(blocks * BLOCK + 1)
+                running.step()
+                cost = running.ask(statistics, requests)
+                said = predicted(statistics, index)
+                yield {
+                    "figure": "22.1 visited", "load": name, "window": blocks * BLOCK, "contender": contender, "index": index,
+                    "visited": round(cost.visited, 5), "predicted": round(said, 5), "off": round(cost.visited / said - 1, 4),
+                }  # fmt: skip
+
+
+def times(requests: int = 200, rounds: int = 3) -> Iterator[Line]:
+    """Figure 22.1 by CPU time, one request at a time; windows as printed. Also what `auto` takes."""
+    for name, statistics in EXAMPLES.items():
+        for window in (100_000, 200_000):
+            running = {}
+            for contender, index in {**contenders(statistics), "scan": "scan", "auto": "auto"}.items():
+                running[contender] = Running(window, index)
+                running[contender].rows(window + 1)
+                running[contender].step()
+                running[contender].ask(statistics, 20)
+            taken: dict[str, list[tuple[float, float]]] = {contender: [] for contender in running}
+            for _ in range(rounds):
+                for contender, one in running.items():
+                    cost = one.ask(statistics, requests)
+                    taken[contender].append((cost.cpu / cost.requests * 1e6, cost.finding / cost.requests * 1e6))
+            whole = {contender: median(w for w, _ in found) for contender, found in taken.items()}
+            finding = {contender: median(f for _, f in found) for contender, found in taken.items()}
+            rivals = min(whole["1-attr"], whole["m-attr"]), min(finding["1-attr"], finding["m-attr"])
+            fixed = min(v for contender, v in whole.items() if contender != "auto")
+            yield {
+                "figure": "22.1 CPU", "load": name, "window": window,
+                "microseconds": {c: round(v, 1) for c, v in whole.items()}, "finding": {c: round(v, 1) for c, v in finding.items()},
+                "imp_to_rival": round(whole["imp"] / rivals[0], 3), "imp_to_rival_finding": round(finding["imp"] / rivals[1], 3),
+                "auto_to_best": round(whole["auto"] / fixed, 3),
+            }  # fmt: skip
+
+
+def tuning(requests: int = 5_000, epochs: int = 50) -> Iterator[Line]:
+    """Figure 22.4: three stages, with the index tuned, and with the one that is best for the first stage."""
+    window = 4 * BLOCK
+    stages = [EXAMPLES[name] for name in ("Example 2", "Example 1", "Example 3")]
+    fixed = ", ".join(map(str, best_bits(stages[0])))
+    found = {}
+    for contender, index in (("tuned", "auto"), ("fixed", f"imp({fixed})")):
+        running = Running(window, index)
+        running.rows(window + 1)
+        running.step()
+        running.ask(stages[0], 20)
+        running.rebuilding, visited, cpu, finding = 0.0, 0.0, 0.0, 0.0
+        running.epochs = []
+        for statistics in stages:
+            for _ in range(epochs):
+                cost = running.ask(statistics, requests // epochs)
+                visited, cpu, finding = visited + cost.visited * cost.requests, cpu + cost.cpu, finding + cost.finding
+        times = np.array(running.epochs)
+        found[contender] = cpu, finding
+        yield {
+            "figure": "22.4", "contender": contender, "visited": round(visited / (3 * requests), 5), "cpu": round(cpu, 3),
+            "finding": round(finding, 3), "rebuilding_share": round(running.rebuilding / cpu, 4),
+            "changes": running.standing.tuning.changes, "p99_to_median": round(float(np.percentile(times, 99) / np.median(times)), 2),
+        }  # fmt: skip
+    tuned, not_tuned = found["tuned"], found["fixed"]
+    yield {"figure": "22.4", "tuned_to_fixed": round(tuned[0] / not_tuned[0], 3), "finding": round(tuned[1] / not_tuned[1], 3)}
+
+
+def batch(requests: int = 10_000, single: int = 500) -> Iterator[Line]:
+    """Many requests of one epoch together, and one by one."""
+    taken = {}
+    for setting, count in (("on", requests), ("off", single)):
+        running = Running(200_000, "auto", batch=setting)
+        running.rows(200_001)
+        running.step()
+        running.ask(EXAMPLES["Example 1"], 20)
+        cost = running.ask(EXAMPLES["Example 1"], count)
+        taken[setting] = cost.cpu / cost.requests
+    yield {
+        "figure": "batch", "together_us": round(taken["on"] * 1e6, 2), "one_by_one_us": round(taken["off"] * 1e6, 1),
+        "faster": round(taken["off"] / taken["on"], 1),
+    }  # fmt: skip
+
+
+def million(rounds: int = 30) -> Iterator[Line]:
+    """One request over a million rows: index, scan, and DuckDB over the same rows."""
+    import duckdb
+
+    rows = 16 * BLOCK
+    running = {index: Running(rows, index, bits=11) for index in ("imp(11, 0, 0)", "scan")}
+    for one in running.values():
+        one.rows(rows + 1)
+        one.step()
+    random = np.random.default_rng(22)
+    columns = {name: random.integers(0, VALUES, rows).astype(np.int32) for name in "abc"}
+    given = pa.table({**columns, "v": np.ones(rows, np.int64), "ts": pa.array(np.arange(rows) * SECOND, pa.timestamp("us"))})
+    duck = duckdb.connect()
+    duck.execute("SET threads = 1")
+    duck.register("given", given)
+    duck.execute("CREATE TABLE r AS SELECT * FROM given")
+    taken: dict[str, list[float]] = {name: [] for name in (*running, "duckdb", "imp(11, 0, 0) finding", "scan finding")}
+    for number in range(rounds):
+        for name, one in running.items():
+            began, finding = process_time(), one.finding
+            one.session.request(f"total, n FROM t WHERE a = {number * 7} GROUP BY ()")
+            taken[name].append(process_time() - began)
+            taken[f"{name} finding"].append(one.finding - finding)
+        began = process_time()
+        duck.execute(f"SELECT SUM(v), COUNT(*) FROM r WHERE a = {number * 7} AND ts <= TIMESTAMP '2100-01-01'").fetchall()
+        taken["duckdb"].append(process_time() - began)
+    found = {name: round(median(times) * 1e6, 1) for name, times in taken.items()}
+    yield {
+        "figure": "one request over a million rows", "microseconds": found,
+        "scan_to_imp": round(found["scan"] / found["imp(11, 0, 0)"], 2),
+        "scan_to_imp_finding": round(found["scan finding"] / found["imp(11, 0, 0) finding"], 2),
+    }  # fmt: skip
+
+
+def storing(rows: int = 400_000, rounds: int = 7) -> Iterator[Line]:
+    """A stream whose rows are stored for a template that is not asked, against one whose rows are stored without any key."""
+    text = "CREATE STREAM r (a INT, b INT, c INT, v BIGINT, ts TIMESTAMP) WITH (time = 'ts');"
+    template = "CREATE TEMPLATE t AS SELECT a, b, c, SUM(v) AS total FROM r [RANGE 100000 SECONDS] GROUP BY a, b, c;"
+    random = np.random.default_rng(3)
+    columns = {name: pa.array(random.integers(0, VALUES, rows), pa.int32()) for name in "abc"}
+    whole = pa.table({**columns, "v": np.ones(rows, np.int64), "ts": pa.array(np.arange(rows) * SECOND, pa.timestamp("us"))})
+
+    def taken(plain: bool) -> float:
+        session = Session(keep_results=False)
+        session.execute(f"SET epoch_rows = 20000; {text} {template}")
+        if plain:
+            # The same port and the same columns, without the words of grouping columns.
+            session.pipeline.timeline(frozenset(["r"])).streams["r"].keys.clear()
+        session.push("r", whole)
+        began = process_time()
+        session.step_pending()
+        return process_time() - began
+
+    pairs = [(taken(False), taken(True)) for _ in range(rounds)]
+    yield {
+        "figure": "a template without requests", "to_storing": round(median(t / p for t, p in pairs), 3),
+        "ns_per_row": round(median(t for t, _ in pairs) / rows * 1e9, 1),
+    }  # fmt: skip
+
+
+STEPS: dict[str, Callable[[], Iterator[Line]]] = {
+    "visits": visits, "times": times, "search": search, "tuning": tuning, "batch": batch, "million": million, "storing": storing,
+}  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--steps", default=",".join(STEPS), help="comma list (default: all)")
+    chosen = parser.parse_args().steps.split(",")
+    path = HERE / "results" / "figures.json"
+    kept: dict[str, object] = json.loads(path.read_text()) if path.exists() else {}
+    for step in chosen:
+        lines = []
+        for line in STEPS[step]():
+            lines.append(line)
+            print(json.dumps(line), flush=True)
+        kept[step] = {"load": round(os.getloadavg()[0], 2), "lines": lines}
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(kept, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
