@@ -10,9 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from eddyline.connectors import output
+from eddyline.connectors.encoders import ENCODERS
 from eddyline.connectors.files import open_source
-from eddyline.connectors.output import prepare_output
-from eddyline.connectors.sinks import CsvSink, JsonlSink, ParquetSink
+from eddyline.connectors.output import FileSink, prepare_output
+from eddyline.connectors.sinks import ParquetSink
 from eddyline.errors import UserError
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, decimal
 from eddyline.model.schema import Column, Schema, Stream
@@ -30,6 +31,14 @@ def names(folder):
 
 def keys(folder):
     return [k for name in names(folder) for k in pq.read_table(os.path.join(folder, name))["k"].to_pylist()]
+
+
+def csv_sink(folder):
+    return FileSink(folder, ENCODERS["csv"])
+
+
+def jsonl_sink(folder):
+    return FileSink(folder, ENCODERS["jsonl"])
 
 
 def opened(folder):
@@ -146,7 +155,7 @@ DECLARED = Schema(
 )
 
 
-@pytest.mark.parametrize(("make", "kind"), [(ParquetSink, "parquet"), (CsvSink, "csv"), (JsonlSink, "jsonl")])
+@pytest.mark.parametrize(("make", "kind"), [(ParquetSink, "parquet"), (csv_sink, "csv"), (jsonl_sink, "jsonl")])
 def test_what_a_sink_writes_a_source_reads_back(tmp_path, make, kind):
     sink = make(str(tmp_path))
     sink.open(ROWS.schema)
@@ -159,7 +168,7 @@ def test_what_a_sink_writes_a_source_reads_back(tmp_path, make, kind):
     assert str(chunk.rows.to_pylist()) == str(pa.concat_tables([ROWS, ROWS.slice(1)]).to_pylist())
 
 
-@pytest.mark.parametrize(("make", "content"), [(CsvSink, '"k","_ts"\n'), (JsonlSink, "")])
+@pytest.mark.parametrize(("make", "content"), [(csv_sink, '"k","_ts"\n'), (jsonl_sink, "")])
 def test_text_without_results_is_one_file_and_later_results_replace_it(tmp_path, make, content):
     sink = make(str(tmp_path))
     sink.open(SCHEMA)

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from eddyline.connectors.output import FileSink
-from eddyline.connectors.sinks import AllSink, CallbackSink, ConsoleSink, DropSink, MemorySink, ParquetSink, open_sink, union_schema
+from eddyline.connectors.sinks import AllSink, CallbackSink, ConsoleSink, DropSink, MemorySink, ParquetSink, open_sink
 from eddyline.errors import BindingProblem, SourceProblem
 
 TIME = ("_ts", pa.timestamp("us"))
@@ -65,9 +65,13 @@ def test_statements_make_sinks(tmp_path):
 def test_the_union_has_columns_by_name_and_refuses_two_types():
     one = pa.schema([("a", pa.int64()), ("b", pa.string()), TIME])
     two = pa.schema([("b", pa.string()), ("c", pa.float64()), ("_op", pa.string()), TIME])
-    assert union_schema({"q1": one, "q2": two}).names == ["_query", "a", "b", "c", "_op", "_ts"]
+    inner = MemorySink()
+    whole = AllSink(inner)
+    whole.port("q1").open(one)
+    whole.port("q2").open(two)
+    assert inner.schema.names == ["_query", "a", "b", "c", "_op", "_ts"]
     with pytest.raises(BindingProblem, match="column a has two types") as refused:
-        union_schema({"q1": one, "q3": pa.schema([("a", pa.string()), TIME])})
+        whole.port("q3").open(pa.schema([("a", pa.string()), TIME]))
     assert "q1" in refused.value.detail and "q3" in refused.value.detail
 
 

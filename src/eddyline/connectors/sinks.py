@@ -65,14 +65,6 @@ def ParquetSink(folder: str, writer: Writer | None = None) -> FileSink:
     return FileSink(folder, ENCODERS["parquet"], writer)
 
 
-def CsvSink(folder: str, writer: Writer | None = None) -> FileSink:
-    return FileSink(folder, ENCODERS["csv"], writer)
-
-
-def JsonlSink(folder: str, writer: Writer | None = None) -> FileSink:
-    return FileSink(folder, ENCODERS["jsonl"], writer)
-
-
 class _Passing:
     """A sink that has nothing to keep or take back."""
 
@@ -192,14 +184,6 @@ def as_rich(table: pa.Table, title: str, limit: int) -> RichTable:
     for row in zip(*(column.to_pylist() for column in table.slice(0, limit).columns), strict=True):
         shown.add_row(*("" if value is None else escape(str(value)) for value in row))
     return shown
-
-
-def union_schema(schemas: Mapping[str, pa.Schema]) -> pa.Schema:
-    """The columns of `CREATE SINK … FOR ALL`: `_query`, every column by name, then `_op` and `_ts`."""
-    types: dict[str, tuple[pa.DataType, str]] = {}
-    for query, schema in schemas.items():
-        _unite(types, query, schema)
-    return _united(types)
 
 
 def _unite(types: dict[str, tuple[pa.DataType, str]], query: str, schema: pa.Schema) -> bool:

@@ -27,6 +27,7 @@ from eddyline.plan.lower import Lowered
 from eddyline.runtime.analysis import join_lines
 from eddyline.runtime.newest import NewestPlaces
 from eddyline.runtime.plan_text import plan_text
+from eddyline.runtime.standing_base import StandingBase
 from eddyline.runtime.unit import Merging, Moment, Unit
 from eddyline.state.columns import Ints
 
@@ -45,24 +46,19 @@ def linger(group: JoinGroup, frontier: int, released: Released) -> None:
             base.port.lingers = frontier, before + len(times)
 
 
-class StandingQuery:
+class StandingQuery(StandingBase):
     #: Gathers the columns of results; None: results are not rows of combinations.
     projection: Projection | None = None
     is_timed = False
 
     def __init__(self, query: BoundQuery, lowered: Lowered, unit: Unit, group: JoinGroup, slot: int, start: int) -> None:
-        self.query = query
-        self.name = query.name
+        super().__init__(query, unit, slot, start)
         self.lowered = lowered
-        self.unit = unit
         self.group = group
-        self.slot = slot
-        self.start = start
         #: Results after this instant are not delivered; None: the query has not been dropped.
         self.stop: int | None = None
         self.results = 0
         self.rows_in = 0
-        self.seconds = 0.0
         self.bases: dict[Ref, StreamInput] = dict(group.bases.items())
         #: Tells which values of its outputs are finished; None: nothing asks.
         self.propagation: Propagation | None = None

@@ -22,27 +22,23 @@ from eddyline.plan.lower import Lowered
 from eddyline.plan.prepare import prepare
 from eddyline.runtime.epoch import Outcome
 from eddyline.runtime.plan_text import plan_text
-from eddyline.runtime.unit import Blocks, Load, Moment, Slice, Unit, UnitFigures
+from eddyline.runtime.standing_base import StandingBase
+from eddyline.runtime.unit import Blocks, Load, Moment, Slice, UnitFigures
 
 if TYPE_CHECKING:
     from eddyline.runtime.pipeline import Pipeline
 
 
-class FilterQuery:
+class FilterQuery(StandingBase):
     """A query over one stream without aggregates: its group answers it together with all others of its kind."""
 
     is_timed = False
     merging = None
 
     def __init__(self, query: BoundQuery, lowered: Lowered, unit: FilterUnit, slot: int, start: int, route: int | None) -> None:
-        self.query = query
-        self.name = query.name
+        super().__init__(query, unit, slot, start)
         self.lowered = lowered
-        self.unit: Unit = unit
         self.group = unit.group
-        self.slot = slot
-        self.start = start
-        self.seconds = 0.0
         self._stop: int | None = None
         projection = self.group.add(slot, query.name, lowered.filters[0], lowered.outputs, start, route)
         self.schema: pa.Schema = projection.schema

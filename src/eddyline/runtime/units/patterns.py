@@ -25,7 +25,8 @@ from eddyline.operators.pattern.saved import restore_book, saved_book
 from eddyline.plan.patterns import explain_pattern, plan_pattern, rules_for
 from eddyline.runtime.epoch import Outcome
 from eddyline.runtime.newest import placed
-from eddyline.runtime.unit import Blocks, Load, Moment, Slice, Unit, UnitFigures
+from eddyline.runtime.standing_base import StandingBase
+from eddyline.runtime.unit import Blocks, Load, Moment, Slice, UnitFigures
 
 if TYPE_CHECKING:
     from eddyline.runtime.pipeline import Pipeline
@@ -34,18 +35,13 @@ if TYPE_CHECKING:
 _OWN = "book"
 
 
-class PatternQuery:
+class PatternQuery(StandingBase):
     is_timed = False
     merging = None
 
     def __init__(self, query: BoundQuery, unit: PatternUnit, matcher: PatternMatcher, slot: int, start: int, text: str) -> None:
-        self.query = query
-        self.name = query.name
-        self.unit: Unit = unit
+        super().__init__(query, unit, slot, start)
         self.matcher = matcher
-        self.slot = slot
-        self.start = start
-        self.seconds = 0.0
         self._book = unit.book
         self._stop: int | None = None
         self._text = text

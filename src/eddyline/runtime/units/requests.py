@@ -30,7 +30,8 @@ from eddyline.operators.template.probes import Requests, of_rows
 from eddyline.plan.shares import HOME_BIT
 from eddyline.plan.template_text import requests_text
 from eddyline.runtime.epoch import Outcome
-from eddyline.runtime.unit import Blocks, Load, Merging, Moment, Slice, Unit, UnitFigures
+from eddyline.runtime.standing_base import StandingBase
+from eddyline.runtime.unit import Blocks, Load, Merging, Moment, Slice, UnitFigures
 from eddyline.runtime.units.ahead import AheadRows
 from eddyline.runtime.units.templates import TemplateKind, TemplateUnit
 from eddyline.state.columns import Ints
@@ -42,21 +43,16 @@ if TYPE_CHECKING:
 _CARRIED = "_carried_"
 
 
-class RequestsQuery:
+class RequestsQuery(StandingBase):
     """The answers of a stream of requests, as pipelines know them."""
 
     is_timed = False
 
     def __init__(self, query: BoundQuery, unit: RequestsUnit, start: int) -> None:
-        self.query = query
-        self.name = query.name
-        self.unit: Unit = unit
-        self.slot = 0
-        self.start = start
+        super().__init__(query, unit, 0, start)
         self.stop: int | None = None
         self.results = 0
         self.rows_in = 0
-        self.seconds = 0.0
         self.schema = unit.asking.schema
 
     @property

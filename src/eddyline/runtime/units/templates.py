@@ -26,14 +26,15 @@ from eddyline.plan.index_choice.templates import TemplatePrice
 from eddyline.plan.prepare import prepare
 from eddyline.plan.template_text import template_text
 from eddyline.runtime.epoch import Outcome
-from eddyline.runtime.unit import Blocks, Load, Moment, Slice, Unit, UnitFigures
+from eddyline.runtime.standing_base import StandingBase
+from eddyline.runtime.unit import Blocks, Load, Moment, Slice, UnitFigures
 from eddyline.state.columns import Ints
 
 if TYPE_CHECKING:
     from eddyline.runtime.pipeline import Pipeline
 
 
-class TemplateQuery:
+class TemplateQuery(StandingBase):
     """A template as pipelines know it."""
 
     is_timed = False
@@ -41,14 +42,9 @@ class TemplateQuery:
     schema = pa.schema([])
 
     def __init__(self, query: BoundQuery, unit: TemplateUnit, start: int) -> None:
-        self.query = query
-        self.name = query.name
-        self.unit: Unit = unit
-        self.slot = 0
-        self.start = start
+        super().__init__(query, unit, 0, start)
         self.stop: int | None = None
         self.results = 0
-        self.seconds = 0.0
 
     @property
     def rows_in(self) -> int:

@@ -1,0 +1,20 @@
+"""What every standing query has, whatever its kind: its text, its unit, its place in the unit and its start.
+
+Limits   Results, stop and schema are the kinds' own: some keep them here, others ask the operator that serves many queries.
+"""
+
+from __future__ import annotations
+
+from eddyline.model.query import BoundQuery
+from eddyline.runtime.unit import Unit
+
+
+class StandingBase:
+    def __init__(self, query: BoundQuery, unit: Unit, slot: int, start: int) -> None:
+        self.query = query
+        self.name = query.name
+        self.unit = unit
+        self.slot = slot
+        self.start = start
+        #: Seconds of work for this query alone.
+        self.seconds = 0.0
