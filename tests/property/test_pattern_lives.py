@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -106,3 +107,48 @@ def test_shards_that_crash() -> None:
                 assert found == expected, f"seed {seed} {query.name}: {case}\n{found}\n{expected}"
             numbers = sorted(int(j) for t in job.dead.get("s", []) for j in t.column("j").to_pylist())
             assert numbers == case.violations(), f"seed {seed}: {case}"
+
+
+@pytest.mark.property
+def test_queries_that_go_and_come_again() -> None:
+    dropped = 0
+    for seed in range(first_seed(17_600), first_seed(17_600) + CASES):
+        made = drawn(seed)
+        if made is None:
+            continue
+        rng, case = made
+        rows = case.rows
+        upto = max(r["ts"] for r in rows)
+        gone, again = sorted(rng.sample(range(1, len(rows) + 1), 2))
+        with Session() as session:
+            session.execute(statements(case, {"q0", "q1"}))
+            first, second = session.queries["q1"], None
+            stop = start = upto
+            for at, row in enumerate(rows):
+                if at in (gone, again):
+                    session.step_pending()
+                if at == gone:
+                    session.drop("q1")
+                    stop = max(r["ts"] for r in rows[:at])
+                if at == again:
+                    # The name is free again once the last result is out.
+                    session.execute(case.create(replace(case.queries[1], name="q2")))
+                    second = session.queries["q2"]
+                    start = max(r["ts"] for r in rows[:at])
+                session.push("s", [row])
+                if rng.random() < 0.5:
+                    session.step_pending()
+            session.run(once=True)
+            before, after = (results_of(handle) for handle in (first, second))
+            other = results_of(session.queries["q0"])
+        assert other == case.answer(case.queries[0], upto=upto), f"seed {seed}: {case}"
+        whole = case.answer(case.queries[1], upto=upto)
+        assert before == [row for row in whole if gone >= len(rows) or row[-1] <= stop], f"seed {seed}: {stop} {case}"
+        if second is not None:
+            assert after == case.answer(case.queries[1], start=start, upto=upto), f"seed {seed}: {start} {case}"
+        dropped += before != whole
+    assert dropped > CASES // 40
+
+
+def results_of(handle: Any) -> list[tuple[Any, ...]]:
+    return [] if handle is None else [plain(tuple(r.values())) for r in handle.table().to_pylist()]

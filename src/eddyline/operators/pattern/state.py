@@ -115,6 +115,9 @@ class BookState:
             return
         payload = self.payload.take(pa.array(old)) if whole else self.payload
         if len(fresh):
+            # Columns that only a dropped pattern wanted are null from then on.
+            for name in set(payload.column_names) - set(fresh.column_names):
+                fresh = fresh.append_column(name, pa.nulls(len(fresh), payload.schema.field(name).type))
             payload = pa.concat_tables([payload, fresh.select(payload.column_names)])
         if payload.num_columns and payload.column(0).num_chunks > _CHUNKS:
             payload = payload.combine_chunks()
