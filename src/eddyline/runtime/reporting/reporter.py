@@ -96,9 +96,13 @@ class Reporter:
 
     # -- as epochs come
 
+    @property
+    def is_due(self) -> bool:
+        return not self._is_over and WALL.now() >= self._due
+
     def beat(self) -> None:
         """Publish a report if one is due, and nothing else is being published."""
-        if WALL.now() < self._due or self._is_over or not self.lock.acquire(blocking=False):
+        if not self.is_due or not self.lock.acquire(blocking=False):
             return
         try:
             self._publish("running")

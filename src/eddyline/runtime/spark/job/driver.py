@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pyarrow as pa
@@ -130,7 +130,7 @@ class SparkDriver:
         self.reporter = reporter
         self.delivery.on_dead = reporter.dead.take
         assert self.roster is not None
-        self.roster.on_look = reporter.beat
+        self.roster.on_look = self._rest
         self.roster.tail_of = reporter.tail
 
     def add_running(self, query: BoundQuery, patience: float = 30.0) -> None:
@@ -350,12 +350,24 @@ class SparkDriver:
         return open_spark_sink(self.spark, sink, self.layout.checkpoint)
 
     def _delivered(self, delivered: Delivered) -> None:
-        changing = nullcontext() if self.publication is None else self.publication.change()
         # One report at a time, and none of a batch that is half noted.
-        with changing, nullcontext() if self.reporter is None else self.reporter.lock:
+        with nullcontext() if self.reporter is None else self.reporter.lock, self._changing():
             self._take(delivered)
             if self.reporter is not None:
                 self.reporter.beat()
+
+    def _changing(self) -> AbstractContextManager[None]:
+        return nullcontext() if self.publication is None else self.publication.change()
+
+    def _rest(self) -> None:
+        """While no batch comes: write a report if one is due, and no batch is being noted."""
+        reporter = self.reporter
+        if reporter is not None and reporter.is_due and reporter.lock.acquire(blocking=False):
+            try:
+                with self._changing():
+                    reporter.beat()
+            finally:
+                reporter.lock.release()
 
     def _take(self, delivered: Delivered) -> None:
         self.progress.take(delivered)
