@@ -38,6 +38,7 @@ FURTHER: dict[str, Figure] = {
     "violations": Figure(lambda pipeline: violations(pipeline), lambda a, b: _added(a, b)),
     "purged_rows": Figure(lambda pipeline: purged(pipeline), lambda a, b: a + b),
     "templates": Figure(lambda pipeline: templates(pipeline), lambda a, b: _together(a, b)),
+    "dropped_rows": Figure(lambda pipeline: dropped(pipeline), lambda a, b: a + b),
     "punctuations_out": Figure(lambda pipeline: told(pipeline), lambda a, b: _added(a, b)),
 }
 
@@ -84,6 +85,12 @@ def _together(a: Mapping[str, Mapping[str, Any]], b: Mapping[str, Mapping[str, A
             mine["index"] = f"{mine['index']}, {figures['index']}"
         mine["answered"] = max(mine["answered"], figures["answered"])
     return found
+
+
+def dropped(pipeline: Pipeline) -> int:
+    """New rows that joins have not stored because no result can have them."""
+    policies = (group.policy(Punctuations) for group in pipeline.groups.values())
+    return sum(policy.dropped for policy in policies if policy is not None)
 
 
 def _added(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:

@@ -29,6 +29,7 @@ from eddyline.model.punctuation import Pattern, regions_of
 from eddyline.model.window import FOREVER, Range, Rows
 from eddyline.operators.aggregate.buckets import Bucket, Ends
 from eddyline.operators.closings import LONG_AGO, Closings
+from eddyline.operators.covering import Mask
 from eddyline.operators.join.combination import any_bit
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.inputs import StreamInput
@@ -170,6 +171,21 @@ class Look:
             possible = np.minimum(possible, np.maximum(one_new, one_old))
             new = np.maximum(new, one_new)
         return np.minimum(possible, new)
+
+    def impossible(self, position: int, ids: Ints, now: int) -> Mask:
+        """New rows that are in no result: a partner of theirs was closed before `now`, and no row of it is stored."""
+        base = self.group.bases[position]
+        lost = np.zeros(len(ids), np.bool_)
+        for link in self.rule.links[position]:
+            child = self.group.bases[link.child]
+            pins = [(pin, *self._key(base, mark, ids)) for pin, mark in zip(link.pins, link.keys, strict=True)]
+            closed = self._closed(link.child, child, pins, len(ids)) < now
+            if closed.any():
+                asked = combined([words for _, _, words in pins])[closed]
+                held = combined([child.store.mark(pin.mark) for pin in link.pins])
+                closed[closed] = ~np.isin(asked, held)
+                lost |= closed
+        return lost
 
     def _never_new(self, part: set[int]) -> bool:
         return all(self.group.config.seats[position].is_table for position in part)

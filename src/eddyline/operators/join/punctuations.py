@@ -1,6 +1,8 @@
 """Forget what no row to come can need: rows whose partners are promised to be complete.
 
-Answer   `settle` is called when an epoch has ended and its punctuations have taken effect. Rows that are in no result to come, by the rule
+Answer   `admit` lets through the new rows that can be in a result: the others have a partner that is closed and not stored. They are not
+         joined, and leave their store when the slice is done.
+         `settle` is called when an epoch has ended and its punctuations have taken effect. Rows that are in no result to come, by the rule
          of `alive.py`, leave the group: they leave their store when no other group wants them. Answers stay the same.
 State    Counts, and how much has come since the last look.
 Limits   A look costs about what the group has stored. `purge = auto` looks when half as many rows have come as were stored after the last
@@ -10,14 +12,27 @@ Reading  docs/punctuations.md
 
 from __future__ import annotations
 
-from eddyline.operators.closings import Closings
-from eddyline.operators.join.alive import Came, Rule
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from eddyline.operators.closings import LONG_AGO, Closings
+from eddyline.operators.join.alive import Came, Look, Rule
+from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.commons import Commons
 from eddyline.operators.join.group import JoinConfig, JoinGroup
-from eddyline.operators.join.policy import JoinPolicy
+from eddyline.operators.join.inputs import Input, StreamInput
+from eddyline.operators.join.policy import Fresh, JoinPolicy
+from eddyline.state.columns import Ints
+
+if TYPE_CHECKING:
+    from eddyline.operators.join.join_slice import JoinSlice
+    from eddyline.operators.join.node import JoinNode
 
 #: `purge = auto` does not look for fewer rows than this.
 _FEW = 512
+#: Slices after which new rows are looked at again, however little that found before.
+_LONGEST_PAUSE = 63
 
 
 class Punctuations(JoinPolicy):
@@ -30,9 +45,57 @@ class Punctuations(JoinPolicy):
         self.purged = 0
         self.looks = 0
         self._rule: Rule | None = None
+        self._first: JoinNode | None = None
         self._seen = 0
         self._looked = 0
         self._left = 0
+        #: New rows that were not joined, and those of them that are still stored, by reference.
+        self.dropped = 0
+        self._dropping: dict[int, list[Ints]] = {}
+        #: Rows to come are at or after this instant.
+        self._frontier = LONG_AGO
+        #: Slices that are not looked at: so many more after every look that found nothing.
+        self._pause = 0
+        self._wait = 0
+
+    # -- new rows
+
+    def admit(self, node: JoinNode, fresh: Fresh, moment: JoinSlice) -> Fresh:
+        if not self.closings.count or self._rule is None:
+            return fresh
+        if node is self._first:
+            self._wait -= 1
+        if self._wait > 0:
+            return fresh
+        look = self._rule.look(_nothing_came)
+        found = [self._possible(look, one, rows) for one, rows in zip(node.inputs, fresh, strict=True)]
+        lost = sum(len(a) - len(b) for a, b in zip(fresh, found, strict=True) if a is not None and b is not None)
+        self.dropped += lost
+        self._pause = 0 if lost else min(2 * self._pause + 1, _LONGEST_PAUSE)
+        self._wait = self._pause
+        return found
+
+    def _possible(self, look: Look, one: Input, rows: Combinations | None) -> Combinations | None:
+        if rows is None or not len(rows) or not isinstance(one, StreamInput):
+            return rows
+        position = one.port.position
+        impossible = look.impossible(position, rows.ids[position], self._frontier)
+        if not impossible.any():
+            return rows
+        self._dropping.setdefault(position, []).append(rows.ids[position][impossible])
+        return rows.take(~impossible)
+
+    def purge(self, group: JoinGroup, frontier: int) -> None:
+        """A slice is done: what was not joined leaves."""
+        for position, ids in self._dropping.items():
+            base = group.bases[position]
+            base.stream.release(base.port, np.concatenate(ids))
+        self._dropping = {}
+
+    # -- a group
+
+    def planted(self, group: JoinGroup) -> None:
+        self._first = group.nodes[0][0] if group.nodes else None
 
     def enrolled(self, group: JoinGroup) -> None:
         if self._rule is not None:
@@ -42,10 +105,13 @@ class Punctuations(JoinPolicy):
 
     def settle(self, group: JoinGroup, frontier: int, came: Came, closing: bool) -> None:
         """An epoch has ended: all rows below the frontier have been joined, all punctuations below it count."""
+        self._frontier = frontier
         since = self.closings.count - self._seen
+        if since > 0 and len(group.bases) > 1 and self._rule is None:
+            self._rule = Rule(group, self.closings)
         if since <= 0 or len(group.bases) < 2 or not group.members or not self._is_due(group, since, closing):
             return
-        self._rule = self._rule or Rule(group, self.closings)
+        assert self._rule is not None
         look = self._rule.look(came)
         # All are judged before any leaves: what one row says of another is said of the rows as they were.
         judged = {position: look.rows_alive(position) for position, base in group.bases.items() if not base.stream.is_table}
@@ -68,6 +134,10 @@ class Punctuations(JoinPolicy):
 
     def _came(self, group: JoinGroup) -> int:
         return sum(base.end for base in group.bases.values() if not base.stream.is_table)
+
+
+def _nothing_came(_: str) -> tuple[int, Ints]:
+    return 0, np.empty(0, np.int64)
 
 
 def punctuations(config: JoinConfig, commons: Commons) -> JoinPolicy | None:

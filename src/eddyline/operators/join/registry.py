@@ -33,13 +33,13 @@ PolicyFactory = Callable[[JoinConfig, Commons], JoinPolicy | None]
 
 #: In the order in which nodes ask them.
 POLICIES: tuple[PolicyFactory, ...] = (
+    punctuations,
     lottery_route,
     demand,
     zone_skipping,
     shared_probes,
     last_probes,
     shared_schedules,
-    punctuations,
 )
 
 
