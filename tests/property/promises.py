@@ -101,7 +101,8 @@ def random_case(rng: Random, lies: bool = False) -> Case:
     case = Case([_stream(rng, name) for name in STREAMS[:count]], epochs=rng.choice((1, 2, 4, 8)))
     for _ in range(3):
         shape = rng.choice(("star", "star", "chain", "chain", "self", "texts")) if count > 1 else "single"
-        ask = Ask(*_shape(shape, case.streams), "t" if shape == "texts" else "k")
+        column = "t" if shape == "texts" else rng.choice(("k", "k", "k", "t"))
+        ask = Ask(*_shape(shape, case.streams), column)
         for place, reference in enumerate(ask.references):
             ask.references[place] = _windowed(rng, ask, _filtered(rng, ask, reference))
         case.asks.append(ask)

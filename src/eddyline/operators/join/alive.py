@@ -204,14 +204,19 @@ class Look:
             held = combined([base.store.at(pin.mark, ids) for pin, _, _ in pins]) if pins else np.zeros(len(ids), np.int64)
             asked = combined([words for _, _, words in pins]) if pins else np.zeros(rows, np.int64)
             row_new, row_old = self._below(child, above)
+            for pin, _, _ in pins:
+                if pin.mark not in base.port.required:
+                    # A row without a value has none of those that are asked for.
+                    there = np.asarray(base.values_of(pin.mark, ids).is_valid())
+                    row_new, row_old = np.where(there, row_new, LONG_AGO), np.where(there, row_old, LONG_AGO)
             words, where = np.unique(held, return_inverse=True)
             most_new, most_old = np.full(len(words), LONG_AGO), np.full(len(words), LONG_AGO)
             np.maximum.at(most_new, where.reshape(-1), row_new)
             np.maximum.at(most_old, where.reshape(-1), row_old)
             at = np.minimum(np.searchsorted(words, asked), len(words) - 1)
-            there = words[at] == asked
-            new = np.where(there, np.maximum(new, most_new[at]), new)
-            old = np.where(there, most_old[at], old)
+            found = words[at] == asked
+            new = np.where(found, np.maximum(new, most_new[at]), new)
+            old = np.where(found, most_old[at], old)
         return new, old
 
     def _closed(self, child: int, base: StreamInput, pins: Sequence[tuple[Pin, pa.Array, Ints]], rows: int) -> Ints:

@@ -110,7 +110,8 @@ class StreamInput:
     def values_of(self, mark: str, ids: Ints) -> pa.Array:
         """The values of a key of stored rows."""
         compiled, kind = self.stream.keys[mark]
-        if is_exact(kind):
+        if is_exact(kind) and mark in self.port.required:
+            # No row without a value is stored; the word of a null would mean nothing.
             return column_of(self.store.at(mark, ids), kind)
         return compiled({at: self.store.gather(at[1], ids) for at in compiled.columns}, len(ids))
 
