@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import re
 import shutil
 
 from rich.console import Console
@@ -16,6 +18,15 @@ from eddyline.connectors.sinks import as_rich
 from eddyline.model.clock import WALL
 
 _QUERIES = """
+-- An auction closes: no bid on its item comes after that. Joins without windows forget what is closed.
+CREATE PUNCTUATION sold ON bids (item_id) FROM auctions (item_id) AT closes;
+
+-- Every item when its auction closes: a join without any window, in flat memory.
+CREATE QUERY sold_items AS
+  SELECT a.item_id, count(*) AS bids, max(b.price) AS price
+  FROM auctions a, bids b WHERE a.item_id = b.item_id
+  GROUP BY a.item_id EMIT ON CLOSE;
+
 -- Bids over 150 with the category's VAT: two streams and a static table.
 CREATE QUERY big_bids AS
   SELECT a.item_id, a.category, b.bidder, b.price * (1 + c.vat) AS gross
@@ -41,6 +52,10 @@ CREATE QUERY per_minute AS
 """
 
 
+#: Seconds that an auction is open, about.
+_OPEN = 30.0
+
+
 def add_parser(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser("demo", help="generate auction streams and run several queries over them")
     parser.add_argument("--dir", default="demo", help="where data and results go (default: demo)")
@@ -57,9 +72,11 @@ def run(args: argparse.Namespace) -> int:
     for made_before in (data, out, state):
         shutil.rmtree(made_before, ignore_errors=True)
     console.print(f"[bold]1.[/] generating {args.seconds:.0f} s of auctions and bids in {data}")
-    made = auction(data, Shape(rate=args.rate, seconds=args.seconds, files=10))
+    made = auction(data, Shape(rate=args.rate, seconds=args.seconds, files=10), open_seconds=_OPEN)
     # One file of each stream at a time, so that there is something to watch.
     statements = [statement.replace("time = 'ts'", "time = 'ts', files_per_batch = '1'") for statement in made.statements]
+    # An item is in one auction.
+    statements = [re.sub(r"(CREATE STREAM auctions .*)time = 'ts'", r"\1time = 'ts', key = 'item_id'", s, flags=re.S) for s in statements]
     with open(job, "w", encoding="utf-8") as file:
         file.write("\n".join(statements) + "\n" + _QUERIES)
     console.print(f"[bold]2.[/] running {job} ({args.engine}); the same with:")
@@ -72,6 +89,14 @@ def run(args: argparse.Namespace) -> int:
     _show(console, out)
     console.print(f"[bold]4.[/] what the job would go on with: eddyline state --checkpoint {state}", soft_wrap=True)
     carry_out(["state", "--checkpoint", state])
+    with open(figures, encoding="utf-8") as file:
+        forgotten = json.load(file)
+    console.print(
+        f"{forgotten['purged_rows']:,} rows were forgotten because punctuations say that nothing to come needs them; "
+        f"the most rows that were stored at once: {forgotten['peak_stored_rows']:,}",
+        highlight=False,
+        soft_wrap=True,
+    )
     console.print(
         f"results are in {out}/<query>/*.parquet, figures in {figures}; {WALL.now() - began:.0f} s in all",
         highlight=False,
