@@ -1,6 +1,6 @@
 """Plain English: the subject of a sentence is a class, a function, a row, a query or an operator, not a person.
 
-Comments, docstrings, messages and pages do without the words below (HOUSE style: docs and CONTRIBUTING). A name in backquotes is a name.
+Comments, docstrings, messages and pages do without the words below (CONTRIBUTING.md says why). A name in backquotes is a name.
 """
 
 from __future__ import annotations

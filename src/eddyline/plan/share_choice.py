@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from eddyline.plan.shares import Axis
+    from eddyline.plan.axes import Axis
 
 
 def load(axes: Sequence[Axis], rates: Mapping[str, float]) -> float:

@@ -35,12 +35,12 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.errors import PlanProblem
-from eddyline.model.expression import Call, ColumnRef, Expression, refs_of, rename_refs
+from eddyline.model.expression import Call, ColumnRef, Expression, rename_refs
 from eddyline.model.monotone import trend_of
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
 from eddyline.model.template import BoundRequests, BoundTemplate
-from eddyline.model.window import Rows
+from eddyline.plan.axes import Axis, axes_of
 from eddyline.plan.share_choice import choose_shares, load
 
 Keys = tuple[ColumnRef, ...]
@@ -50,21 +50,6 @@ Shards = npt.NDArray[np.int64]
 #: A row's routes travel as the bits of one uint64. The last bit says which shard keeps the books for the row.
 HOME_BIT = 63
 ROUTES_PER_STREAM = HOME_BIT
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """One dimension of the grid: per reference the keys that place its rows, and the number of slices.
-
-    An alias with no keys is placed by row number; an alias that is missing goes to every slice.
-    """
-
-    keys: Mapping[str, tuple[Expression, ...]]
-    share: int = 1
-
-    def __str__(self) -> str:
-        names = [" + ".join(map(str, keys)) if keys else f"row of {alias}" for alias, keys in self.keys.items()]
-        return f"{{{', '.join(names)}}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +192,7 @@ def route(query: BoundQuery, rates: Mapping[str, float], shards: int, *, first: 
     if record is None:
         axes, merged, whole = _chosen_axes(query, {alias: rate for alias, (_, rate) in references.items()}, shards)
         return Routing(query.name, references, axes, shards, first % shards, merged, whole, asks)
-    axes = _axes_of(query, tuple(references), record.merged)
+    axes = axes_of(query, tuple(references), record.merged)
     first, shares = record.shares[0], tuple(record.shares[1:])
     if len(shares) != len(axes) or math.prod(shares) > shards:
         raise PlanProblem(
@@ -228,7 +213,7 @@ def _chosen_axes(query: BoundQuery, rates: Mapping[str, float], shards: int) -> 
     """The axes with their shares, whether groups are merged, and if not: why not, where that would leave a shard fewer rows."""
 
     def chosen(merged: bool) -> tuple[Axis, ...]:
-        axes = _axes_of(query, tuple(rates), merged)
+        axes = axes_of(query, tuple(rates), merged)
         return _with_shares(axes, choose_shares(axes, rates, shards))
 
     axes = chosen(merged=False)
@@ -359,88 +344,6 @@ def _plain(keys: tuple[Expression, ...] | None, alias: str, stream: str) -> tupl
 
 def _with_shares(axes: Sequence[Axis], shares: Sequence[int]) -> tuple[Axis, ...]:
     return tuple(replace(axis, share=share) for axis, share in zip(axes, shares, strict=True))
-
-
-def _axes_of(query: BoundQuery, aliases: tuple[str, ...], merged: bool) -> tuple[Axis, ...]:
-    if query.pattern is not None:
-        return (Axis({aliases[0]: query.pattern.keys}),) if query.pattern.keys else ()
-    if isinstance(query, BoundTemplate) and any(isinstance(r.window, Rows) for r in query.references):
-        # How many rows there are up to an instant is known where all of them are stored.
-        return ()
-    if isinstance(query, BoundRequests):
-        return _request_axes(query)
-    # In an order that neither aliases nor the order of conditions change: queries that join alike are routed alike.
-    streams = {r.alias: r.source for r in query.references}
-    classes = sorted(
-        (sorted(keys, key=lambda k: _canonical(k, streams)) for keys in _classes(query.where)),
-        key=lambda keys: [_canonical(key, streams) for key in keys],
-    )
-    axes = _group_axes(query, classes, aliases) if query.is_aggregate and not merged else _join_axes(classes, aliases)
-    # Keys held equal over the same references make one composite axis; an axis over fewer of the same references than
-    # another can only send more rows for the same number of cells.
-    composite: dict[frozenset[str], Axis] = {}
-    for axis in axes:
-        over = frozenset(axis.keys)
-        old = composite.get(over)
-        composite[over] = axis if old is None else Axis({alias: old.keys[alias] + axis.keys[alias] for alias in old.keys})
-    return tuple(axis for over, axis in composite.items() if not any(over < other for other in composite))
-
-
-def _request_axes(query: BoundRequests) -> tuple[Axis, ...]:
-    """The axes of the template: its rows are placed as for the template itself, and requests go to every slice."""
-    assert query.asking is not None
-    standing = query.asking.template.standing
-    alias, rows = standing.references[0].alias, query.references[1].alias
-    axes = _axes_of(standing, (alias,), merged=False)
-    return tuple(Axis({rows: tuple(rename_refs(key, {alias: rows}) for key in axis.keys[alias])}, axis.share) for axis in axes)
-
-
-def _canonical(key: Expression, streams: Mapping[str, str]) -> str:
-    return str(rename_refs(key, dict(streams)))
-
-
-def _join_axes(classes: list[list[Expression]], aliases: tuple[str, ...]) -> list[Axis]:
-    axes = [axis for keys in classes if len((axis := _axis(keys, aliases)).keys) > 1]
-    placed = {alias for axis in axes for alias in axis.keys}
-    return axes + [Axis({alias: ()}) for alias in aliases if alias not in placed]
-
-
-def _group_axes(query: BoundQuery, classes: list[list[Expression]], aliases: tuple[str, ...]) -> list[Axis]:
-    """Axes whose slice is a function of the group: a grouping key, with whatever the query holds equal to it."""
-    axes = []
-    keys = tuple(o.expression for o in query.outputs) if query.distinct else query.group_by
-    if (window := query.group_window) is not None and window.kind != "tumble":
-        # A row is in several windows, or the rows around it decide: no shard is where its window is.
-        keys = tuple(key for at, key in enumerate(keys) if at not in (window.start, window.end))
-    for key in keys:
-        if len(refs_of(key)) == 1:
-            axis = _axis(next((c for c in classes if key in c), [key]), aliases)
-            if axis.keys and axis not in axes:
-                axes.append(axis)
-    return axes
-
-
-def _axis(keys: Sequence[Expression], aliases: tuple[str, ...]) -> Axis:
-    """One key per alias: a row whose keys of one class differ is in no combination, so any of them will do."""
-    found: dict[str, tuple[Expression, ...]] = {}
-    for alias in aliases:
-        of_alias = [key for key in keys if refs_of(key) == {alias}]
-        if of_alias:
-            found[alias] = (of_alias[0],)
-    return Axis(found)
-
-
-def _classes(where: Sequence[Expression]) -> list[list[Expression]]:
-    """The connected components of the equalities, in the order of their first appearance."""
-    classes: list[list[Expression]] = []
-    for part in where:
-        if not (isinstance(part, Call) and part.function == "=" and all(len(refs_of(side)) == 1 for side in part.args)):
-            continue
-        touched = [c for c in classes if any(side in c for side in part.args)]
-        whole = list(dict.fromkeys([key for c in touched for key in c] + list(part.args)))
-        classes = [c for c in classes if c not in touched]
-        classes.append(whole)
-    return classes
 
 
 def _slices(columns: Sequence[Hashes], share: int) -> Shards:

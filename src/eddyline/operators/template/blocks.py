@@ -28,7 +28,7 @@ from eddyline.state.columns import Ints
 BLOCK_ROWS = 1 << 16
 #: Pairs that are made room for at first.
 ROOM = 1 << 14
-#: A column with at most so many values in a block is numbered. Hashes of a few values per address would be uneven.
+#: A column with at most this number of values in a block is numbered. Hashes of a few values per address would be uneven.
 MOST_CODES = 1 << 13
 
 

@@ -24,7 +24,7 @@ _DECAY = 0.5
 #: Rows that are looked at to find out how many values a column has; they are counted again when a quarter of them is new.
 _SAMPLE = 1 << 14
 _NEW_SHARE = 4
-#: A window length counts as at most so many times, and at least such a part, of the time between two looks.
+#: A window length counts as at most this multiple, and at least this part, of the time between two looks.
 _MOST_SCALE, _LEAST_SCALE = 1e4, 1e-3
 
 

@@ -149,7 +149,7 @@ class ZoneSkipping(JoinPolicy):
 
     @staticmethod
     def _row_cuts(node: JoinNode, probe: Probe) -> Ints:
-        """Where the probing rows are cut: new rows of a stream as their own store is, combinations after so many."""
+        """Where the probing rows are cut: new rows of a stream as their own store is, combinations after a fixed number of them."""
         count, size = len(probe.rows), stored_zones.ZONE_ROWS
         if len(probe.rows.ids) > 1:
             return np.append(np.arange(0, count, size), count)
