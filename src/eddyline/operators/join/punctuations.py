@@ -54,7 +54,7 @@ class Punctuations(JoinPolicy):
         self._dropping: dict[int, list[Ints]] = {}
         #: Rows to come are at or after this instant.
         self._frontier = LONG_AGO
-        #: Slices that are not looked at: so many more after every look that found nothing.
+        #: How many slices pass before the next look: more after every look that found nothing.
         self._pause = 0
         self._wait = 0
 
