@@ -1,0 +1,112 @@
+"""Zones in joins: when they are asked, what they leave undecided, what they count and show."""
+
+from __future__ import annotations
+
+import pytest
+
+from eddyline import Session
+from eddyline.operators.join.zones.worth import Worth
+from eddyline.settings import Settings
+from eddyline.tuning import ZoneTuning
+
+BAND = "a.x BETWEEN b.x - 1 AND b.x + 1"
+
+
+def answered(
+    where: str, a: list[object], b: list[object], kind: str = "BIGINT", epochs: int = 1, **options: str
+) -> tuple[list[str], dict, str]:
+    """Results of a join of two streams with one column, the statistics, and what EXPLAIN ANALYZE says."""
+    with Session(Settings()) as session:
+        for name in "ab":
+            session.execute(f"CREATE STREAM {name} (x {kind}, ts TIMESTAMP) WITH (time = 'ts')")
+        query = session.query("q", f"SELECT a.x AS ax, b.x AS bx FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR] WHERE {where}", **options)
+        for epoch in range(epochs):
+            for name, values in (("a", a), ("b", b)):
+                part = values[epoch * len(values) // epochs : (epoch + 1) * len(values) // epochs]
+                first = epoch * len(values) // epochs
+                session.push(name, [(value, (first + n) * 10 + (name == "b")) for n, value in enumerate(part)])
+            session.step()
+        session.run(once=True)
+        return [str(row) for row in query.table().to_pylist()], session.stats(), session.analysis("q")
+
+
+def test_explain_analyze_and_stats_say_what_zones_did() -> None:
+    rising: list[object] = list(range(640))
+    rows, stats, text = answered(BAND, rising, rising, heralds="on")
+    assert len(rows) == 3 * 640 - 2
+    # 10 zones against 10, from both sides; only neighbours can match.
+    assert 2 * (100 - 28) <= stats["zones_skipped"] <= 200 and stats["visited"] < 640 * 640
+    assert f" pairs, {stats['zones_skipped']} skipped, 0 passed" in next(line for line in text.splitlines() if "zones a⋈b: " in line)
+    rows, stats, text = answered("a.x < b.x", rising, rising, heralds="on")
+    assert len(rows) == 640 * 639 // 2
+    assert stats["zones_skipped"] >= 90 and stats["zones_passed"] >= 90 and stats["conditions_avoided"] >= 45 * 64 * 60
+    assert f"{stats['zones_skipped']} skipped, {stats['zones_passed']} passed" in text
+    assert answered("a.x < b.x", rising, rising, heralds="off")[1]["zones_skipped"] == 0
+
+
+def test_auto_asks_where_that_saves_work_and_looks_again_ever_more_rarely() -> None:
+    rising: list[object] = list(range(2_000))
+    _, stats, _ = answered(BAND, rising, rising, epochs=4)
+    assert stats["zones_skipped"] > 1_000
+    mixed: list[object] = [n * 7919 % 2_000 for n in range(2_000)]
+    _, off, _ = answered(BAND, mixed, mixed, epochs=8, heralds="off")
+    _, stats, text = answered(BAND, mixed, mixed, epochs=8)
+    assert stats["visited"] == off["visited"]
+    _, always, _ = answered(BAND, mixed, mixed, epochs=8, heralds="on")
+    assert always["zones_skipped"] == 0 and int(text.split("zones a⋈b: ")[1].split(" ")[0].replace(",", "")) < 500
+
+
+def test_worth_starts_at_a_quarter_stops_below_a_tenth_and_pauses() -> None:
+    worth = Worth(ZoneTuning(), is_open=True)
+    looks = []
+    for epoch in range(100):
+        if worth.asks(epoch):
+            looks.append(epoch)
+            worth.note(100.0, 20.0)
+    assert looks == [0, 1, 3, 7, 15, 31, 63]
+    assert worth.asks(127)
+    worth.note(100.0, 26.0)
+    assert worth.is_on
+    for epoch, saved in ((128, 11.0), (129, 9.0)):
+        assert worth.asks(epoch)
+        worth.note(100.0, saved)
+    assert not worth.asks(130) or worth.switches == 2
+    assert worth.switches == 2 and not worth.is_on
+    assert Worth(ZoneTuning(), is_open=False).asks(5)
+
+
+@pytest.mark.parametrize("where", ["a.x < b.x + 2147483000", "a.x * 3 < b.x", "a.x > b.x - 2147483000"])
+def test_ends_that_overflow_decide_nothing_and_are_counted_as_before(where: str) -> None:
+    values: list[object] = [*range(-700, 0), *(2**31 - 1 - n for n in range(300))]
+    plain, before, _ = answered(where, values, values, "INT", heralds="off")
+    found, after, _ = answered(where, values, values, "INT", heralds="on")
+    assert found == plain
+    assert after["null_results"] == before["null_results"]
+
+
+@pytest.mark.parametrize("where", ["a.x < b.x * -1.0", "a.x + 0.1 <= b.x + 0.3", "a.x <> b.x", "a.x / 3.0 > b.x"])
+def test_doubles_with_nan_infinity_and_signed_zeros(where: str) -> None:
+    values: list[object] = [n / 4 - 40 for n in range(320)]
+    for at, odd in zip(
+        range(0, 320, 37), (float("nan"), float("inf"), -float("inf"), -0.0, 0.0, None, float("nan"), 1e308, -1e308), strict=False
+    ):
+        values[at] = odd
+    plain, _, _ = answered(where, values, values, "DOUBLE", heralds="off")
+    found, stats, _ = answered(where, values, values, "DOUBLE", heralds="on")
+    assert found == plain and stats["zones_skipped"] + stats["zones_passed"] > 0
+
+
+def test_a_condition_that_can_fail_is_never_left_out() -> None:
+    """Division by zero is counted for every pair; zones would leave pairs out before."""
+    rising: list[object] = list(range(300))
+    where = "100 // (a.x - b.x) >= 0 AND a.x < b.x"
+    plain, before, _ = answered(where, rising, rising, heralds="off")
+    found, after, _ = answered(where, rising, rising, heralds="on")
+    assert found == plain and after["null_results"] == before["null_results"] and after["null_results"]
+    assert after["zones_skipped"] == 0
+
+
+def test_texts_with_equal_prefixes_are_tested() -> None:
+    texts: list[object] = [f"{'shared-prefix' if n % 2 else 'a'}{n:04d}" for n in range(300)]
+    for where in ("a.x < b.x", "a.x = b.x", "a.x >= b.x", "a.x <> b.x"):
+        assert answered(where, texts, texts, "STRING", heralds="on")[0] == answered(where, texts, texts, "STRING", heralds="off")[0]

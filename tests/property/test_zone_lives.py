@@ -1,0 +1,103 @@
+"""Zones and true heralds while plans move and jobs restart: the rows of a plain run without either."""
+
+from __future__ import annotations
+
+import os
+from random import Random
+
+import pyarrow as pa
+import pytest
+
+from eddyline.language import bind_script
+from eddyline.model.joining import Tree
+from eddyline.runtime.epoch import Arrival, Epoch
+from eddyline.runtime.pipeline import Pipeline
+from eddyline.runtime.record_kinds import Splitting
+from eddyline.runtime.snapshot import restore, take_snapshot
+from eddyline.state import zones
+from tests.property.clustered import DECLARED, World, random_world
+from tests.seeds import first_seed
+
+LIVES = 12 if not os.environ.get("EDDYLINE_SOAK") else 200
+FIRST = first_seed(161_000)
+
+
+def heralded(rows: pa.Table, random: Random) -> pa.Table:
+    """The rows with true heralds among them: each says where the values of x in the next rows lie."""
+    pieces, at = [], 0
+    rows = rows.append_column("said", pa.nulls(len(rows), pa.string()))
+    while at < len(rows):
+        part = rows.slice(at, random.randint(3, 12))
+        known = [value for value in part.column("x").to_pylist() if value is not None]
+        if len(known) == len(part) and random.random() < 0.7:
+            text = f"x >= {min(known)} AND x <= {max(known)} FOR {len(part)} ROWS"
+            said = {"ts": part.column("ts").slice(0, 1), "said": pa.array([text])}
+            empty = {field.name: said.get(field.name, pa.nulls(1, field.type)) for field in rows.schema}
+            pieces.append(pa.table(empty, schema=rows.schema))
+        pieces.append(part)
+        at += len(part)
+    return pa.concat_tables(pieces) if pieces else rows
+
+
+def drawn_tree(random: Random, leaves: list[Tree]) -> Tree:
+    """Any tree over the positions."""
+    leaves = list(leaves)
+    while len(leaves) > 1:
+        random.shuffle(leaves)
+        count = random.randint(2, min(3, len(leaves)))
+        leaves = [tuple(leaves[:count]), *leaves[count:]]
+    return leaves[0]
+
+
+def lived(world: World, mode: str, random: Random | None) -> tuple[dict[str, list[tuple[object, ...]]], int]:
+    """The results of all queries, and how many rows broke a herald; with `random`, heralds come, trees move and the job restarts."""
+    herald = "" if random is None else ", herald = 'said'"
+    said = "" if random is None else ", said STRING"
+    text = "".join(f"CREATE STREAM {name} ({DECLARED}{said}) WITH (time = 'ts'{herald});\n" for name in "abc")
+    for number, (_, _, options) in enumerate(world.queries):
+        wishes = {**options, "heralds": mode, "replan": "off"}
+        listed = ", ".join(f"{name} = '{value}'" for name, value in wishes.items())
+        text += f"CREATE QUERY q{number} WITH ({listed}) AS {world.text(number)};\n"
+    job = bind_script(text)
+
+    def fresh() -> Pipeline:
+        pipeline = Pipeline(job.streams, job.settings)
+        for query in job.queries:
+            pipeline.add_query(query)
+        return pipeline
+
+    pipeline, splitting = fresh(), Splitting(job.streams)
+    found: dict[str, list[tuple[object, ...]]] = {query.name: [] for query in job.queries}
+    for epoch in [*world.epochs, None]:
+        arrivals = {}
+        for name, rows in (epoch or {}).items():
+            part, records, bad = splitting.split(pipeline.intakes[name].stream, rows if random is None else heralded(rows, random))
+            assert bad is None
+            arrivals[name] = Arrival(part, None, records=tuple(records))
+        outcome = pipeline.step(Epoch(arrivals, closing=epoch is None))
+        for name, tables in outcome.results.items():
+            found[name] += [tuple(row.values()) for table in tables for row in table.to_pylist()]
+        if random is not None and epoch is not None:
+            if random.random() < 0.5:
+                snapshot = take_snapshot(pipeline)
+                blocks = {name: make() for name, make in snapshot.blocks.items()}
+                pipeline = fresh()
+                restore(pipeline, snapshot.header, blocks.__getitem__)
+            for group in pipeline.groups.values():
+                if random.random() < 0.5:
+                    pipeline.replant(group, drawn_tree(random, list(range(len(group.config.seats)))))
+    return found, sum(intake.violations for intake in pipeline.intakes.values())
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("life", range(LIVES))
+def test_moves_restarts_and_true_heralds_change_no_answer(life: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zones, "ZONE_ROWS", 8)
+    monkeypatch.setattr(zones, "LEAST_ROWS", 3)
+    world = random_world(Random(FIRST + life), 8)
+    plain, _ = lived(world, "off", None)
+    found, violations = lived(world, "on" if life % 3 else "auto", Random(life))
+    assert violations == 0
+    for name, rows in plain.items():
+        assert [row[-1] for row in found[name]] == [row[-1] for row in rows], name
+        assert sorted(found[name]) == sorted(rows), f"random_world(Random({FIRST + life}), 8): {world.text(int(name[1:]))}"
