@@ -36,7 +36,9 @@ def test_explain_analyze_and_stats_say_what_zones_did() -> None:
     assert len(rows) == 3 * 640 - 2
     # 10 zones against 10, from both sides; only neighbours can match.
     assert 2 * (100 - 28) <= stats["zones_skipped"] <= 200 and stats["visited"] < 640 * 640
-    assert f" pairs, {stats['zones_skipped']} skipped, 0 passed" in next(line for line in text.splitlines() if "zones a⋈b: " in line)
+    # Of neighbours, one of the two conditions is certain.
+    assert f" pairs, {stats['zones_skipped']} skipped, {stats['zones_passed']} passed" in text and "zones a⋈b: " in text
+    assert 0 < stats["zones_passed"] < 60
     rows, stats, text = answered("a.x < b.x", rising, rising, heralds="on")
     assert len(rows) == 640 * 639 // 2
     assert stats["zones_skipped"] >= 90 and stats["zones_passed"] >= 90 and stats["conditions_avoided"] >= 45 * 64 * 60
