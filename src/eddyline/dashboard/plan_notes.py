@@ -48,13 +48,14 @@ def _note(feed: Feed, document: Document, part: Part) -> Note:
 
 
 def _held_back(demand: Mapping[str, Any], key: str) -> list[str]:
-    """What just-in-time joins hold back at a node, on all shards."""
-    edges = [demand[key]] if key in demand else [one[key] for one in demand.values() if isinstance(one, Mapping) and key in one]
-    edges = [edge for edge in edges if "state" in edge]
+    """What just-in-time joins hold back at a node, behind it and before it, on all shards."""
+    names = (key, f"{key} admission")
+    shards = [demand] if any(name in demand for name in names) else [one for one in demand.values() if isinstance(one, Mapping)]
+    edges = [one[name] for one in shards for name in names if name in one]
     if not edges:
         return []
     listening = sum(edge["state"] == "listening" for edge in edges)
-    where = "" if len(edges) == 1 else f" on {listening} of {len(edges)} shards"
+    where = "" if listening == len(edges) else f" at {listening} of {len(edges)} places"
     said = [f"demand: listens{where}" if listening else "demand: makes everything"]
     avoided = sum(edge["partials_avoided"]["estimate"] for edge in edges)
     held = sum(edge["suspensions"] - edge["resumptions"] for edge in edges)
