@@ -24,10 +24,9 @@ from eddyline.connectors.dead_letter import text_rows
 from eddyline.connectors.files import open_source, read_table
 from eddyline.connectors.memory import MemorySource, Rows
 from eddyline.connectors.outbox import Outbox
-from eddyline.connectors.output import prepare_output
 from eddyline.connectors.request_files import write_requests
 from eddyline.connectors.sinks import CallbackSink, open_sink
-from eddyline.errors import BindingProblem, UserError, unwritable
+from eddyline.errors import BindingProblem, UserError
 from eddyline.language import Job
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.clock import WALL, Clock
@@ -44,6 +43,7 @@ from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
 from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.embedded.driver import EmbeddedDriver
 from eddyline.runtime.embedded.kept_results import KeptResults
+from eddyline.runtime.embedded.opening import opened
 from eddyline.runtime.embedded.roster import Roster
 from eddyline.runtime.embedded.watched import WatchedDriver
 from eddyline.runtime.folder_lock import FolderLock
@@ -369,29 +369,7 @@ class EmbeddedRunner:
         return [CallbackSink(known.tell)] if self._keep_results and isinstance(known, KeptResults) else []
 
     def _build(self) -> EmbeddedDriver:
-        checkpoint = self._checkpoint
-        if checkpoint is None:
-            if self._out is not None:
-                prepare_output(self._out, self._overwrite, False)
-            return self._built(None)
-        claimed = checkpoint.open()
-        try:
-            saved = checkpoint.load()
-            checkpoint.go_on(saved)
-            results = [] if self._out is None else [self._out]
-            again = saved is None and claimed.has_begun()
-            begun = claimed.has_begun(results)
-            if self._out is not None:
-                prepare_output(self._out, self._overwrite, saved is not None or begun)
-            if not begun:
-                claimed.begin(results)
-            return self._built(saved, again)
-        except OSError as problem:
-            checkpoint.release()
-            raise unwritable(problem) from problem
-        except BaseException:
-            checkpoint.release()
-            raise
+        return opened(self._checkpoint, self._out, self._overwrite, self._built)
 
     def _built(self, saved: Saved | None, again: bool = False) -> EmbeddedDriver:
         """The driver, at the point where an earlier run was saved.
