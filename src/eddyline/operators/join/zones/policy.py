@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 #: More conditions of one step than these are tested: kinds of cells are counted in bits.
 _MOST_PASSED = 16
+#: So many rows of a probe by hash tell whether it is worth asking of all.
+_LOOK = 1024
 
 
 def zone_skipping(config: JoinConfig, commons: Commons) -> JoinPolicy | None:
@@ -85,9 +87,15 @@ class ZoneSkipping(JoinPolicy):
         if step is None or not one.store.live or not step.worth.asks(self._epoch):
             return None
         walks = probe.takes_pairs and (probe.step.index is None or node.loop)
+        if not walks and self.is_open and not step.worth.is_on and len(probe.rows) > _LOOK:
+            # A probe by hash is cheap: a look at some of its rows tells whether whole stretches of them are in vain.
+            some = probe.part(0, _LOOK)
+            self._weigh(node, some, step, self._grid(node, some, step, one, walks), walks, _LOOK / len(probe.rows))
+            if not step.worth.is_on:
+                return None
         grid = self._grid(node, probe, step, one, walks)
-        self._weigh(node, probe, step, one, grid, walks)
-        if grid is None or (grid.kinds == EVALUATE).all():
+        self._weigh(node, probe, step, grid, walks)
+        if (grid.kinds == EVALUATE).all():
             return None
         if not walks and grid.open_rows() is None and (not probe.takes_pairs or not grid.passed):
             return None
@@ -124,8 +132,8 @@ class ZoneSkipping(JoinPolicy):
 
     # -- a portion
 
-    def _grid(self, node: JoinNode, probe: Probe, step: StepZones, one: Input, walks: bool) -> Grid | None:
-        """How the stretches of a probe are processed; None: nothing is known of any."""
+    def _grid(self, node: JoinNode, probe: Probe, step: StepZones, one: Input, walks: bool) -> Grid:
+        """How the stretches of a probe are processed."""
         row_cuts = self._row_cuts(node, probe)
         store = one.store
         known: dict[int, Known] = {n: step.sides.of_rows(n, probe.rows, row_cuts) for n in step.rows}
@@ -183,9 +191,8 @@ class ZoneSkipping(JoinPolicy):
 
     # -- cost
 
-    def _weigh(self, node: JoinNode, probe: Probe, step: StepZones, one: Input, grid: Grid | None, walks: bool) -> None:
-        if grid is None:
-            return
+    def _weigh(self, node: JoinNode, probe: Probe, step: StepZones, grid: Grid, walks: bool, share: float = 1.0) -> None:
+        """Count what was decided, and hold what it saves against what it costs; `share`: the part of a portion that was looked at."""
         counters, cost = node.counters, self.tuning
         counters.zone_pairs += grid.kinds.size
         counters.zones_skipped += int(np.count_nonzero(grid.kinds == SKIP))
@@ -203,5 +210,5 @@ class ZoneSkipping(JoinPolicy):
         saved = float(pairs[grid.kinds == SKIP].sum()) * (scan + tests * test)
         for number, passed in enumerate(grid.passed):
             saved += float(pairs[grid.kinds == number + 1].sum()) * len(passed) * test
-        saved -= grid.kinds.size * step.checks * cost.cell + len(probe.rows) * len(step.rows) * cost.key + cost.fixed
+        saved -= grid.kinds.size * step.checks * cost.cell + len(probe.rows) * len(step.rows) * cost.key + share * cost.fixed
         step.worth.note(work, saved)
