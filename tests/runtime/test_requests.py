@@ -97,6 +97,7 @@ def test_requests_of_a_job_file_are_answered_at_its_end(tmp_path: Path) -> None:
         session.push("packets", packets(1, 2, 4))
         session.run()
     assert sorted(path.name for path in (out / "_requests").iterdir()) == ["1.parquet", "2.parquet"]
+    assert not (out / "traffic").exists()
     # A bounded end moves the frontier just past the newest row.
     assert parquet.read_table(out / "_requests" / "1.parquet").to_pylist() == [{"n": 3, "_ts": datetime(2024, 1, 1, 10, 0, 4)}]
     assert parquet.read_table(out / "_requests" / "2.parquet").column("bytes").to_pylist() == [6]

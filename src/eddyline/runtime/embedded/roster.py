@@ -19,6 +19,7 @@ from eddyline.language import Job
 from eddyline.language import Sink as DeclaredSink
 from eddyline.model.clock import WALL, Clock
 from eddyline.model.query import BoundQuery
+from eddyline.model.template import BoundTemplate
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.project import result_schema
 from eddyline.plan.prepare import check
@@ -115,6 +116,10 @@ class Roster:
         standing = self.pipeline.add_query(query, start, slot, saved)
         if query.feeds is not None:
             # The results stay in the pipeline.
+            return standing
+        if isinstance(query, BoundTemplate):
+            # It has no results of its own, hence no folder for them.
+            self._own(standing)
             return standing
         try:
             if query.settings.lease is None:
