@@ -19,10 +19,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from eddyline.kernels.automaton_arrays import ENDED, FREE_LINK, HELD, OFF, PRUNE, PRUNED, SERIAL, TAIL, TAILS, TODO, VIOLATIONS
+from eddyline.kernels.automaton_arrays import ENDED, OFF, PRUNE, PRUNED, SERIAL, TAIL, TAILS, TODO, VIOLATIONS
 from eddyline.kernels.automaton_matches import enumerate_matches
 from eddyline.kernels.automaton_monitor import breaks
-from eddyline.kernels.automaton_runs import dead_before, end_trace, fails, free_run, is_over, masked, new_run, step
+from eddyline.kernels.automaton_runs import dead_before, end_trace, fails, is_over, masked, new_run, release, remove_run, step
 from eddyline.kernels.borrowing import borrowed
 
 _ONE = np.uint64(1)
@@ -157,11 +157,7 @@ def _prune(trace, t, traces, machines, runs, links, events, count):
             over = fails(trace, t, m, traces, machines) or is_over(m, runs.reached[run], runs.dead[run], machines)
             over = over or masked(trace, m, traces, machines)
         if over:
-            if before < 0:
-                traces.run[trace] = following
-            else:
-                runs.next[before] = following
-            free_run(run, machines, runs, links, events, count)
+            remove_run(trace, before, run, traces, machines, runs, links, events, count)
             count[PRUNED] += 1
         else:
             before = run
@@ -247,29 +243,12 @@ def expire(codes, now, traces, machines, runs, links, events, count):
                     runs.heads[at] = -1
                 else:
                     links.next[previous] = -1
-                _release(link, links, events, count)
+                release(link, links, events, count)
             if not held and not runs.done[run]:
-                if before < 0:
-                    traces.run[code] = following
-                else:
-                    runs.next[before] = following
-                free_run(run, machines, runs, links, events, count)
+                remove_run(code, before, run, traces, machines, runs, links, events, count)
             else:
                 before = run
             run = following
-
-
-@njit(cache=True, nogil=True)
-def _release(link, links, events, count):
-    while link >= 0:
-        event = links.event[link]
-        events.refs[event] -= 1
-        if events.refs[event] == 0:
-            count[HELD] -= 1
-        following = links.next[link]
-        links.next[link] = count[FREE_LINK]
-        count[FREE_LINK] = link
-        link = following
 
 
 @njit(cache=True, nogil=True)
@@ -281,11 +260,7 @@ def drop_machines(codes, gone, traces, machines, runs, links, events, count):
         while run >= 0:
             following = runs.next[run]
             if gone[runs.machine[run]]:
-                if before < 0:
-                    traces.run[code] = following
-                else:
-                    runs.next[before] = following
-                free_run(run, machines, runs, links, events, count)
+                remove_run(code, before, run, traces, machines, runs, links, events, count)
             else:
                 before = run
             run = following
@@ -307,10 +282,6 @@ def finish(codes, serials, machine_first, machine_stop, traces, machines, runs, 
             if run >= 0:
                 if runs.done[run]:
                     continue
-                if before < 0:
-                    traces.run[code] = runs.next[run]
-                else:
-                    runs.next[before] = runs.next[run]
-                free_run(run, machines, runs, links, events, count)
+                remove_run(code, before, run, traces, machines, runs, links, events, count)
             run = new_run(code, m, traces, machines, runs, count)
             runs.done[run] = 1

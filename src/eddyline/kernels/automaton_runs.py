@@ -18,27 +18,42 @@ _ZERO = np.uint64(0)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
+def release(link, links, events, count):
+    """Put back a link and those behind it; events without a link are not held any more."""
+    while link >= 0:
+        event = links.event[link]
+        events.refs[event] -= 1
+        if events.refs[event] == 0:
+            count[HELD] -= 1
+        following = links.next[link]
+        links.next[link] = count[FREE_LINK]
+        count[FREE_LINK] = link
+        link = following
+
+
+@njit(cache=True, nogil=True, forceinline=True)
 def free_run(run, machines, runs, links, events, count):
     """Take a run's chains apart and put it back; the caller has taken it out of its trace."""
     m = runs.machine[run]
     size = machines.size[m]
     block = runs.block[run]
     for leaf in range(size):
-        link = runs.heads[block + leaf]
-        while link >= 0:
-            event = links.event[link]
-            events.refs[event] -= 1
-            if events.refs[event] == 0:
-                count[HELD] -= 1
-            following = links.next[link]
-            links.next[link] = count[FREE_LINK]
-            count[FREE_LINK] = link
-            link = following
+        release(runs.heads[block + leaf], links, events, count)
     runs.heads[block] = runs.free_block[size]
     runs.free_block[size] = block
     runs.next[run] = count[FREE_RUN]
     count[FREE_RUN] = run
     count[OPEN_RUNS] -= 1
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def remove_run(trace, before, run, traces, machines, runs, links, events, count):
+    """Take a run out of its trace, where it stands behind the run `before` (-1: it is the first), and free it."""
+    if before < 0:
+        traces.run[trace] = runs.next[run]
+    else:
+        runs.next[before] = runs.next[run]
+    free_run(run, machines, runs, links, events, count)
 
 
 @njit(cache=True, nogil=True, forceinline=True)

@@ -10,6 +10,8 @@ Limits   Stored rows lie in time order along a chain: a row that is out of every
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
 
@@ -20,6 +22,58 @@ from eddyline.kernels.probe import _by_bucket
 #: Up to this number of lineage words are written without testing whether a bit is set.
 _FEW_WORDS = 4
 _LEAST = np.iinfo(np.int64).min
+
+
+class Shares(NamedTuple):
+    """Where shares are written: the place of the query, the probing row, the stored row's position."""
+
+    place: Any
+    left: Any
+    right: Any
+
+
+class Probing(NamedTuple):
+    """The rows that probe. `words` is their lineage; own = 0: its one line holds for all of them."""
+
+    #: Key hashes; below which order stored rows are older; event times; rows seen, where windows count rows.
+    hashes: Any
+    limit: Any
+    clock: Any
+    seen: Any
+    words: Any
+    own: int
+    #: Whether the limits ascend.
+    ordered: bool
+
+
+class Chained(NamedTuple):
+    """The rows of a store with a hash index. `words` is their lineage; theirs = 0: its one line holds for all of them."""
+
+    heads: Any
+    back: Any
+    keys: Any
+    order: Any
+    ts: Any
+    num: Any
+    words: Any
+    theirs: int
+    base: int
+    first: int
+
+
+class Windows(NamedTuple):
+    """How far the queries' windows reach, by time and by rows, and where each query stands."""
+
+    #: Line i of the table has the queries whose windows reach an age of sizes[i]; the window by bit.
+    sizes: Any
+    table: Any
+    span_of: Any
+    #: The same by rows.
+    counts: Any
+    count_table: Any
+    rows_of: Any
+    #: From a query's bit to its place; the table has no bits but those of queries with a place.
+    place_of: Any
 
 
 @njit(cache=True, nogil=True)
@@ -39,23 +93,17 @@ def _farthest(mine, active, used, table):
 
 
 @njit(cache=True, nogil=True)
-def expand_chains(
-    place, left, right, n, offset, at, sequence, ordered, hashes, limit, clock, seen, words, own, heads, back, keys, order, ts, num, stored,
-    theirs, sizes, table, span_of, counts, count_table, rows_of, place_of, base, first,
-):  # fmt: skip
+def expand_chains(shares, n, offset, at, sequence, probing, chained, windows):
     """Shares of the probing rows `sequence[at:]`, written from `n` on; probing row o is written as `offset + o`, a stored
     row as its position.
-
-    Args:
-        ordered: the limits of the probing rows ascend.
-        words, own: lineage of the probing rows; own = 0: the one line there is holds for all. stored, theirs: the same there.
-        sizes, table, span_of: line i of the table has the queries whose windows reach an age of sizes[i]; the window by bit.
-        counts, count_table, rows_of: the same by rows.
-        place_of: from a query's bit to its place; table has no bits but theirs.
 
     Returns:
         shares so far, the next position in `sequence`, pairs that a query wants, stored rows visited.
     """
+    place, left, right = shares
+    hashes, limit, clock, seen, words, own, ordered = probing
+    heads, back, keys, order, ts, num, stored, theirs, base, first = chained
+    sizes, table, span_of, counts, count_table, rows_of, place_of = windows
     mask = np.uint64(len(heads) - 1)
     width = words.shape[1]
     room = len(place)

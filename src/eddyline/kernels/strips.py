@@ -15,6 +15,8 @@ Limits   Stored rows lie in the order of age along the store and along every cha
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
 
@@ -24,6 +26,33 @@ from eddyline.kernels.hashing import mix
 UNKNOWN = -2
 #: Rows that a scan compares without asking in between: the comparison is done several at a time.
 _BLOCK = 64
+
+
+class Walkers(NamedTuple):
+    """Probing rows on their way: key hashes, what ages are measured from, the next stored row, and where each stands in `Runs`."""
+
+    hashes: Any
+    measure: Any
+    cursor: Any
+    place: Any
+
+
+class Runs(NamedTuple):
+    """Where runs lie, and per row and window how much of the run lies in it: written from column `before` on, where column
+    `before - 1` says how long the run is now."""
+
+    start: Any
+    ends: Any
+    before: int
+
+
+class Aged(NamedTuple):
+    """Stored rows: keys, and the mark by which windows measure their age."""
+
+    keys: Any
+    age: Any
+    base: int
+    first: int
 
 
 @njit(cache=True, nogil=True)
@@ -99,20 +128,18 @@ def enter_chains(hashes, cursor, tops, heads, back, order, base, first):
 
 
 @njit(cache=True, nogil=True)
-def probe_strips(
-    sequence, turn, hashes, measure, sizes, cursor, place, start, ends, before, visited, room, at, back, keys, age, base, first
-):  # fmt: skip
-    """The probing rows `sequence[turn:]` through windows of these sizes, along their chains.
+def probe_strips(sequence, turn, walkers, sizes, runs, visited, room, at, back, stored):
+    """The walkers `sequence[turn:]` through windows of these sizes, along their chains.
 
     Args:
-        place: where each row stands in `start` and `ends`.
-        ends: per row and window, how much of the run lies in it: written from column `before` on, where column
-            `before - 1` says how long the run is now.
         visited: per window, stored rows looked at; added to.
 
     Returns:
         where the room is free, the next turn.
     """
+    hashes, measure, cursor, place = walkers
+    start, ends, before = runs
+    keys, age, base, first = stored
     seen = np.zeros(len(sizes), np.int64)
     while turn < len(sequence):
         o = sequence[turn]
@@ -152,8 +179,11 @@ def probe_strips(
 
 
 @njit(cache=True, nogil=True)
-def scan_strips(turn, hashes, measure, sizes, cursor, place, start, ends, before, visited, room, at, keyed, keys, age, base, first):
-    """The same by looking at every stored row, for the probing rows from `turn` on; with `keyed` false every row matches."""
+def scan_strips(turn, walkers, sizes, runs, visited, room, at, keyed, stored):
+    """The same by looking at every stored row, for the walkers from `turn` on; with `keyed` false every row matches."""
+    hashes, measure, cursor, place = walkers
+    start, ends, before = runs
+    keys, age, base, first = stored
     seen = np.zeros(len(sizes), np.int64)
     while turn < len(measure):
         o = turn

@@ -150,17 +150,17 @@ class Origin:
     def _walk(self, part: slice, sizes: Ints, place: Ints, runs: Runs, before: int, buffer: OutputBuffer) -> Ints:
         store, step = self.partner.store, self.step
         visited = np.zeros(len(sizes), np.int64)
-        hashes, measure, cursor = self.probe.hashes[part], self.measure[part], self.cursor[part]
-        age = store.marks[self.age]
+        hashes, age = self.probe.hashes[part], store.marks[self.age]
+        walkers = strips.Walkers(hashes, self.measure[part], self.cursor[part], place)
+        where = strips.Runs(runs.start, runs.ends, before)
         turn = 0
         if self.scans:
-            keys = store.marks[step.index] if step.index is not None else age
+            stored = strips.Aged(store.marks[step.index] if step.index is not None else age, age, store.base, store.first)
             while True:
                 buffer.used, turn = strips.scan_strips(
-                    turn, hashes, measure, sizes, cursor, place, runs.start, runs.ends, before, visited, buffer.room, buffer.used,
-                    step.index is not None, keys, age, store.base, store.first,
-                )  # fmt: skip
-                if turn == len(measure):
+                    turn, walkers, sizes, where, visited, buffer.room, buffer.used, step.index is not None, stored
+                )
+                if turn == len(hashes):
                     return visited
                 buffer.grow()
         assert step.index is not None
@@ -168,11 +168,11 @@ class Origin:
         # Rows of one chain one after the other, which meet the same stored rows; in small windows neighbours in time do.
         is_small = sizes[-1] <= self.small_window * self.sizes[-1]
         sequence = np.arange(len(hashes)) if is_small else sharing.by_bucket(hashes, index.heads)
+        stored = strips.Aged(index.keys, age, store.base, store.first)
         while True:
             buffer.used, turn = strips.probe_strips(
-                sequence, turn, hashes, measure, sizes, cursor, place, runs.start, runs.ends, before, visited, buffer.room, buffer.used,
-                index.back, index.keys, age, store.base, store.first,
-            )  # fmt: skip
+                sequence, turn, walkers, sizes, where, visited, buffer.room, buffer.used, index.back, stored
+            )
             if turn == len(sequence):
                 return visited
             buffer.grow()

@@ -61,15 +61,14 @@ def _written(into: Expansion, one: StreamInput, index_mark: str, probe: Probe) -
     sequence = kernels.by_bucket(probe.hashes, index.heads)
     ts = store.marks[one.death]
     num = store.marks[port.reader.numbers] if counted else ts
-    ordered = bool(ascends(probe.limits))
+    probing = kernels.Probing(probe.hashes, probe.limits, rows.clock, seen, words, int(rows.words is not None), bool(ascends(probe.limits)))
+    order, theirs = store.marks[one.order], int(port.stores_words)
+    chained = kernels.Chained(index.heads, index.back, index.keys, order, ts, num, stored, theirs, store.base, store.first)
+    windows = kernels.Windows(time.sizes, table, time.size_of, rows_back.sizes, rows_back.table, rows_back.size_of, roll.place_of)
     at = pairs = visited = 0
     while True:
-        into.made, at, found, looked = kernels.expand_chains(
-            into.place, into.left, into.right, into.made, into.offset, at, sequence, ordered, probe.hashes, probe.limits, rows.clock, seen,
-            words, int(rows.words is not None), index.heads, index.back, index.keys, store.marks[one.order], ts, num, stored,
-            int(port.stores_words), time.sizes, table, time.size_of, rows_back.sizes, rows_back.table, rows_back.size_of,
-            roll.place_of, store.base, store.first,
-        )  # fmt: skip
+        shares = kernels.Shares(into.place, into.left, into.right)
+        into.made, at, found, looked = kernels.expand_chains(shares, into.made, into.offset, at, sequence, probing, chained, windows)
         pairs += found
         visited += looked
         if at == len(sequence):
