@@ -1,6 +1,7 @@
 """Events held and probes of `prune` against `check`, over the orders generator at several fail ratios.
 
 Answer   One line per query and fail ratio: peak events held and probes under both settings, the share that `prune` saves, operator seconds.
+         For the OR also the peak of events that a match can still need, worked out from the generated events alone.
 Limits   Seconds are those of one run.
 """
 
@@ -10,6 +11,9 @@ import argparse
 import json
 from tempfile import TemporaryDirectory
 from typing import Any
+
+import numpy as np
+from pyarrow import parquet
 
 from eddyline.connectors.draws import Shape
 from eddyline.connectors.generate import orders
@@ -21,6 +25,7 @@ CONSTRAINTS = """CREATE CONSTRAINTS rules ON orders TYPE type PARTITION BY trace
 _BRANCHES = "SEQ(OrderFromSupplier, GenerateQuote[price > {quote}] q), SEQ(UseRemoteStock, GenerateInvoice)"
 QUERIES = {
     "SEQ": "EVENT SEQ(CheckInventory, UseRemoteStock, GenerateInvoice)",
+    "SEQ late": "EVENT SEQ(CheckInventory, UseRemoteStock, GenerateInvoice[price > {late}])",
     "AND": f"EVENT SEQ(AND({_BRANCHES}), FinishOrder)",
     "OR": f"EVENT SEQ(OR({_BRANCHES}), FinishOrder)",
 }
@@ -38,6 +43,38 @@ def measured(statements: list[str], event: str, setting: str) -> dict[str, Any]:
     return {"peak": book["peak_events_held"], "probes": book["probes"], "results": stats["results"]["q"], "seconds": seconds}
 
 
+def made_orders(folder: str, events: int, local: float) -> list[str]:
+    """Statements that declare the orders; a share of them uses local stock."""
+    shape = Shape(100.0, events / 100, 0)
+    return orders(folder, shape, concurrent=1_000, quotes=3, local=local, cancelled=0.0, rejected=0.0, values=400).statements
+
+
+def needed_by_or(path: str, quote: int) -> int:
+    """The most events that the OR can still need at a time: OrderFromSupplier until a quote has matched or SendQuote has come, and then,
+    like matching quotes, UseRemoteStock and the invoice after it, until the order ends."""
+    rows = parquet.read_table(path, columns=["trace_id", "type", "price"])
+    trace, price = rows.column("trace_id").to_numpy(), rows.column("price").to_numpy()
+    kind, place = np.asarray(rows.column("type").to_pylist()), np.arange(len(rows))
+
+    def first(chosen: np.ndarray) -> np.ndarray:
+        """Per trace the first of these events, or one after all."""
+        found = np.full(int(trace.max()) + 1, len(rows))
+        np.minimum.at(found, trace[chosen], place[chosen])
+        return found
+
+    end, sent, supplier, remote = (first(kind == k) for k in ("FinishOrder", "SendQuote", "OrderFromSupplier", "UseRemoteStock"))
+    matching = (kind == "GenerateQuote") & (price > quote) & (place > supplier[trace])
+    leaves = np.where(first(matching) < sent, end, np.minimum(sent, end))
+    lasting = matching | (kind == "UseRemoteStock") | ((kind == "GenerateInvoice") & (place > remote[trace]))
+    held = np.zeros(len(rows) + 1, np.int64)
+    np.add.at(held, place[lasting], 1)
+    np.add.at(held, end[trace[lasting]], -1)
+    chosen = kind == "OrderFromSupplier"
+    np.add.at(held, place[chosen], 1)
+    np.add.at(held, leaves[trace[chosen]], -1)
+    return int(np.cumsum(held).max())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--events", type=int, default=220_000, help="events in all")
@@ -45,16 +82,17 @@ def main() -> None:
     args = parser.parse_args()
     for ratio in [int(r) for r in args.ratios.split(",")]:
         with TemporaryDirectory() as folder:
-            shape = Shape(100.0, args.events / 100, 0)
-            made = orders(folder, shape, concurrent=1_000, quotes=3, local=ratio / 100, cancelled=0.0, rejected=0.0, values=400)
+            early = made_orders(f"{folder}/early", args.events, ratio / 100)
+            late = made_orders(f"{folder}/late", args.events, 0.0)
             for name, event in QUERIES.items():
                 # Quotes come three times: a branch fails where all of them do. The AND's first branch is fixed at half of its quotes.
                 quote = 200 if name == "AND" else round(400 * (ratio / 100) ** (1 / 3))
-                text = event.format(quote=quote)
-                check, prune = (measured(made.statements, text, setting) for setting in ("check", "prune"))
+                text = event.format(quote=quote, late=round(400 * ratio / 100))
+                check, prune = (measured(late if name == "SEQ late" else early, text, setting) for setting in ("check", "prune"))
                 assert check["results"] == prune["results"]
                 saved = {key: round(1 - prune[key] / check[key], 3) if check[key] else 0.0 for key in ("peak", "probes")}
-                print(json.dumps({"query": name, "fails": ratio, "check": check, "prune": prune, "saved": saved}), flush=True)
+                needed = {"needed": needed_by_or(f"{folder}/early/orders", quote)} if name == "OR" else {}
+                print(json.dumps({"query": name, "fails": ratio, "check": check, "prune": prune, "saved": saved, **needed}), flush=True)
 
 
 if __name__ == "__main__":
