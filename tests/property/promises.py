@@ -246,6 +246,7 @@ def declare(session: Session, case: Case) -> None:
         session.query(f"joined{number}", ask.select)
         session.query(f"closing{number}", ask.closing)
         session.query(f"told{number}", ask.told, propagate="on")
+        session.query(f"changing{number}", ask.closing.replace(" EMIT ON CLOSE", ""))
 
 
 def push(session: Session, case: Case, epoch: int) -> None:

@@ -422,3 +422,17 @@ def test_groups_that_change_are_never_finished() -> None:
     session = made(streams("a"))
     with pytest.raises(UserError, match="puts out no punctuations"):
         session.query("q", "SELECT x, count(*) AS n FROM a GROUP BY x", propagate="on")
+
+
+def test_groups_that_change_are_forgotten_when_they_are_finished() -> None:
+    session = made(streams("a"), Settings())
+    counted = session.query("q", "SELECT x, count(*) AS n FROM a GROUP BY x")
+    for n in range(50):
+        session.push("a", [row(x, n) for x in range(10 * n, 10 * n + 10)])
+        session.punctuate("a", f"x < {10 * n + 10}")
+        session.step()
+    session.run(once=True)
+    changes = counted.table().to_pylist()
+    assert len(changes) == 500 and {(change["_op"], change["n"]) for change in changes} == {("+", 1)}
+    held = session.pipeline.queries["q"].aggregation.groups.held  # type: ignore[attr-defined]
+    assert held <= 100

@@ -39,6 +39,7 @@ from eddyline.operators.join.group_roots import GroupRoots
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.project import gather, result_schema
 from eddyline.plan.lower import Lowered
+from eddyline.runtime.finished_groups import FinishedGroups
 from eddyline.runtime.standing import Released, StandingQuery, linger
 from eddyline.runtime.unit import Merging, Moment, Unit
 from eddyline.state.columns import Ints
@@ -94,6 +95,10 @@ class AggregateQuery(StandingQuery):
         self._ended = LONG_AGO
         for base in group.bases.values() if query.by_promises else ():
             base.port.lingers = LONG_AGO, 0
+        lasting = query.emit.kind == "change" and self.aggregation.config.lasting and query.group_window is None
+        wanted = query.settings.punctuations == "on" and bool(keys) and closings is not None
+        #: Forgets groups that are finished; None: windows end combinations, or nothing is promised.
+        self.finished_groups = FinishedGroups(group, closings, keys, self.aggregation) if lasting and wanted and closings else None
         self._run = uuid4().hex[:8]
         self._version = 0
 
@@ -162,6 +167,8 @@ class AggregateQuery(StandingQuery):
             found = []
         elif self.query.emit.kind == "change":
             found = [self._emitted(last, issues, released)]
+            if self.finished_groups is not None and self.stop is None:
+                self.finished_groups.forget(frontier, released)
         else:
             found = self._every(last, issues, released)
         if self.sessions is not None:
