@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SharingTuning:
     #: From this number of queries of one group on, results are made query by query; below, each query takes its part of the combinations.
     #: Measured by `bench/papers/cacq/end_to_end.py`.
@@ -35,7 +35,7 @@ class SharingTuning:
     least_room: int = 1 << 12
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SchedulingTuning:
     #: Windows are put together into at most this number of levels: every level is a hand-out per unit of work. This and the following
     #: numbers are measured by `bench/papers/shared-window-scheduling/engine.py`.
@@ -51,7 +51,7 @@ class SchedulingTuning:
     small_window: float = 0.1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DemandTuning:
     #: An edge begins to hold rows back when that saves this share of the work, and stops below the other. The gap keeps an edge from
     #: switching to and fro. Measured by `bench/papers/just-in-time/run.py`.
@@ -83,7 +83,7 @@ class DemandTuning:
     step_by_step: int = 8
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LotteryTuning:
     #: An operator that passes on half as much is drawn more often by this power of two. Measured by `bench/papers/cacq/eddy.py`
     #: (work against the best fixed order), as are the following numbers.
@@ -98,7 +98,7 @@ class LotteryTuning:
     sample: int = 512
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PlanningTuning:
     #: A look at a group needs this number of new rows of its streams. Measured by `bench/papers/qualified-plans/flip.py`.
     rows_per_look: int = 1024
@@ -122,7 +122,7 @@ class PlanningTuning:
     clearly_nearer: float = 1.2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StateTuning:
     #: Fewer rows of a column are not written to a file of their own. A file of 4,096 numbers has 32 kB: fewer rows would cost more in
     #: system calls than they free.
@@ -131,7 +131,7 @@ class StateTuning:
     least_dropped: int = 256
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ZoneTuning:
     #: Zones are asked when that saves this share of the work, and no more below the other. Measured by `bench/papers/heralds`, as are the
     #: following numbers.
@@ -149,7 +149,7 @@ class ZoneTuning:
     fixed: float = 120_000.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Tuning:
     #: About how many pairs are made before they are carried further. A bound of memory: 8 MB per column of ids.
     pairs_at_once: int = 1 << 20

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from eddyline.errors import PlanProblem
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
 from eddyline.plan.explain import cost_lines, explain
 from eddyline.plan.jtree.tree import JTree
 from eddyline.plan.lower import Lowered, lower
-from eddyline.plan.patterns import PatternPlan, explain_pattern, plan_pattern, rules_for, warnings_of_pattern
 from eddyline.plan.promised import promise_line
 from eddyline.plan.rewrite import rewrite
-from eddyline.plan.shape import Part, query_shape, text_shape
 from eddyline.plan.statistics import Sources
 from eddyline.plan.tree_choice import choose, choose_tree, positions_of, qualified
 from eddyline.plan.verify import verify, warnings_of
+
+if TYPE_CHECKING:
+    from eddyline.plan.patterns import PatternPlan
+    from eddyline.plan.shape import Part
 
 #: More would fit a stamp, but no search for a tree.
 MOST_REFERENCES = 32
@@ -43,6 +47,9 @@ def explained(lowered: Lowered, sources: Sources) -> str:
 
 def pattern_plan(query: BoundQuery, sources: Sources | None) -> PatternPlan:
     """The plan of an EVENT query under the constraints that its stream has now."""
+    # What only patterns or pictures need is loaded with the first of them.
+    from eddyline.plan.patterns import plan_pattern, rules_for
+
     assert query.pattern is not None
     stream = (sources or {}).get(query.pattern.book.stream)
     return plan_pattern(query, rules_for(query.pattern.book, stream.constraints if isinstance(stream, Stream) else ()))
@@ -74,11 +81,17 @@ def _check_propagation(query: BoundQuery) -> None:
 
 def notices(query: BoundQuery, sources: Sources | None = None) -> list[str]:
     """What is worth knowing about a query, one line each."""
-    return warnings_of(query, sources) if query.pattern is None else warnings_of_pattern(pattern_plan(query, sources))
+    if query.pattern is None:
+        return warnings_of(query, sources)
+    from eddyline.plan.patterns import warnings_of_pattern
+
+    return warnings_of_pattern(pattern_plan(query, sources))
 
 
 def shape(query: BoundQuery, sources: Sources, text: str) -> Part:
     """The plan of a query as it would be answered if it ran alone, to be drawn; `text` is its explanation."""
+    from eddyline.plan.shape import query_shape, text_shape
+
     if query.pattern is not None or type(query) is not BoundQuery:
         return text_shape(query.name, text, {reference.source for reference in query.streams}, query.name)
     lowered = prepare(query)
@@ -90,6 +103,12 @@ def explanation(query: BoundQuery, sources: Sources) -> str:
     made = {maker.feeds.name: maker.feeds for maker in query.makers if maker.feeds is not None}
     texts = []
     for part in (*query.makers, query):
-        plan = explained(prepare(part), {**sources, **made}) if part.pattern is None else explain_pattern(pattern_plan(part, sources))
+        plan = explained(prepare(part), {**sources, **made}) if part.pattern is None else _explained_pattern(part, sources)
         texts.append(plan if part is query else f"{plan}\n")
     return "\n".join(texts)
+
+
+def _explained_pattern(query: BoundQuery, sources: Sources) -> str:
+    from eddyline.plan.patterns import explain_pattern
+
+    return explain_pattern(pattern_plan(query, sources))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from eddyline.connectors.bpmn import read_net
 from eddyline.model.constraint import Rule
-from eddyline.plan.workflow import constraints_of
 
 
 def workflow_rules(path: str, options: Mapping[str, str]) -> list[Rule]:
     """The rules that every complete run of the workflow keeps."""
+    # Loaded where a job names a workflow: checking other jobs does without.
+    from eddyline.connectors.bpmn import read_net
+    from eddyline.plan.workflow import constraints_of
+
     return constraints_of(read_net(path, options))
