@@ -9,8 +9,8 @@ import pytest
 
 from eddyline.cli.__main__ import main
 from eddyline.plan.budget import SHIPPED_INDEX
-from eddyline.plan.index_choice.cost import IndexCosts
 from eddyline.plan.index_choice.workload import Workload
+from eddyline.plan.index_costs import IndexCosts
 from tests.oracle.index_choice import price
 
 WORKLOAD = {

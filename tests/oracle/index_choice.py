@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from itertools import product
 from math import prod
 
-from eddyline.plan.index_choice.cost import IndexCosts
 from eddyline.plan.index_choice.workload import Workload
+from eddyline.plan.index_costs import IndexCosts
 
 
 def compositions(caps: list[int], bits: int) -> Iterator[tuple[int, ...]]:

@@ -11,11 +11,12 @@ import pytest
 
 from eddyline.errors import PlanProblem
 from eddyline.plan.index_choice.candidates import batches, count
-from eddyline.plan.index_choice.cost import IndexCostModel, IndexCosts
+from eddyline.plan.index_choice.cost import IndexCostModel
 from eddyline.plan.index_choice.eprune import pruned
 from eddyline.plan.index_choice.rgreedy import Steps, ranking
 from eddyline.plan.index_choice.search import METHODS, choose_index
 from eddyline.plan.index_choice.workload import Attribute, Workload
+from eddyline.plan.index_costs import IndexCosts
 from tests.oracle.index_choice import cheapest, compositions, price, printed_benefit, printed_rgreedy
 
 PROBING = IndexCosts(hash=0, run=0, visit=1)

@@ -23,9 +23,9 @@ from load import EXAMPLES, SECOND, VALUES, Running
 from searches import search
 
 from eddyline import Session
-from eddyline.plan.index_choice.cost import IndexCosts
 from eddyline.plan.index_choice.search import choose_index
 from eddyline.plan.index_choice.workload import Attribute, Workload
+from eddyline.plan.index_costs import IndexCosts
 
 HERE = Path(__file__).parent
 BLOCK = 1 << 16

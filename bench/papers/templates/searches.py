@@ -12,9 +12,9 @@ from itertools import product
 
 import numpy as np
 
-from eddyline.plan.index_choice.cost import IndexCosts
 from eddyline.plan.index_choice.search import choose_index
 from eddyline.plan.index_choice.workload import Attribute, Workload
+from eddyline.plan.index_costs import IndexCosts
 
 BITS = 16
 #: The dissertation's price: hashing a row and looking at one cost the same, runs are free.

@@ -16,7 +16,7 @@ import numpy as np
 
 from eddyline.cli.least_squares import explained
 from eddyline.kernels.clustered import addresses, cluster, read_runs
-from eddyline.plan.index_choice.cost import IndexCosts
+from eddyline.plan.index_costs import IndexCosts
 
 #: Rows of a block.
 _ROWS = 1 << 16

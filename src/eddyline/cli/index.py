@@ -16,10 +16,10 @@ from typing import Any
 
 from eddyline.errors import PlanProblem
 from eddyline.plan.budget import index_costs
-from eddyline.plan.index_choice.cost import IndexCosts
 from eddyline.plan.index_choice.rgreedy import HEURISTICS
 from eddyline.plan.index_choice.search import METHODS, choose_index
 from eddyline.plan.index_choice.workload import Workload
+from eddyline.plan.index_costs import IndexCosts
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -17,7 +17,7 @@ from eddyline.model.window import Window
 from eddyline.settings import Value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Name:
     """A column, perhaps with the alias it belongs to."""
 
@@ -26,7 +26,7 @@ class Name:
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Constant:
     """A literal. `kind` is null, boolean, integer, double, string, timestamp, date or interval; the last three hold
     their text."""
@@ -36,7 +36,7 @@ class Constant:
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Apply:
     """An operator or a function, by canonical lower-case name; `star` is the argument of COUNT(*)."""
 
@@ -47,7 +47,7 @@ class Apply:
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Cast:
     operand: Node
     type: DataType
@@ -57,7 +57,7 @@ class Cast:
 Node = Name | Constant | Apply | Cast
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Star:
     """`*` or `alias.*` in SELECT."""
 
@@ -65,7 +65,7 @@ class Star:
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Item:
     """One entry of SELECT; `alias` is None where no name was given."""
 
@@ -74,7 +74,7 @@ class Item:
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Source:
     """One entry of FROM. `join` says how it is tied to what stands before it: "," or INNER or CROSS; `on` goes with INNER."""
 
@@ -90,7 +90,7 @@ class Source:
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Select:
     items: tuple[Item, ...]
     sources: tuple[Source, ...]
@@ -107,7 +107,7 @@ class Select:
     named: tuple[tuple[str, Body], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Union:
     """SELECT … UNION ALL SELECT …"""
 
@@ -118,7 +118,7 @@ class Union:
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EventLeaf:
     """One event of a pattern: its type, a condition on it, and its alias."""
 
@@ -134,7 +134,7 @@ class EventLeaf:
         return self.alias or str(self.type)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EventGroup:
     """`operator` is SEQ, AND, OR or NOT."""
 
@@ -146,7 +146,7 @@ class EventGroup:
 EventNode = EventLeaf | EventGroup
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BookClause:
     """`stream TYPE column [PARTITION BY column, …]`."""
 
@@ -156,7 +156,7 @@ class BookClause:
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Event:
     """EVENT … FROM …; `items` is None without RETURN."""
 
@@ -176,7 +176,7 @@ class Event:
 Body = Select | Union | Event
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Option:
     """`name = value` in WITH."""
 
@@ -185,14 +185,14 @@ class Option:
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ColumnDefinition:
     name: str
     type: DataType
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CreateStream:
     name: str
     columns: tuple[ColumnDefinition, ...]
@@ -200,7 +200,7 @@ class CreateStream:
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CreateDerived:
     """CREATE STREAM … AS."""
 
@@ -210,7 +210,7 @@ class CreateDerived:
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CreateTable:
     name: str
     columns: tuple[ColumnDefinition, ...]
@@ -218,7 +218,7 @@ class CreateTable:
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CreateQuery:
     name: str
     select: Body
@@ -230,7 +230,7 @@ class CreateQuery:
         return self.select.text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CreateSink:
     """`query` is None for `FOR ALL`."""
 
@@ -240,7 +240,7 @@ class CreateSink:
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CreateConstraints:
     """Rules as written, or the path of a workflow that they are taken from."""
 
@@ -253,7 +253,7 @@ class CreateConstraints:
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CreatePunctuation:
     """Punctuations that rows of another stream give; `at` is None where they stand at these rows."""
 
@@ -266,7 +266,7 @@ class CreatePunctuation:
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Punctuate:
     """PUNCTUATE stream WHERE … AT TIMESTAMP '…'."""
 
@@ -278,7 +278,7 @@ class Punctuate:
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HeraldStatement:
     """HERALD stream WHERE … FOR … AT TIMESTAMP '…'; one of `rows` and `micros` is given."""
 
@@ -292,7 +292,7 @@ class HeraldStatement:
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CreateTemplate:
     name: str
     select: Select
@@ -300,7 +300,7 @@ class CreateTemplate:
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CreateRequests:
     """A stream of requests to a template."""
 
@@ -311,7 +311,7 @@ class CreateRequests:
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ask:
     """REQUEST … FROM template. `items` is empty for `*`; `group_by` is None where it is not written, empty for `()`."""
 
@@ -326,7 +326,7 @@ class Ask:
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Drop:
     """`kind` is stream, table, query, sink, template, requests, constraints or punctuation."""
 
@@ -335,14 +335,14 @@ class Drop:
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Set:
     name: str
     value: Value
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Explain:
     """EXPLAIN of a query or template by name, or of a SELECT or a REQUEST on the spot."""
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from eddyline.errors import PlanProblem
 from eddyline.plan.cost import UnitCosts
-from eddyline.plan.index_choice.cost import IndexCosts
+from eddyline.plan.index_costs import IndexCosts
 from eddyline.plan.jtree.search import Choice
 from eddyline.settings import Settings
 

@@ -14,47 +14,18 @@ Reading  docs/operators/index.md
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from math import inf, isfinite
-from typing import Any
+from math import inf
 
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.errors import PlanProblem
 from eddyline.plan.index_choice.workload import Floats, Workload
+from eddyline.plan.index_costs import IndexCosts
 
 Bits = npt.NDArray[np.int64]
 
 #: Prices closer than this are equal: the order of summation must not decide.
 TIE = 1e-12
-
-
-@dataclass(frozen=True, slots=True)
-class IndexCosts:
-    """Seconds to compute one attribute's part of a row's address, to begin a run of rows, and to look at a row."""
-
-    hash: float
-    run: float
-    visit: float
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if not isfinite(value) or value < 0:
-                raise PlanProblem(f"the index cost {field.name} is {value}", hint="seconds, a finite number, 0 or more")
-
-    @classmethod
-    def from_document(cls, document: Any) -> IndexCosts:
-        """The costs of a JSON object with hash, run and visit."""
-        names = [field.name for field in fields(cls)]
-        if not isinstance(document, Mapping) or sorted(document) != sorted(names):
-            raise PlanProblem("the index costs have another form", detail=repr(document), hint='{"hash": 2e-9, "run": 3e-9, "visit": 1e-9}')
-        for name, value in document.items():
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise PlanProblem(f"the index cost {name} is {value!r}", hint="seconds, a finite number, 0 or more")
-        return cls(**{name: float(value) for name, value in document.items()})
 
 
 class IndexCostModel:

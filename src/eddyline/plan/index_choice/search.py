@@ -15,12 +15,13 @@ from time import perf_counter
 
 from eddyline.errors import PlanProblem
 from eddyline.plan.index_choice.candidates import count
-from eddyline.plan.index_choice.cost import Best, IndexCostModel, IndexCosts
+from eddyline.plan.index_choice.cost import Best, IndexCostModel
 from eddyline.plan.index_choice.eprune import enumerate_all, eprune, pruned
 from eddyline.plan.index_choice.exact import exact
 from eddyline.plan.index_choice.hybrid import hybrid
 from eddyline.plan.index_choice.rgreedy import HEURISTICS, rgreedy
 from eddyline.plan.index_choice.workload import MOST_BITS, Workload
+from eddyline.plan.index_costs import IndexCosts
 
 METHODS = ("auto", "exact", "eprune", "rgreedy", "hybrid", "enumerate")
 #: Searches that price every candidate refuse more than this.

@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from eddyline.operators.template.blocks import BLOCK_ROWS
 from eddyline.operators.template.search import Found, Pattern
-from eddyline.plan.index_choice.cost import IndexCosts
 from eddyline.plan.index_choice.search import choose_index
 from eddyline.plan.index_choice.workload import Attribute, Workload
+from eddyline.plan.index_costs import IndexCosts
 
 #: Seconds per row of a scan that many requests share (a hash and a look into their table), and of one that a single request makes.
 #: Both were measured over a million rows with `python -m bench.micro templates`.
