@@ -1,6 +1,6 @@
 """Groups that no result to come can change: an aggregate that tells changes forgets them, and their last value stands.
 
-Answer   `FinishedGroups.forget` is called after the changes of an epoch have been told: groups that punctuations have closed leave.
+Answer   `FinishedGroups.forget` is called after the changes of an epoch have been emitted: groups that punctuations have closed leave.
 State    How many punctuations had taken effect at the last look, and how many groups it left.
 Limits   Groups without windows, under EMIT ON CHANGE. A look costs about as much as there are groups and stored rows: it is taken when
          there are half as many groups again as the last look left, and punctuations have come.
@@ -32,7 +32,7 @@ class FinishedGroups:
         self._left = 0
 
     def forget(self, frontier: int, came: Came) -> None:
-        """All rows below the frontier have been counted, and what they changed has been told."""
+        """All rows below the frontier have been counted, and what they changed has been emitted."""
         groups = self.aggregation.groups
         if groups is None or self.closings.count == self._seen or 2 * groups.held < 3 * self._left + _FEW:
             return

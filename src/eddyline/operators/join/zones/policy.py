@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 #: More conditions of one step than these are tested: kinds of cells are counted in bits.
 _MOST_PASSED = 16
-#: So many rows of a probe by hash tell whether it is worth asking of all.
+#: From this number of rows of a probe by hash the policy judges whether zones are worth looking at for all rows.
 _LOOK = 1024
 
 
