@@ -58,6 +58,13 @@ def job(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture(autouse=True)
+def no_signal_is_ignored() -> None:
+    """A shell starts commands in the background with SIGINT ignored, and processes inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 #: Seconds for one run: where kernels have not been compiled yet, the first run does it.
 _PATIENCE = 240
 
