@@ -6,7 +6,7 @@ Answer   `clique_case(rng)` is a case in which rows are suspended and resumed of
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import combinations
 from random import Random
 
@@ -31,7 +31,8 @@ class SetCase(Case):
 
 
 def under(case: Case, **settings: str) -> SetCase:
-    return SetCase(case.streams, case.queries, case.arrivals, case.tables, case.label, tuple(settings.items()))
+    plain = {field.name: getattr(case, field.name) for field in fields(Case)}
+    return SetCase(**plain, settings=tuple(settings.items()))
 
 
 def clique_case(rng: Random) -> Case:
