@@ -20,7 +20,7 @@ STREAMS = "".join(
 )
 JOIN = """CREATE QUERY q {} AS SELECT a.k AS k, a.t AS left_text, b.t AS right_text, a.x + b.x AS x
           FROM a [RANGE 20 SECONDS], b [RANGE 20 SECONDS] WHERE a.k = b.k AND a.x < b.x;"""
-BUDGET = 4_000_000
+BUDGET = 4_400_000
 
 
 def batches() -> list[dict[str, pa.Table]]:
@@ -50,7 +50,7 @@ def test_shards_spill_and_answer_alike(crashes: float, tmp_path: Path, monkeypat
         session.run(once=True)
         right, needed = session.queries["q"].table(), session.stats()["peak_state_bytes"]
     assert needed > 1.4 * BUDGET
-    spills = JOIN.format(f"WITH (memory_budget = '{BUDGET // 1_000_000} MB', over_budget = 'spill')")
+    spills = JOIN.format(f"WITH (memory_budget = '{BUDGET // 1_000} KB', over_budget = 'spill')")
     job = Simulated(STREAMS.format("", "") + spills, str(tmp_path / "ck"), SHARDS, Random(4), forgetful=0.2)
     spilled = []
     for batch in batches():
