@@ -43,6 +43,9 @@ def zone_skipping(config: JoinConfig, commons: Commons) -> JoinPolicy | None:
     settings, differences = config.settings, config.differences
     if settings.heralds == "off" or differences is None or not differences.variables:
         return None
+    if settings.heralds == "auto" and not differences.among(config.residuals):
+        # Equalities are found by hash: looking at zones first costs such joins more than it saves.
+        return None
     return ZoneSkipping(differences, settings.heralds == "auto", settings.route != "lottery", settings.tuning.zones)
 
 
