@@ -81,6 +81,17 @@ class Page:
             time.sleep(0.1)
         raise AssertionError(f"waited for {what}; the page has: {self.text('body')[:1500]}")
 
+    def add_and_drop_a_query(self) -> None:
+        """Add a query on the console, see its results, and drop it on its own page."""
+        self.go("ask")
+        self.write("#add-text", "CREATE QUERY cheap AS SELECT item, price FROM bids WHERE price < 10")
+        self.click("#add-send")
+        self.see("added cheap", "#add-said")
+        self.go("query/cheap")
+        self.wait(lambda: self.all("#tail tbody tr"), "results of the query")
+        self.click("#drop")
+        self.see("dropped", "main")
+
     def is_too_wide(self) -> bool:
         script = "return document.scrollingElement.scrollWidth > document.documentElement.clientWidth"
         return bool(self.driver.execute_script(script))

@@ -97,14 +97,7 @@ def test_a_template_is_asked(page: Page) -> None:
 
 
 def test_a_query_is_added_seen_and_dropped(page: Page) -> None:
-    page.go("ask")
-    page.write("#add-text", "CREATE QUERY cheap AS SELECT item, price FROM bids WHERE price < 10")
-    page.click("#add-send")
-    page.see("added cheap", "#add-said")
-    page.go("query/cheap")
-    page.wait(lambda: page.all("#tail tbody tr"), "results of the query")
-    page.click("#drop")
-    page.see("dropped", "main")
+    page.add_and_drop_a_query()
     page.go("decisions")
     page.see("query cheap has gone", "#timeline")
 

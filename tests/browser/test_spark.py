@@ -40,14 +40,7 @@ def test_a_query_is_drawn(page: Page) -> None:
 
 
 def test_a_query_is_added_and_dropped(page: Page) -> None:
-    page.go("ask")
-    page.write("#add-text", "CREATE QUERY cheap AS SELECT item, price FROM bids WHERE price < 10")
-    page.click("#add-send")
-    page.see("added cheap", "#add-said")
-    page.go("query/cheap")
-    page.wait(lambda: page.all("#tail tbody tr"), "results of the query")
-    page.click("#drop")
-    page.see("dropped", "main")
+    page.add_and_drop_a_query()
 
 
 def test_figures_of_the_report_are_those_of_stats(on_spark: Job) -> None:

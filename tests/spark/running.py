@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
@@ -37,6 +39,27 @@ def run_script(
     running.add_queries(job.catalog, {name: [sink] for name, sink in kept.items()})
     running.run()
     return running, {name: sink.table() for name, sink in kept.items()}
+
+
+def check_removed(
+    spark: SparkSession,
+    folder: Path,
+    text: str,
+    rows: Mapping[str, Sequence[Mapping[str, Any]]],
+    wanted: Mapping[str, Sequence[Any]],
+    lost: Sequence[Mapping[str, Any]],
+) -> None:
+    """Run a script over rows in three files per stream: it gives the wanted results, and the lost rows are dead letters of stream a."""
+    for stream in bind_script(text).streams:
+        os.mkdir(folder / stream.name)
+        for number in range(3):
+            part = rows[stream.name][30 * number : 30 * number + 30]
+            parquet.write_table(pa.Table.from_pylist(part, stream.schema.arrow), folder / stream.name / f"{number}.parquet")
+    running, found = run_script(spark, text, folder / "checkpoint")
+    for name, results in wanted.items():
+        assert sorted(map(str, plain_rows([found[name]]))) == sorted(map(str, results)), name
+    letters = plain_rows((running.delivery.kept_dead or {}).get("a", []))
+    assert sorted(row["id"] for row in letters) == sorted(row["id"] for row in lost)
 
 
 def run_case(spark: SparkSession, case: Case, shards: int) -> Outcome:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as parquet
 import pytest
 
-from eddyline.language import bind_script
 from eddyline.state import zones
 from tests.property.compare import plain_rows
 from tests.runtime.heralding import judged, random_rows, statements
 from tests.runtime.test_records import epochs, run
-from tests.spark.running import run_script
+from tests.spark.running import check_removed
 from tests.spark.simulated import Simulated
 
 
@@ -54,14 +51,4 @@ def test_heralds_on_spark_itself(spark: Any, tmp_path: Path) -> None:
     rows = {"a": random_rows(random, 90, 2, True), "b": random_rows(random, 90, 2, False)}
     kept, lost = judged(rows["a"])
     wanted, _, _ = run(random, statements(2), {"a": kept, "b": rows["b"]})
-    text = statements(2, folder=str(tmp_path))
-    for stream in bind_script(text).streams:
-        os.mkdir(tmp_path / stream.name)
-        for number in range(3):
-            part = rows[stream.name][30 * number : 30 * number + 30]
-            parquet.write_table(pa.Table.from_pylist(part, stream.schema.arrow), tmp_path / stream.name / f"{number}.parquet")
-    running, found = run_script(spark, text, tmp_path / "checkpoint")
-    for name, results in wanted.items():
-        assert sorted(map(str, plain_rows([found[name]]))) == sorted(map(str, results)), name
-    letters = plain_rows((running.delivery.kept_dead or {}).get("a", []))
-    assert sorted(row["id"] for row in letters) == sorted(row["id"] for row in lost)
+    check_removed(spark, tmp_path, statements(2, folder=str(tmp_path)), rows, wanted, lost)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from eddyline.errors import BindingProblem, Position, Unsupported
 from eddyline.language.bind import check_outputs, default_name
 from eddyline.language.catalog import Catalog
+from eddyline.language.columns import column_of
 from eddyline.language.disjuncts import disjuncts_of
 from eddyline.language.expressions import Clause, bind_condition, bind_expression
 from eddyline.language.reader import NESTED
@@ -112,12 +113,7 @@ def _book(clause: BookClause, catalog: Catalog) -> tuple[Book, Stream]:
 
 
 def _column(stream: Stream, name: str, position: Position | None) -> str:
-    column = stream.schema.find(name)
-    if column is None:
-        raise BindingProblem(
-            f"stream {stream.name} has no column {name}", detail=f"columns are {', '.join(stream.schema.names)}", position=position
-        )
-    return column.name
+    return column_of(stream.name, stream.schema, name, position).name
 
 
 def _type_of(stream: Stream, book: Book) -> DataType:

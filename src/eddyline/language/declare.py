@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from eddyline.errors import BindingProblem, EddylineError, Position
 from eddyline.language.catalog import Catalog, Sink
+from eddyline.language.columns import column_of
 from eddyline.language.heralds import herald_column
 from eddyline.language.punctuations import key_columns, punctuation_column
 from eddyline.language.syntax import ColumnDefinition, CreateSink, CreateStream, CreateTable, Option
@@ -49,13 +50,8 @@ def bind_stream(statement: CreateStream, catalog: Catalog) -> Stream:
     lateness, idle, sequence = given.pop("lateness", None), given.pop("idle", None), given.pop("sequence", None)
     herald = given.pop("herald", None)
     key, mark, remember = given.pop("key", None), given.pop("punctuation", None), given.pop("remember", None)
-    if sequence is not None and schema.find(sequence) is None:
-        raise BindingProblem(
-            f"stream {statement.name} has no column {sequence}",
-            detail=f"columns are {', '.join(schema.names)}",
-            hint="sequence = '…' names one of its columns",
-            position=places["sequence"],
-        )
+    if sequence is not None:
+        sequence = column_of(statement.name, schema, sequence, places["sequence"], "sequence = '…' names one of its columns").name
     try:
         return Stream(
             name=statement.name,
@@ -63,7 +59,7 @@ def bind_stream(statement: CreateStream, catalog: Catalog) -> Stream:
             time=_spelling(schema, time),
             lateness=0 if lateness is None else parse_span(lateness, places["lateness"]),
             idle=None if idle is None else parse_span(idle, places["idle"]),
-            sequence=None if sequence is None else _spelling(schema, sequence),
+            sequence=sequence,
             position=catalog.next_position,
             options=given,
             key=() if key is None else key_columns(statement.name, schema, key, places["key"]),

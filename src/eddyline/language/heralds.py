@@ -12,6 +12,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from eddyline.errors import BindingProblem, Position, SyntaxProblem
+from eddyline.language.columns import marker_column
 from eddyline.language.expressions import Clause, bind_condition, bind_constant
 from eddyline.language.reader import Reader
 from eddyline.language.scope import Entry, Scope
@@ -122,20 +123,5 @@ def bind_herald(statement: HeraldStatement, catalog: Catalog) -> Records:
 
 def herald_column(stream: str, schema: Schema, taken: tuple[str | None, ...], name: str, position: Position | None) -> str:
     """The column that the option `herald` names."""
-    column = schema.find(name)
-    if column is None:
-        raise BindingProblem(
-            f"stream {stream} has no column {name}",
-            detail=f"columns are {', '.join(schema.names)}",
-            hint="herald = '…' names one of its columns",
-            position=position,
-        )
-    if column.type != STRING:
-        raise BindingProblem(
-            f"the herald column {column.name} of stream {stream} is {column.type}",
-            hint="a STRING column holds heralds: 'store < 400 FOR 300 ROWS'",
-            position=position,
-        )
-    if any(other is not None and other.lower() == name.lower() for other in taken):
-        raise BindingProblem(f"column {name} of stream {stream} has two uses", hint="a herald column is nothing else", position=position)
-    return column.name
+    meaning = "a STRING column holds heralds: 'store < 400 FOR 300 ROWS'"
+    return marker_column("herald", (STRING,), meaning, stream, schema, taken, name, position)

@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.errors import BindingProblem, Position, SyntaxProblem
+from eddyline.language.columns import column_of, marker_column
 from eddyline.language.expressions import Clause, bind_condition, bind_constant
 from eddyline.language.reader import Reader
 from eddyline.language.scope import Entry, Scope
 from eddyline.language.syntax import Constant, CreatePunctuation, Node, Punctuate
-from eddyline.model.datatypes import TIMESTAMP
+from eddyline.model.datatypes import BOOLEAN, STRING, TIMESTAMP
 from eddyline.model.punctuation import KIND, PATTERN, Derived, body_of, patterns_of, to_text
 from eddyline.model.query import Reference
 from eddyline.model.records import Records
@@ -135,52 +136,20 @@ def punctuated_stream(catalog: Catalog, name: str, position: Position | None = N
 
 
 def key_columns(stream: str, schema: Schema, text: str, position: Position | None) -> tuple[str, ...]:
-    """The columns that the option `key` names."""
-    found = []
-    for name in (part.strip() for part in text.split(",")):
-        column = schema.find(name)
-        if column is None:
-            raise BindingProblem(
-                f"stream {stream} has no column {name}",
-                detail=f"columns are {', '.join(schema.names)}",
-                hint="key = '…' names columns, separated by commas",
-                position=position,
-            )
-        if column.name not in found:
-            found.append(column.name)
-    return tuple(found)
+    """The columns that the option `key` names, each once."""
+    hint = "key = '…' names columns, separated by commas"
+    names = [column_of(stream, schema, part.strip(), position, hint).name for part in text.split(",")]
+    return tuple(dict.fromkeys(names))
 
 
 def punctuation_column(stream: str, schema: Schema, taken: tuple[str | None, ...], name: str, position: Position | None) -> str:
     """The column that the option `punctuation` names."""
-    column = schema.find(name)
-    if column is None:
-        raise BindingProblem(
-            f"stream {stream} has no column {name}",
-            detail=f"columns are {', '.join(schema.names)}",
-            hint="punctuation = '…' names one of its columns",
-            position=position,
-        )
-    if column.type.name not in ("BOOLEAN", "STRING"):
-        raise BindingProblem(
-            f"the punctuation column {column.name} of stream {stream} is {column.type}",
-            hint="BOOLEAN: true marks a punctuation; STRING: the text is a condition",
-            position=position,
-        )
-    if any(other is not None and other.lower() == name.lower() for other in taken):
-        raise BindingProblem(
-            f"column {name} of stream {stream} has two uses", hint="a punctuation column is nothing else", position=position
-        )
-    return column.name
+    meaning = "BOOLEAN: true marks a punctuation; STRING: the text is a condition"
+    return marker_column("punctuation", (BOOLEAN, STRING), meaning, stream, schema, taken, name, position)
 
 
 def _spelled(stream: Stream, name: str, position: Position | None) -> str:
-    column = stream.schema.find(name)
-    if column is None:
-        raise BindingProblem(
-            f"stream {stream.name} has no column {name}", detail=f"columns are {', '.join(stream.schema.names)}", position=position
-        )
-    return column.name
+    return column_of(stream.name, stream.schema, name, position).name
 
 
 # -- conditions

@@ -90,9 +90,13 @@ class Intake:
             counted = (census[kept], (first + np.arange(len(census)))[kept])
         found = int(ts.max()) if newest is None and len(ts) else newest
         if found is not None:
-            self.newest = found if self.newest is None else max(self.newest, found)
+            self._came_to(found)
         chunk = in_time_order(Waiting(rows, ts, number, routes, first), self.stream) if len(ts) else None
         return Taken(chunk, counted, late, late_times)
+
+    def _came_to(self, newest: int) -> None:
+        """The stream has brought a row of this time."""
+        self.newest = newest if self.newest is None else max(self.newest, newest)
 
 
 class DerivedIntake(Intake):
@@ -103,25 +107,12 @@ class DerivedIntake(Intake):
         """The frontier of the queries that make it: its rows below are final."""
         return None if self.newest is None else self.newest + 1
 
-    def take(
-        self,
-        rows: pa.Table,
-        *,
-        newest: int | None = None,
-        routes: npt.NDArray[np.uint64] | None = None,
-        total: int | None = None,
-        places: Ints | None = None,
-        census: Ints | None = None,
-    ) -> Taken:
-        """Results of an epoch. They do not move the stream on: results of a slower maker may still come from before them."""
-        before = self.newest
-        taken = super().take(rows, newest=newest, routes=routes, total=total, places=places, census=census)
-        self.newest = before
-        return taken
+    def _came_to(self, newest: int) -> None:
+        """Results do not move the stream on: those of a slower maker may still come from before them."""
 
     def move(self, frontier: int) -> None:
         """All rows below the frontier have been taken."""
-        self.newest = frontier - 1 if self.newest is None else max(self.newest, frontier - 1)
+        super()._came_to(frontier - 1)
 
 
 def event_times(table: pa.Table, column: str) -> Ints:

@@ -56,7 +56,9 @@ def pattern_plan(query: BoundQuery, sources: Sources | None) -> PatternPlan:
 
 
 def check(query: BoundQuery, sources: Sources | None = None) -> None:
-    """Refuse a query that cannot be answered, or that can never match."""
+    """Refuse a query that cannot be answered, or that can never match; those behind its subqueries too."""
+    for maker in query.makers:
+        check(maker, sources)
     _check_propagation(query)
     if query.pattern is not None:
         pattern_plan(query, sources)
@@ -80,12 +82,13 @@ def _check_propagation(query: BoundQuery) -> None:
 
 
 def notices(query: BoundQuery, sources: Sources | None = None) -> list[str]:
-    """What is worth knowing about a query, one line each."""
+    """What is worth knowing about a query and those behind its subqueries, one line each."""
+    inner = [line for maker in query.makers for line in notices(maker, sources)]
     if query.pattern is None:
-        return warnings_of(query, sources)
+        return inner + warnings_of(query, sources)
     from eddyline.plan.patterns import warnings_of_pattern
 
-    return warnings_of_pattern(pattern_plan(query, sources))
+    return inner + warnings_of_pattern(pattern_plan(query, sources))
 
 
 def shape(query: BoundQuery, sources: Sources, text: str) -> Part:

@@ -77,21 +77,19 @@ class Statements:
     def register(self, query: BoundQuery) -> None:
         """Check a query and register it with the runner."""
         try:
-            for part in (*query.makers, query):
-                check(part, self._sources)
+            check(query, self._sources)
             self.runner.register(query)
         except UserError:
             self.job.catalog.drop("query", query.name)
             raise
-        self.warnings += [line for part in (*query.makers, query) for line in notices(part, self._sources)]
+        self.warnings += notices(query, self._sources)
 
     def _derive(self, derived: DerivedStream) -> None:
         """Let the queries that make a stream stand."""
         begun: list[str] = []
         try:
             for maker in derived.makers:
-                for part in (*maker.makers, maker):
-                    check(part, self._sources)
+                check(maker, self._sources)
                 self.runner.register(maker)
                 begun.append(maker.name)
         except UserError:
@@ -99,7 +97,7 @@ class Statements:
             for name in reversed(begun):
                 self.runner.drop(name)
             raise
-        self.warnings += [line for maker in derived.makers for part in (*maker.makers, maker) for line in notices(part, self._sources)]
+        self.warnings += [line for maker in derived.makers for line in notices(maker, self._sources)]
 
     @property
     def _sources(self) -> dict[str, Stream | Table]:

@@ -201,7 +201,7 @@ class EmbeddedDriver:
         outcome = self.pipeline.step(Epoch(arrivals, self._idle, closing, announced))
         marks.append(perf_counter())
         self.epoch += 1
-        self.delivery.write(self.epoch, outcome, {name: intake.stream for name, intake in self.pipeline.intakes.items()})
+        self.delivery.write(self.epoch, outcome, {name: self.pipeline.intakes[name].stream for name in outcome.dead})
         self._note_stages([began, *marks, perf_counter()])
         for name in outcome.gone:
             self.delivery.drop_query(name)
