@@ -33,7 +33,20 @@ class Unbounded:
     pass
 
 
-Window = Range | Last | Unbounded
+@dataclass(frozen=True)
+class Now:
+    pass
+
+
+@dataclass(frozen=True)
+class LastPer:
+    """PARTITION BY columns ROWS k."""
+
+    columns: tuple[str, ...]
+    count: int
+
+
+Window = Range | Last | Unbounded | Now | LastPer
 
 
 @dataclass(frozen=True)
@@ -121,6 +134,12 @@ def _combinations(query: Query, rows: Sequence[Row], tables: Tables, now: int | 
             all_numbers = numbers[reference.source]
             before = bisect_right(all_numbers, row.number)
             return (bisect_right(all_numbers, newest.number) if now is None else len(all_numbers)) - before < reference.window.count
+        if isinstance(reference.window, Now):
+            return row.number == newest.number
+        if isinstance(reference.window, LastPer):
+            mine = [row.values[c] for c in reference.window.columns]
+            later = [r for r in candidates[names.index(reference.alias)] if row.number < r.number <= newest.number]
+            return sum([r.values[c] for c in reference.window.columns] == mine for r in later) < reference.window.count
         return True
 
     def extend(

@@ -19,7 +19,7 @@ from tests.oracle.aggregation import is_aggregate, same
 from tests.oracle.expressions import Value, render
 from tests.oracle.intake import Intake
 from tests.property.compare import plain_rows
-from tests.property.specs import Case, Last, QuerySpec, Range, Reference, arrow_table, expected
+from tests.property.specs import Case, Last, LastPer, Now, QuerySpec, Range, Reference, arrow_table, expected
 from tests.property.strategies import random_case
 
 
@@ -63,6 +63,12 @@ def in_window(query: QuerySpec, r: Reference) -> list[str]:
     if isinstance(r.window, Last):
         newer = f"SELECT count(*) FROM {r.source} w WHERE w._number <= {largest(query, '_number')} AND w._number > {r.alias}._number"
         return [f"({newer}) < {r.window.count}"]
+    if isinstance(r.window, Now):
+        return [f"{r.alias}._number = {largest(query, '_number')}"]
+    if isinstance(r.window, LastPer):
+        same_values = " AND ".join(f'w."{c}" IS NOT DISTINCT FROM {r.alias}."{c}"' for c in r.window.columns)
+        newer = f"SELECT count(*) FROM {r.source} w WHERE w._number <= {largest(query, '_number')} AND w._number > {r.alias}._number"
+        return [f"({newer} AND {same_values}) < {r.window.count}"]
     return []
 
 

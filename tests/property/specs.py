@@ -17,7 +17,7 @@ import pyarrow as pa
 from tests.oracle.aggregation import Table, closed_groups, instants, is_aggregate, table_at
 from tests.oracle.expressions import Agg, Call, Col, Expression, Lit, Value, aliases, render, span
 from tests.oracle.intake import Epoch, Intake, Stream, Values, dead_letters, intake
-from tests.oracle.relational import ON_CHANGE, Emit, Last, Query, Range, Reference, Result, Unbounded, Window, answer
+from tests.oracle.relational import ON_CHANGE, Emit, Last, LastPer, Now, Query, Range, Reference, Result, Unbounded, Window, answer
 
 nan = math.nan
 inf = math.inf
@@ -132,6 +132,8 @@ class QuerySpec:
             Range: lambda w: f" [RANGE {span(w.micros)}]",
             Last: lambda w: f" [ROWS {w.count}]",
             Unbounded: lambda w: " [UNBOUNDED]",
+            Now: lambda w: " [NOW]",
+            LastPer: lambda w: f" [PARTITION BY {', '.join(w.columns)} ROWS {w.count}]",
             type(None): lambda w: "",
         }[type(reference.window)](reference.window)
         return f"{reference.source} {reference.alias}{window}" if self.window_last else f"{reference.source}{window} {reference.alias}"
@@ -288,7 +290,9 @@ __all__ = [
     "Expected",
     "Expression",
     "Last",
+    "LastPer",
     "Lit",
+    "Now",
     "QuerySpec",
     "Range",
     "Reference",

@@ -6,14 +6,15 @@ Limits   Sizes are such that the oracle answers a case in some milliseconds. Que
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
 from hypothesis import strategies as st
 
+from tests.oracle.aggregation import is_aggregate
 from tests.oracle.expressions import Agg, Call, Col, Expression, Lit, Value
-from tests.oracle.relational import ON_CHANGE, Emit, Last, Range, Reference, Unbounded, Window
+from tests.oracle.relational import ON_CHANGE, Emit, Last, LastPer, Now, Query, Range, Reference, Unbounded, Window
 from tests.property.conditions import Column, Domain, Place, filter_on, inequality, join_on, random_domain, random_type, some_output
 from tests.property.specs import Case, QuerySpec, StreamSpec, TableSpec
 
@@ -64,7 +65,24 @@ def random_case(rng: Random) -> Case:
     if len(streams) > 1 and rng.random() < 0.25 and len(arrivals) > 2:
         streams = [replace(s, spec=replace(s.spec, idle=rng.random() < 0.6)) for s in streams]
         pauses = tuple(sorted(rng.sample(range(1, len(arrivals)), rng.randint(1, min(4, len(arrivals) - 1)))))
+    queries = [_judged(rng, q, {s.spec.name: s for s in streams}) if rng.random() < 0.2 else q for q in queries]
     return Case(tuple(s.spec for s in streams), tuple(queries), arrivals, tuple(t.spec for t in tables), pauses=pauses, scheduler=scheduler)
+
+
+def _judged(rng: Random, spec: QuerySpec, sources: Mapping[str, Source]) -> QuerySpec:
+    """A join with NOW and PARTITION BY … ROWS among its windows; aggregates do not take them."""
+    if is_aggregate(Query(spec.references, spec.where, spec.outputs, spec.group_by, spec.having, spec.distinct)):
+        return spec
+    references = []
+    for reference in spec.references:
+        if reference.window is not None and rng.random() < 0.6:
+            # NaN is no value of a partition that plain equality finds.
+            columns = [name for name, kind in sources[reference.source].spec.columns if kind != "DOUBLE"]
+            some = tuple(rng.sample(columns, min(len(columns), rng.choice((1, 1, 2)))))
+            window = Now() if rng.random() < 0.3 else LastPer(some, rng.choice((1, 1, 2, 3)))
+            reference = replace(reference, window=window)
+        references.append(reference)
+    return replace(spec, references=tuple(references))
 
 
 def _sibling(rng: Random, spec: QuerySpec, name: str, tick: int) -> QuerySpec:

@@ -18,6 +18,7 @@ from eddyline.language.declare import bind_sink, bind_stream, bind_table
 from eddyline.language.expressions import Clause, bind_condition, bind_expression, holds_aggregate
 from eddyline.language.group_windows import add_keys, bind_window, take_window
 from eddyline.language.grouping import check_close, check_groups
+from eddyline.language.partitions import check_windows, partition_of
 from eddyline.language.reader import NESTED
 from eddyline.language.scope import Entry, Scope
 from eddyline.language.syntax import Apply, Constant, Item, Name, Option, Select, Source, Star
@@ -25,7 +26,7 @@ from eddyline.model.datatypes import INTERVAL, NULL
 from eddyline.model.expression import ColumnRef, Expression, conjuncts
 from eddyline.model.query import BoundQuery, Emit, Output, Reference
 from eddyline.model.schema import Stream, Table
-from eddyline.model.window import UNBOUNDED, Rows
+from eddyline.model.window import UNBOUNDED, PartitionedRows, Rows
 from eddyline.settings import Settings
 
 __all__ = ["bind_query", "bind_settings", "bind_sink", "bind_stream", "bind_table"]
@@ -82,6 +83,7 @@ def _query(name: str, select: Select, settings: Settings, catalog: Catalog) -> B
         query = replace(query, distinct=False)
     if query.emit.kind == "close" or query.group_window is not None:
         query = replace(query, by_promises=check_close(query, scope, select))
+    check_windows(query, select)
     return query
 
 
@@ -130,14 +132,17 @@ def _entry(source: Source, relation: Stream | Table) -> Entry:
                 position=source.position,
             )
         return Entry(Reference(alias, relation.name, None), relation)
-    if isinstance(source.window, Rows) and not relation.ordered:
+    window = source.window
+    if isinstance(window, PartitionedRows):
+        window = partition_of(window, relation, source.position)
+    if isinstance(window, Rows | PartitionedRows) and not relation.ordered:
         raise BindingProblem(
-            f"[{source.window}] over {alias} has no order to count in",
+            f"[{window}] over {alias} has no order to count in",
             detail="rows of equal time of a derived stream have an order only where it selects rows of one stream",
             hint="write [RANGE …]",
             position=source.position,
         )
-    return Entry(Reference(alias, relation.name, source.window or UNBOUNDED, derived), relation)
+    return Entry(Reference(alias, relation.name, window or UNBOUNDED, derived), relation)
 
 
 def _where(select: Select, scope: Scope) -> tuple[Expression, ...]:

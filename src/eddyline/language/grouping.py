@@ -16,7 +16,7 @@ from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, co
 from eddyline.model.monotone import trend_of
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
-from eddyline.model.window import Range
+from eddyline.model.window import Now, Range
 
 
 def check_groups(query: BoundQuery, select: Select, items: Sequence[Item], places: Mapping[Expression, Position | None]) -> None:
@@ -84,7 +84,7 @@ def check_close(query: BoundQuery, scope: Scope, select: Select) -> bool:
 
 def _closes(query: BoundQuery, alias: str) -> bool:
     """Whether a bucket of a reference is over some time."""
-    return len(query.streams) == 1 or isinstance(query.reference(alias).window, Range)
+    return len(query.streams) == 1 or isinstance(query.reference(alias).window, Range | Now)
 
 
 def _is_promised(query: BoundQuery, scope: Scope, keys: Sequence[Expression]) -> bool:

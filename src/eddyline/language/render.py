@@ -6,6 +6,8 @@ Limits   Comments, spaces and the spelling of words are not kept.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from eddyline.language.reader import RESERVED
 from eddyline.language.syntax import (
     Apply,
@@ -42,7 +44,7 @@ from eddyline.language.syntax import (
     Union,
 )
 from eddyline.model.constraint import EventType
-from eddyline.model.window import span_text
+from eddyline.model.window import PartitionedRows, Window, span_text
 from eddyline.settings import Value
 
 _INFIX = {name: name for name in ("+", "-", "*", "/", "//", "%", "=", "<>", "<", "<=", ">", ">=", "||")} | {
@@ -252,9 +254,15 @@ def _source(source: Source) -> str:
     if (made := source.group_window) is not None:
         args = "".join(f", {render_expression(a)}" for a in made.args[1:])
         text = f"TABLE({made.function.upper()}(TABLE {text}, DESCRIPTOR({render_expression(made.args[0])}){args}))"
-    text += "" if source.window is None else f" [{source.window}]"
+    text += "" if source.window is None else f" [{_window(source.window)}]"
     text += "" if source.alias is None else f" AS {_name(source.alias)}"
     return text + ("" if source.on is None else f" ON {render_expression(source.on)}")
+
+
+def _window(window: Window) -> str:
+    if isinstance(window, PartitionedRows):
+        return str(replace(window, columns=tuple(_name(column) for column in window.columns)))
+    return str(window)
 
 
 def _options(options: tuple[Option, ...]) -> str:

@@ -1,6 +1,6 @@
 """The window clause, and spans of time wherever they are written.
 
-Answer   `[RANGE 10 MINUTES]`, `[ROWS 10]`, `[UNBOUNDED]` to window values; '10 minutes' to microseconds.
+Answer   `[RANGE 10 MINUTES]`, `[ROWS 10]`, `[PARTITION BY k ROWS 10]`, `[NOW]`, `[UNBOUNDED]` to windows; '10 minutes' to microseconds.
 Limits   Units have a fixed length: months and years are refused.
 """
 
@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from eddyline.errors import Position, SyntaxProblem, Unsupported
 from eddyline.language.reader import Reader
-from eddyline.model.window import UNBOUNDED, Range, Rows, Window
+from eddyline.model.window import NOW, UNBOUNDED, PartitionedRows, Range, Rows, Window
 
 _UNITS = {
     "MICROSECOND": 1,
@@ -31,6 +31,7 @@ _UNITS = {
     "W": 604_800_000_000,
 }
 _HINT = "for example '10 minutes', '500 milliseconds' or '1 hour 30 minutes'"
+_WINDOWS = "windows are [RANGE 10 MINUTES], [ROWS 10], [PARTITION BY column ROWS 1], [NOW] and [UNBOUNDED]"
 #: Ten thousand years: more than lies between any two valid timestamps.
 LONGEST = 10_000 * 366 * _UNITS["DAY"]
 #: The largest number of rows a ROWS window may name.
@@ -99,11 +100,25 @@ def read_window(reader: Reader) -> Window | None:
         window = Rows(_row_count(reader))
     elif reader.take("UNBOUNDED"):
         window = UNBOUNDED
+    elif reader.take("NOW"):
+        window = NOW
+    elif reader.take("PARTITION"):
+        window = _partitioned(reader)
     else:
-        reader.fail("expected RANGE, ROWS or UNBOUNDED", hint="windows are [RANGE 10 MINUTES], [ROWS 10] and [UNBOUNDED]")
+        reader.fail("expected RANGE, ROWS, PARTITION BY, NOW or UNBOUNDED", hint=_WINDOWS)
     if not reader.take("]"):
-        reader.fail("expected ]", hint="windows are [RANGE 10 MINUTES], [ROWS 10] and [UNBOUNDED]")
+        reader.fail("expected ]", hint=_WINDOWS)
     return window
+
+
+def _partitioned(reader: Reader) -> PartitionedRows:
+    """`BY column, … ROWS n`."""
+    reader.expect("BY", hint=_WINDOWS)
+    columns = [reader.name("a column")]
+    while reader.take(","):
+        columns.append(reader.name("a column"))
+    reader.expect("ROWS", hint=_WINDOWS)
+    return PartitionedRows(tuple(columns), _row_count(reader))
 
 
 def _row_count(reader: Reader) -> int:

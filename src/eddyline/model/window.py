@@ -1,7 +1,8 @@
 """Window values: which rows of one reference count as present.
 
 Answer   `Range(w)`: rows not older than w microseconds (inclusive); `Rows(k)`: the last k rows of the stream;
-         `UNBOUNDED`: all rows. SEMANTICS ("Windows, per reference in FROM") has the definitions.
+         `UNBOUNDED`: all rows; `NOW`: a row only as the newest of its combination; `PartitionedRows(columns, k)`: the last k
+         rows per value of some columns. SEMANTICS ("Windows, per reference in FROM") has the definitions.
 """
 
 from __future__ import annotations
@@ -34,8 +35,24 @@ class Unbounded:
         return "UNBOUNDED"
 
 
+@dataclass(frozen=True, slots=True)
+class Now:
+    def __str__(self) -> str:
+        return "NOW"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionedRows:
+    columns: tuple[str, ...]
+    count: int
+
+    def __str__(self) -> str:
+        return f"PARTITION BY {', '.join(self.columns)} ROWS {self.count}"
+
+
 UNBOUNDED = Unbounded()
-Window = Range | Rows | Unbounded
+NOW = Now()
+Window = Range | Rows | Unbounded | Now | PartitionedRows
 
 _UNITS = (("DAYS", 86_400_000_000), ("HOURS", 3_600_000_000), ("MINUTES", 60_000_000), ("SECONDS", 1_000_000), ("MILLISECONDS", 1_000))
 

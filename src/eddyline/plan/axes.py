@@ -9,12 +9,12 @@ Limits   How many slices an axis has is chosen in `share_choice.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from eddyline.model.expression import Call, Expression, refs_of, rename_refs
+from eddyline.model.expression import Call, Expression, columns_of, refs_of, rename_refs
 from eddyline.model.query import BoundQuery
 from eddyline.model.template import BoundRequests, BoundTemplate
-from eddyline.model.window import Rows
+from eddyline.model.window import PartitionedRows, Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,7 @@ def axes_of(query: BoundQuery, aliases: tuple[str, ...], merged: bool) -> tuple[
         key=lambda keys: [_canonical(key, streams) for key in keys],
     )
     axes = _group_axes(query, classes, aliases) if query.is_aggregate and not merged else _join_axes(classes, aliases)
+    axes = _whole_partitions(query, axes)
     # Keys held equal over the same references make one composite axis; an axis over fewer of the same references than
     # another can only send more rows for the same number of cells.
     composite: dict[frozenset[str], Axis] = {}
@@ -56,6 +57,25 @@ def axes_of(query: BoundQuery, aliases: tuple[str, ...], merged: bool) -> tuple[
         old = composite.get(over)
         composite[over] = axis if old is None else Axis({alias: old.keys[alias] + axis.keys[alias] for alias in old.keys})
     return tuple(axis for over, axis in composite.items() if not any(over < other for other in composite))
+
+
+def _whole_partitions(query: BoundQuery, axes: list[Axis]) -> list[Axis]:
+    """The axes that leave the rows of a partition together: a reference with such a window is cut by its partition, or not at all."""
+    partitions = {r.alias: set(r.window.columns) for r in query.references if isinstance(r.window, PartitionedRows)}
+    if not partitions:
+        return axes
+    cut = [
+        replace(
+            axis, keys={alias: keys for alias, keys in axis.keys.items() if alias not in partitions or _within(keys, partitions[alias])}
+        )
+        for axis in axes
+    ]
+    return [axis for axis in cut if axis.keys]
+
+
+def _within(keys: tuple[Expression, ...], columns: set[str]) -> bool:
+    """Whether there are keys, and they read these columns alone."""
+    return bool(keys) and all(name in columns for key in keys for _, name in columns_of(key))
 
 
 def _request_axes(query: BoundRequests) -> tuple[Axis, ...]:

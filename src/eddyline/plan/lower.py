@@ -25,7 +25,7 @@ from eddyline.model.expression import (
 )
 from eddyline.model.joining import Equality, KeyColumn, Seat, is_exact
 from eddyline.model.query import BoundQuery, Output
-from eddyline.model.window import Window
+from eddyline.model.window import Now, PartitionedRows, Window
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,10 @@ def lower(query: BoundQuery) -> Lowered:
     lottery = f" route=lottery/{wishes.seed}" if wishes.route == "lottery" else ""
     zones = "" if wishes.heralds == "auto" else f" heralds={wishes.heralds}"
     purging = "" if wishes.punctuations == "on" and wishes.purge == "auto" else f" purge={wishes.punctuations}/{wishes.purge}"
-    switches = f"{lottery}{zones}{purging}{share}"
+    # All members of a group judge such windows alike.
+    judged = [f"{p}:[{r.window}]" for p, r in enumerate(references) if isinstance(r.window, Now | PartitionedRows)]
+    windows = f" windows={' '.join(judged)}" if judged else ""
+    switches = f"{lottery}{zones}{purging}{windows}{share}"
     signature = "; ".join(
         [", ".join(seat.source for seat in seats), " & ".join(sorted(str(p) for p in where if len(refs_of(p)) > 1))]
         + [f"plan={_tree_text(query, names)} probe={wishes.probe} jit={wishes.jit}/{wishes.jit_control}{switches}"]

@@ -16,7 +16,7 @@ from typing import Any
 
 from eddyline.model.expression import Call, ColumnRef, Expression, columns_of, positions_of
 from eddyline.model.schema import Stream, Table
-from eddyline.model.window import Range, Rows, Window
+from eddyline.model.window import Now, Range, Rows, Window
 from eddyline.plan.join_graph import JoinEdge, JoinGraph, JoinInput
 from eddyline.plan.lower import Lowered
 
@@ -195,6 +195,8 @@ def _input(lowered: Lowered, position: int, sources: Sources, seen: Seen | None,
         rows = rate * window.micros / 1e6
     elif isinstance(window, Rows):
         rows = window.count * part / shards
+    elif isinstance(window, Now):
+        rows = 1.0
     else:
         rows = rate * ASSUMED_SPAN if mine is None else mine.live / shards
     return JoinInput(alias, rate, rows, width, _COMPONENT_BYTES)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from eddyline.model.joining import Tree
 from eddyline.model.schema import Stream, Table
-from eddyline.model.window import Range, Rows, Unbounded, Window
+from eddyline.model.window import Now, PartitionedRows, Range, Rows, Unbounded, Window
 from eddyline.operators.join.group import JoinGroup
 from eddyline.plan.budget import unit_costs
 from eddyline.plan.cost import Price
@@ -331,6 +331,9 @@ def _largest(group: JoinGroup, position: int) -> Window | None:
     windows = [member.window for member in base.port.members.values()]
     ranges = [w.micros for w in windows if isinstance(w, Range)]
     counts = [w.count for w in windows if isinstance(w, Rows)]
+    if windows and isinstance(windows[0], Now | PartitionedRows):
+        # All members of the group have the same.
+        return windows[0]
     if any(isinstance(w, Unbounded) for w in windows) or (ranges and counts) or not windows:
         # Windows by time and by rows do not compare: what the store holds decides.
         return Unbounded()

@@ -22,7 +22,7 @@ import pyarrow as pa
 from eddyline.model.expression import ColumnKey, ColumnRef, Expression, columns_of
 from eddyline.model.monotone import trend_of
 from eddyline.model.query import BoundQuery
-from eddyline.model.window import Range, Rows
+from eddyline.model.window import Now, Range, Rows
 from eddyline.operators.aggregate.aggregation import Aggregation, merged_parts
 from eddyline.operators.aggregate.buckets import Bucket
 from eddyline.operators.aggregate.config import AggregateConfig
@@ -356,5 +356,7 @@ def _bucket(at: int, e: Expression, lowered: Lowered, times: Mapping[str, str]) 
             return None
         length = 0 if at == grouped.end else grouped.span
     if len(lowered.moving) == 1:
+        return Bucket(at, e, 0, length)
+    if isinstance(window, Now):
         return Bucket(at, e, 0, length)
     return Bucket(at, e, window.micros, length) if isinstance(window, Range) else None

@@ -9,7 +9,7 @@ Limits   Bits of slots above the highest query are zero. A table's port has no w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from eddyline.kernels.bitsets import full_set, keep_within
 from eddyline.model.expression import ColumnKey, Expression
-from eddyline.model.window import FOREVER, Range, Rows, Window
+from eddyline.model.window import FOREVER, Now, Range, Rows, Window
 from eddyline.operators.evaluate import Predicate, compile_predicate
 from eddyline.operators.join.combination import POSITION_BITS, Words
 from eddyline.operators.reading import ReadPosition
@@ -86,6 +86,9 @@ class Port:
         self.longest = LONG_AGO
         self.most_rows = 0
         self._starts: list[int] = []
+        #: Whether rows are in a window that neither their age nor the count of the stream's rows decides, at places of the total order;
+        #: None: these decide. All members have the same such window.
+        self.judge: Callable[[Ints, Ints], npt.NDArray[np.bool_]] | None = None
         #: A query looks at rows that have left their windows since then: (frontier, rows seen). None: no query does.
         self.lingers: tuple[int, int] | None = None
 
@@ -296,6 +299,8 @@ def clear_bit(words: Words, slot: int) -> None:
 
 
 def _span(window: Window | None) -> int:
+    if isinstance(window, Now):
+        return 0
     return window.micros if isinstance(window, Range) else FOREVER
 
 

@@ -111,6 +111,10 @@ class Verification:
         for reference in added:
             base = self.bases[reference]
             port = base.port
+            if port.judge is not None and len(made):
+                made = self.held(made, reference)
+                alive = port.judge(made.ids[reference], made.rank)
+                made = made if alive.all() else made.take(alive)
             if base.stream.is_table or not port.tells_windows_apart or not len(made):
                 continue
             if port.most_rows:

@@ -34,7 +34,7 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.records import Records
 from eddyline.model.schema import Schema, Stream, Table
 from eddyline.model.template import BoundRequests, BoundTemplate, Request
-from eddyline.model.window import Rows
+from eddyline.model.window import PartitionedRows, Rows
 from eddyline.plan.prepare import explanation, shape
 from eddyline.plan.shape import Part
 from eddyline.plan.template_text import requests_text, template_text
@@ -159,7 +159,7 @@ class SparkRunner:
                     detail="on Spark violations are found where a trace is, and derived rows are made in one shard",
                     hint="run the job in this process, or write the pattern as a query of its own",
                 )
-        for source in [r.source for r in query.streams if isinstance(r.window, Rows) and r.source in self._frames]:
+        for source in [r.source for r in query.streams if isinstance(r.window, Rows | PartitionedRows) and r.source in self._frames]:
             if self.job.catalog.streams[source].sequence is None:
                 raise BindingProblem(
                     f"query {query.name} counts the rows of {source}, which have no repeatable order",

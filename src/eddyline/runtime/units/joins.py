@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,7 @@ from eddyline.operators.closings import Closings
 from eddyline.operators.join.commons import Commons
 from eddyline.operators.join.group import JoinConfig, JoinGroup
 from eddyline.operators.join.join_slice import JoinSlice
+from eddyline.operators.join.partitions import judging
 from eddyline.operators.join.policy import WatchedEdge
 from eddyline.operators.join.port import LONG_AGO, Membership
 from eddyline.operators.join.propagation import Propagation
@@ -55,6 +57,9 @@ class JoinUnit:
         self.streams = frozenset(lowered.seats[position].source for position in lowered.moving)
         self.group = group
         self.members: dict[str, StandingQuery] = {}
+        #: References whose window counts rows per partition.
+        self.partitions = judging(group, lowered.windows)
+        self._run, self._version = uuid4().hex[:8], 0
 
     @property
     def queries(self) -> Mapping[str, StandingQuery]:
@@ -66,6 +71,8 @@ class JoinUnit:
         self.kind.pipeline.handout.dropped(standing)
         if not self.members:
             self.group.close()
+            for partition in self.partitions:
+                partition.close()
             del self.kind.units[self.signature]
         drop_unwanted([base.stream for base in self.group.bases.values()])
 
@@ -78,6 +85,9 @@ class JoinUnit:
         for query in self.members.values():
             if query.propagation is not None:
                 query.propagation.see(part.fresh)
+        for partition in self.partitions:
+            source = partition.base.port.source
+            partition.see(part.tables.get(source), part.ranks.get(source), part.span, part.fresh.get(source, (0, 0)))
         return self.kind.pipeline.handout.deliver(self.group, self.members, JoinSlice(part.fresh, rows_seen), part.span, outcome)
 
     def advance(self, moment: Moment, outcome: Outcome) -> None:
@@ -89,6 +99,9 @@ class JoinUnit:
         # After the queries have looked at the rows.
         if (purging := self.group.policy(Punctuations)) is not None:
             purging.settle(self.group, moment.frontier, moment.came, moment.closing)
+        for partition in self.partitions:
+            partition.sweep()
+        self._version += bool(self.partitions)
 
     def purge(self, now: int) -> None:
         self.group.purge(now)
@@ -106,11 +119,19 @@ class JoinUnit:
     # -- snapshots and figures
 
     def snapshot(self) -> dict[str, tuple[object, Blocks]]:
-        return {query.name: query.snapshot() for query in self.members.values()}
+        found: dict[str, tuple[object, Blocks]] = {query.name: query.snapshot() for query in self.members.values()}
+        for partition in self.partitions:
+            # A name of its own for every state: a block that exists under its name is not written again.
+            block = f"partition-{partition.name}-{self._run}-v{self._version}".replace(":", "-")
+            found[f"partition {partition.name}"] = {"block": block}, {block: partition.saved}
+        return found
 
     def restore(self, states: Mapping[str, object], load: Load) -> None:
         for query in self.members.values():
             query.restore(states[query.name], load)
+        for partition in self.partitions:
+            if isinstance(saved := states.get(f"partition {partition.name}"), Mapping):
+                partition.restore(load(saved["block"]))
 
     def report(self) -> UnitFigures:
         group = self.group

@@ -254,6 +254,8 @@ def shared_schedule(group: JoinGroup, name: str, tuning: Tuning) -> SharedSchedu
     for one in inputs:
         assert isinstance(one, StreamInput)
         members = one.port.members
+        if one.port.judge is not None:
+            return None
         if len({isinstance(m.window, Rows) for m in members.values()}) > 1:
             return None
         sides.append({slot: _size(m.window) for slot, m in members.items()})

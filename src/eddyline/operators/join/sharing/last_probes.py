@@ -36,7 +36,7 @@ class LastProbes(JoinPolicy):
         one = node.inputs[probe.step.input]
         if into is None or not probe.takes_pairs or not probe.is_last or len(node.references) < node.total:
             return None
-        if node.loop or not isinstance(one, StreamInput):
+        if node.loop or not isinstance(one, StreamInput) or one.port.judge is not None:
             return None
         if probe.step.index is None or probe.step.verify or probe.step.conditions:
             return None

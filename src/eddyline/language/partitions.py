@@ -1,0 +1,57 @@
+"""What `[NOW]` and `[PARTITION BY … ROWS n]` may stand on, and in which queries.
+
+Answer   `partition_of` finds the columns of a partition. `check_windows` refuses queries in which such a window has no meaning.
+Limits   Partitions are columns, not expressions: a derived stream can compute one.
+"""
+
+from __future__ import annotations
+
+from eddyline.errors import BindingProblem, Position, Unsupported
+from eddyline.language.syntax import Select
+from eddyline.model.query import BoundQuery
+from eddyline.model.schema import Stream
+from eddyline.model.window import Now, PartitionedRows
+
+
+def partition_of(window: PartitionedRows, stream: Stream, position: Position | None) -> PartitionedRows:
+    """The window with the columns as the stream spells them."""
+    found = []
+    for name in window.columns:
+        column = stream.schema.find(name)
+        if column is None:
+            raise BindingProblem(
+                f"{stream.name} has no column {name} to partition by",
+                detail=f"columns are {', '.join(stream.schema.names)}",
+                hint="PARTITION BY in a window takes columns of its stream",
+                position=position,
+            )
+        if column.name in found:
+            raise BindingProblem(f"PARTITION BY names {column.name} twice", hint="keep one", position=position)
+        found.append(column.name)
+    return PartitionedRows(tuple(found), window.count)
+
+
+def check_windows(query: BoundQuery, select: Select) -> None:
+    """Refuses aggregates over rows that are live for no span of time, or for one that only later rows tell."""
+    if not query.is_aggregate:
+        return
+    for reference, source in zip(query.references, select.sources, strict=True):
+        if not isinstance(reference.window, Now | PartitionedRows):
+            continue
+        if query.emit.kind != "close" and query.group_window is None:
+            detail = (
+                "a row is live at no moment after its own" if isinstance(reference.window, Now) else "only later rows say when a row leaves"
+            )
+            raise Unsupported(
+                f"an aggregate over {reference.alias} [{reference.window}] needs EMIT ON CLOSE",
+                detail=detail,
+                hint="group by a window, such as TUMBLE(ts, '10 seconds'), which counts every combination that the join reports",
+                position=source.position,
+            )
+        if query.by_promises and isinstance(reference.window, PartitionedRows):
+            raise Unsupported(
+                f"a group that punctuations close cannot read {reference.alias} [{reference.window}]",
+                detail="only later rows say when a row leaves",
+                hint="group by a time bucket too",
+                position=source.position,
+            )
