@@ -1,7 +1,7 @@
 """Every number that decides how work is done, in one record; no answer depends on any of them.
 
-Answer   `Tuning` holds the thresholds of joins, shared results, schedules, demand, the lottery, planning and state, each
-         with the measurement that shows its effect, or the bound that it keeps.
+Answer   `Tuning` holds the thresholds of joins, shared results, schedules, demand, the lottery, planning, state, zones,
+         templates, punctuations and patterns, each with the measurement that shows its effect, or the bound that it keeps.
 Limits   Not an option of SET: a number here suits all jobs. `Settings.tuning` carries the record, so that a test gives another one.
 """
 
@@ -147,6 +147,74 @@ class ZoneTuning:
     cell: float = 1.5
     key: float = 3.0
     fixed: float = 120_000.0
+    #: Rows of a zone at most, and rows without which a herald does not end one.
+    rows: int = 64
+    least_rows: int = 16
+    #: From this number of rows of a probe by hash, some of them are looked at before zones are asked for all. A bound of work: the look
+    #: costs as much as 1,024 rows, which is no more than the probe itself.
+    look: int = 1024
+    #: Places of heralds that a store keeps while nothing asks for its zones. A bound of memory: 32 kB.
+    most_heralds: int = 4096
+
+
+@dataclass(frozen=True)
+class TemplateTuning:
+    #: Rows of a block of the index. `bench/papers/templates/figures.py` shows what requests visit of two and of four blocks.
+    block_rows: int = 1 << 16
+    #: The first size of a buffer of pairs, which doubles as it fills. A bound of memory: 256 kB.
+    least_room: int = 1 << 14
+    #: A column with at most this number of values in a block is numbered: hashes of a few values per address are uneven. The bound is an
+    #: eighth of a block; it was chosen by that rule, not measured.
+    most_codes: int = 1 << 13
+    #: A range over more than this share of a field's values, or more addresses of all probes, is not looked up: half a block costs about
+    #: a scan. The number of addresses is a bound of memory.
+    widest_range: float = 0.5
+    most_addresses: int = 1 << 16
+    #: One request sends at most this number of probes; further values of IN lists are tested row by row. A bound of memory.
+    most_probes: int = 4096
+    #: Blocks that are clustered again per epoch after a change of the configuration: about 5 ms at `build` seconds per row.
+    rebuilt_per_epoch: int = 2
+    #: A look at the configuration is due after this number of requests, or of epochs in which requests came. `figures.py` of the same
+    #: folder shows what looks and changes cost.
+    requests_between: int = 1_000
+    epochs_between: int = 50
+    #: What remains of the counts of earlier requests at every look.
+    keep: float = 0.5
+    #: Rows that are looked at to find out how many values a column has; they are counted again when one in `new_share` of them is new.
+    sample: int = 1 << 14
+    new_share: int = 4
+    #: A window length counts as at most this multiple, and at least this part, of the time between two looks. Bounds against overflow.
+    most_scale: float = 1e4
+    least_scale: float = 1e-3
+    #: Seconds per row of a scan that many requests share (a hash and a look into their table), of one that a single request makes, and to
+    #: cluster a block. Measured over a million rows by `python -m bench.micro templates`.
+    shared_scan: float = 4.0e-9
+    single_scan: float = 1.0e-9
+    build: float = 40e-9
+    #: Between two numbers of address bits that are tried: more bits look at fewer rows and begin more runs. Chosen so that a search over
+    #: 24 bits tries eight of them.
+    step: int = 3
+
+
+@dataclass(frozen=True)
+class PunctuationTuning:
+    #: `purge = auto` does not look for fewer new rows than this. `bench/papers/punctuations/counts.py` counts looks and rows.
+    least_rows: int = 512
+    #: New rows are looked at again after at most this number of slices, however little earlier looks found: one look in 64 slices is no
+    #: measurable work.
+    longest_pause: int = 63
+    #: An aggregate does not look for finished groups before it has this number of them. Chosen, not measured: 64 groups take a few kB.
+    least_groups: int = 64
+
+
+@dataclass(frozen=True)
+class PatternTuning:
+    #: Matches of one slice that are handed on at a time. A bound of memory.
+    most_matches: int = 1 << 17
+    #: The most dead events that stay among older ones before all are copied. A bound of memory.
+    most_holes: int = 1024
+    #: Chunks of payload before they are put together. Chosen, not measured: the copy is a thirty-second of the rows per slice.
+    most_chunks: int = 32
 
 
 @dataclass(frozen=True)
@@ -165,3 +233,6 @@ class Tuning:
     planning: PlanningTuning = field(default_factory=PlanningTuning)
     state: StateTuning = field(default_factory=StateTuning)
     zones: ZoneTuning = field(default_factory=ZoneTuning)
+    templates: TemplateTuning = field(default_factory=TemplateTuning)
+    punctuations: PunctuationTuning = field(default_factory=PunctuationTuning)
+    patterns: PatternTuning = field(default_factory=PatternTuning)

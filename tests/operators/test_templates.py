@@ -14,7 +14,6 @@ from eddyline.operators.evaluate import Issues
 from eddyline.operators.intake import Intake
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.stream import StreamState
-from eddyline.operators.template import blocks
 from eddyline.operators.template.blocks import Fields
 from eddyline.operators.template.probes import Requests, of_requests
 from eddyline.operators.template.standing import StandingTemplate
@@ -22,6 +21,8 @@ from eddyline.operators.waiting import WaitingRows
 from eddyline.plan.budget import SHIPPED_INDEX
 from eddyline.plan.index_choice.templates import TemplatePrice
 from eddyline.plan.prepare import prepare
+from eddyline.settings import Settings
+from eddyline.tuning import TemplateTuning, Tuning
 from tests.oracle.intake import Row
 from tests.oracle.templates import answer
 from tests.property.compare import canonical, plain_rows
@@ -29,11 +30,13 @@ from tests.property.specs import arrow_table
 from tests.property.templates import TemplateCase, random_ask, random_template
 from tests.seeds import first_seed
 
+PLAIN = TemplateTuning()
+
 
 class Engine:
     """One stream and one template, without a pipeline: rows come in time order."""
 
-    def __init__(self, job: Job, case: TemplateCase) -> None:
+    def __init__(self, job: Job, case: TemplateCase, tuning: TemplateTuning) -> None:
         template = job.catalog.templates["t"]
         stream = job.catalog.streams["s0"]
         lowered = prepare(template.query)
@@ -43,8 +46,10 @@ class Engine:
         self.stream = StreamState("s0", {c.name: c.type for c in stream.schema.columns})
         self.intake = Intake(stream)
         self.waiting = WaitingRows(stream)
-        price = TemplatePrice(len(keys), template.bits, SHIPPED_INDEX)
-        self.standing = StandingTemplate(template, keys, aggregates, lowered.filters[0], self.stream, LONG_AGO, price, Issues())
+        price = TemplatePrice(len(keys), template.bits, SHIPPED_INDEX, tuning)
+        self.standing = StandingTemplate(
+            template, keys, aggregates, lowered.filters[0], self.stream, LONG_AGO, price, Issues(), tuning=tuning
+        )
         self.rows: list[Row] = []
         self.frontier: int | None = None
         self.seen = 0
@@ -78,10 +83,10 @@ def answered(standing: StandingTemplate, requests: Requests, rng: Random) -> pa.
     return answering.merged(parts, Issues())
 
 
-def check(case: TemplateCase, rng: Random, asks: int) -> int:
+def check(case: TemplateCase, rng: Random, asks: int, tuning: TemplateTuning = PLAIN) -> int:
     requests = [random_ask(rng, case) for _ in range(asks)]
     job = bind_script(";\n".join([*case.statements(), *(f"REQUEST {text}" for _, text in requests)]) + ";")
-    engine = Engine(job, case)
+    engine = Engine(job, case, tuning)
     compared = 0
     for rows in case.epochs:
         engine.step(rows)
@@ -91,7 +96,7 @@ def check(case: TemplateCase, rng: Random, asks: int) -> int:
             engine.standing.index.reconfigure(Fields(tuple(rng.randint(0, 3) for _ in engine.template.keys)))
         oldest = engine.frontier - 1 - case.history
         instants = [rng.randint(oldest, engine.frontier - 1) for _ in requests]
-        found = answered(engine.standing, of_requests(engine.template, job.asked, instants), rng)
+        found = answered(engine.standing, of_requests(engine.template, job.asked, instants, engine.standing.tuning.most_probes), rng)
         for number, ((ask, text), instant) in enumerate(zip(requests, instants, strict=True)):
             mine = plain_rows([found.filter(pa.compute.equal(found.column("_request"), number))])
             given = sorted(canonical([row[c] for c in ask.columns]) for row in mine)
@@ -109,14 +114,10 @@ def test_any_template_any_request(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(first_seed(), first_seed() + 12))
-def test_blocks_are_clustered_and_rebuilt(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_are_clustered_and_rebuilt(seed: int) -> None:
     """Blocks of 16 rows: most rows of a window lie in sealed blocks."""
-    for module in ("blocks", "imp"):
-        monkeypatch.setattr(f"eddyline.operators.template.{module}.BLOCK_ROWS", 16)
     rng = Random(seed)
-    compared = sum(check(random_template(rng, 150), rng, 4) for _ in range(3))
-    assert compared
-    assert blocks.BLOCK_ROWS == 16
+    assert sum(check(random_template(rng, 150), rng, 4, TemplateTuning(block_rows=16)) for _ in range(3))
 
 
 def test_values_are_counted_again_when_a_quarter_of_the_rows_is_new() -> None:
@@ -132,18 +133,15 @@ def test_values_are_counted_again_when_a_quarter_of_the_rows_is_new() -> None:
         session.step()
         session.request("n FROM t WHERE k = 1 GROUP BY ()")
     # Twice as many rows are three quarters more: about three counts per doubling.
-    assert 10 <= standing.tuning.counted <= 40
-    assert standing.tuning.values(standing.rows) == [7]
+    assert 10 <= standing.adjustment.counted <= 40
+    assert standing.adjustment.values(standing.rows) == [7]
 
 
 @pytest.mark.parametrize(("values", "codes"), [(40, 8192), (100_000, 8192), (100_000, 100)])
-def test_ranges_use_the_index(values: int, codes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranges_use_the_index(values: int, codes: int) -> None:
     """Values are numbered in order; very many are cut at quantiles once a range has been asked for."""
-    monkeypatch.setattr(blocks, "MOST_CODES", codes)
-    for module in ("blocks", "imp"):
-        monkeypatch.setattr(f"eddyline.operators.template.{module}.BLOCK_ROWS", 1024)
     rng = Random(values)
-    session = Session()
+    session = Session(Settings(tuning=Tuning(templates=TemplateTuning(block_rows=1024, most_codes=codes))))
     session.execute(
         "CREATE STREAM s0 (k INT, j INT, ts TIMESTAMP) WITH (time = 'ts');"
         "CREATE TEMPLATE t WITH (index = 'imp(6, 2)') AS SELECT k, j, COUNT(*) AS n FROM s0 [RANGE 1 DAY] GROUP BY k, j;"
@@ -166,12 +164,9 @@ def test_ranges_use_the_index(values: int, codes: int, monkeypatch: pytest.Monke
         assert standing.visits.rows - before < len(rows) * 0.2, where
 
 
-def test_the_index_follows_what_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("blocks", "imp"):
-        monkeypatch.setattr(f"eddyline.operators.template.{module}.BLOCK_ROWS", 4096)
-    monkeypatch.setattr("eddyline.operators.template.tuning.REQUESTS_BETWEEN", 60)
+def test_the_index_follows_what_is_asked_for() -> None:
     rng = Random(7)
-    session = Session()
+    session = Session(Settings(tuning=Tuning(templates=TemplateTuning(block_rows=4096, requests_between=60))))
     session.execute(
         "SET epoch_rows = 1000000; SET template_batch = 'off'; CREATE STREAM s0 (k INT, j INT, ts TIMESTAMP) WITH (time = 'ts');"
         "CREATE TEMPLATE t AS SELECT k, j, COUNT(*) AS n FROM s0 [RANGE 1 DAY] GROUP BY k, j;"
@@ -193,6 +188,6 @@ def test_the_index_follows_what_is_asked_for(monkeypatch: pytest.MonkeyPatch) ->
             session.step()
         bits = standing.address_bits
         assert bits is not None and bits[column] > bits[1 - column] + 3, (column, bits)
-    assert standing.tuning.changes >= 2
+    assert standing.adjustment.changes >= 2
     # Blocks of earlier configurations are rebuilt a few at a time.
     assert standing.index is not None and len(standing.index.stale()) < len(standing.index.blocks)

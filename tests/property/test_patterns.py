@@ -13,6 +13,7 @@ from eddyline.language import Job, parse_script
 from eddyline.operators.pattern.book import Book
 from eddyline.operators.pattern.config import BookConfig
 from eddyline.plan.patterns import plan_pattern, rules_for
+from eddyline.tuning import PatternTuning
 from tests.property.patterns import STREAM, Case, Drawn, random_case
 from tests.seeds import first_seed
 
@@ -34,7 +35,7 @@ def run_book(case: Case, mode: str, rng: Random, most: int, restarts: bool = Fal
     stream = job.streams[0]
     columns = {c.name: c.type for c in stream.schema.columns}
     rules = rules_for(job.queries[0].pattern.book, job.constraints)
-    book = Book(BookConfig(job.queries[0].pattern.book, columns, rules), most_matches=most)
+    book = Book(BookConfig(job.queries[0].pattern.book, columns, rules), tuning=PatternTuning(most_matches=most))
     for query in job.queries:
         plan = plan_pattern(query, rules)
         book.add(plan.config(columns), query.outputs, -(10**15))

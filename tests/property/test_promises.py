@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from eddyline import Session
-from eddyline.runtime import finished_groups
 from eddyline.settings import Settings
+from eddyline.tuning import PunctuationTuning, Tuning
 from tests.property.promises import Case, declare, expected, outcome, push, random_case
 from tests.property.test_aggregates import Blocks, restarted
 from tests.property.test_migration import replant_some, spill_some
@@ -27,6 +27,8 @@ from tests.seeds import first_seed
 BLOCK = 17
 BLOCKS = int(os.environ.get("EDDYLINE_PROMISE_BLOCKS", "13"))
 FIRST = first_seed(1_500_000)
+#: Every aggregate looks for finished groups, however few there are.
+HASTY = Tuning(punctuations=PunctuationTuning(least_groups=0))
 
 
 def run(
@@ -48,6 +50,7 @@ def settings_of(rng: Random) -> Settings:
         jit=rng.choice(("auto", "exact", "bloom", "off")),
         plan=rng.choice(("auto", "mjoin", "bjtree")),
         share=rng.choice(("on", "off")),
+        tuning=HASTY,
     )
 
 
@@ -58,13 +61,12 @@ def cases(block: int, offset: int = 0) -> list[tuple[int, Case]]:
 
 @pytest.mark.property
 @pytest.mark.parametrize("block", range(BLOCKS))
-def test_punctuations_change_no_answer(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finished_groups, "_FEW", 0)
+def test_punctuations_change_no_answer(block: int) -> None:
     purged = dropped = 0
     for seed, case in cases(block):
         wanted = expected(case)
         chosen, changes = settings_of(Random(seed)), []
-        for settings in (chosen, Settings(punctuations="off")):
+        for settings in (chosen, Settings(punctuations="off", tuning=HASTY)):
             results, letters, stats = run(case, settings)
             changes.append({name: results.pop(name) for name in [name for name in results if name.startswith("changing")]})
             assert (results, letters) == wanted, f"random_case(Random({seed})) with {settings.changed()}"

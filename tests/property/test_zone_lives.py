@@ -14,12 +14,14 @@ from eddyline.runtime.epoch import Arrival, Epoch
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.record_kinds import Splitting
 from eddyline.runtime.snapshot import restore, take_snapshot
-from eddyline.state import zones
+from eddyline.settings import Settings
+from eddyline.tuning import Tuning, ZoneTuning
 from tests.property.clustered import DECLARED, World, random_world
 from tests.seeds import first_seed
 
 LIVES = 12 if not os.environ.get("EDDYLINE_SOAK") else 200
 FIRST = first_seed(161_000)
+SMALL_ZONES = Settings(tuning=Tuning(zones=ZoneTuning(rows=8, least_rows=3)))
 
 
 def heralded(rows: pa.Table, random: Random) -> pa.Table:
@@ -58,7 +60,7 @@ def lived(world: World, mode: str, random: Random | None) -> tuple[dict[str, lis
         wishes = {**options, "heralds": mode, "replan": "off"}
         listed = ", ".join(f"{name} = '{value}'" for name, value in wishes.items())
         text += f"CREATE QUERY q{number} WITH ({listed}) AS {world.text(number)};\n"
-    job = bind_script(text)
+    job = bind_script(text, SMALL_ZONES)
 
     def fresh() -> Pipeline:
         pipeline = Pipeline(job.streams, job.settings)
@@ -91,9 +93,7 @@ def lived(world: World, mode: str, random: Random | None) -> tuple[dict[str, lis
 
 @pytest.mark.property
 @pytest.mark.parametrize("life", range(LIVES))
-def test_moves_restarts_and_true_heralds_change_no_answer(life: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zones, "ZONE_ROWS", 8)
-    monkeypatch.setattr(zones, "LEAST_ROWS", 3)
+def test_moves_restarts_and_true_heralds_change_no_answer(life: int) -> None:
     world = random_world(Random(FIRST + life), 8)
     plain, _ = lived(world, "off", None)
     found, violations = lived(world, "on" if life % 3 else "auto", Random(life))

@@ -13,7 +13,7 @@ import pytest
 
 from eddyline import Session
 from eddyline.settings import Settings
-from eddyline.state import zones
+from eddyline.tuning import Tuning, ZoneTuning
 from tests.property.clustered import DECLARED, World, declare, expected, random_world
 from tests.seeds import first_seed
 
@@ -21,12 +21,7 @@ from tests.seeds import first_seed
 QUERIES = 25
 BLOCKS = 80 if not os.environ.get("EDDYLINE_SOAK") else 800
 FIRST = first_seed(160_000)
-
-
-@pytest.fixture
-def small_zones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zones, "ZONE_ROWS", 8)
-    monkeypatch.setattr(zones, "LEAST_ROWS", 3)
+SMALL_ZONES = Settings(epoch_rows=10_000, tuning=Tuning(zones=ZoneTuning(rows=8, least_rows=3)))
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +33,7 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
 
 def answered(world: World, modes: tuple[str, ...]) -> tuple[dict[str, pa.Table], dict[str, int]]:
     """The results of every query in every mode, by name."""
-    with Session(Settings(epoch_rows=10_000)) as session:
+    with Session(SMALL_ZONES) as session:
         for name in "abc":
             session.execute(f"CREATE STREAM {name} ({DECLARED}) WITH (time = 'ts')")
         for number, (_, _, options) in enumerate(world.queries):
@@ -62,7 +57,7 @@ def sorted_within(results: pa.Table) -> pa.Table:
 
 @pytest.mark.property
 @pytest.mark.parametrize("block", range(BLOCKS))
-def test_zones_change_no_answer(block: int, small_zones: None, connection: duckdb.DuckDBPyConnection) -> None:
+def test_zones_change_no_answer(block: int, connection: duckdb.DuckDBPyConnection) -> None:
     seed = FIRST + block
     world = random_world(Random(seed), QUERIES)
     modes = ("off", "on", "auto") if block % 4 == 0 else ("off", "on")

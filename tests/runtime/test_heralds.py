@@ -13,17 +13,17 @@ from eddyline.language import bind_script
 from eddyline.language.parse import parse_script
 from eddyline.language.render import render
 from eddyline.settings import Settings
-from eddyline.state import zones
+from eddyline.tuning import Tuning, ZoneTuning
 from tests.runtime.heralding import judged, random_rows, statements
 from tests.runtime.test_records import run
+
+SMALL_ZONES = Settings(tuning=Tuning(zones=ZoneTuning(rows=8, least_rows=2)))
 
 SALES = "CREATE STREAM sales (store INT, qty INT, note STRING, ts TIMESTAMP) WITH (time = 'ts', herald = 'note')"
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_violators_are_removed_whatever_the_epochs_and_restarts(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zones, "ZONE_ROWS", 8)
-    monkeypatch.setattr(zones, "LEAST_ROWS", 2)
+def test_violators_are_removed_whatever_the_epochs_and_restarts(seed: int) -> None:
     random = Random(seed)
     lateness = random.choice([0, 0, 2, 4])
     text = statements(lateness, sequence=seed % 4 == 3, heralds=random.choice(("on", "off", "auto")))
@@ -32,7 +32,7 @@ def test_violators_are_removed_whatever_the_epochs_and_restarts(seed: int, monke
         for row, other in zip(rows["a"], random.sample(range(90), 90), strict=True):
             row["id"] = other
     kept, lost = judged(rows["a"], ("ts", "id") if seed % 4 == 3 else ("ts",))
-    found, dead, pipeline = run(random, text, rows, restarts=0.3)
+    found, dead, pipeline = run(random, text, rows, restarts=0.3, settings=SMALL_ZONES)
     wanted, none, _ = run(random, text.replace("'on'", "'off'"), {"a": kept, "b": rows["b"]})
     assert not none and found == wanted
     assert sorted(row["id"] for row in dead) == sorted(row["id"] for row in lost)

@@ -19,6 +19,7 @@ from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.record_kinds import ALLOWED, Splitting
 from eddyline.runtime.snapshot import restore, take_snapshot
 from eddyline.runtime.timeline import Timeline
+from eddyline.settings import Settings
 from tests.property.compare import plain_rows
 from tests.runtime.noted import NAME, struck
 
@@ -67,9 +68,11 @@ def epochs(random: Random, rows: dict[str, list[Row]]) -> Iterator[dict[str, lis
         done += size
 
 
-def run(random: Random, text: str, rows: dict[str, list[Row]], restarts: float = 0.0) -> tuple[dict[str, list[Row]], list[Row], Pipeline]:
+def run(
+    random: Random, text: str, rows: dict[str, list[Row]], restarts: float = 0.0, settings: Settings | None = None
+) -> tuple[dict[str, list[Row]], list[Row], Pipeline]:
     """Results per query and dead letters of `a`."""
-    job = bind_script(text)
+    job = bind_script(text, settings)
 
     def fresh() -> Pipeline:
         pipeline = Pipeline(job.streams, job.settings)

@@ -9,12 +9,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from eddyline.state import zones
+from eddyline.settings import Settings
+from eddyline.tuning import Tuning, ZoneTuning
 from tests.property.compare import plain_rows
 from tests.runtime.heralding import judged, random_rows, statements
 from tests.runtime.test_records import epochs, run
 from tests.spark.running import check_removed
 from tests.spark.simulated import Simulated
+
+SMALL_ZONES = Settings(tuning=Tuning(zones=ZoneTuning(rows=8, least_rows=2)))
 
 
 def columns(job: Simulated, stream: str, rows: list[dict[str, Any]]) -> pa.Table:
@@ -23,9 +26,7 @@ def columns(job: Simulated, stream: str, rows: list[dict[str, Any]]) -> pa.Table
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_shards_remove_the_violators_that_one_engine_does(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zones, "ZONE_ROWS", 8)
-    monkeypatch.setattr(zones, "LEAST_ROWS", 2)
+def test_shards_remove_the_violators_that_one_engine_does(seed: int, tmp_path: Path) -> None:
     random = Random(seed)
     lateness = random.choice([0, 2, 4])
     # Without a query over ROWS the stream is divided among the shards.
@@ -33,7 +34,7 @@ def test_shards_remove_the_violators_that_one_engine_does(seed: int, tmp_path: P
     rows = {"a": random_rows(random, 70, lateness, True), "b": random_rows(random, 70, lateness, False)}
     kept, lost = judged(rows["a"])
     wanted, _, _ = run(random, text, {"a": kept, "b": rows["b"]})
-    job = Simulated(text, str(tmp_path), 1 + seed % 3, random)
+    job = Simulated(text, str(tmp_path), 1 + seed % 3, random, settings=SMALL_ZONES)
     for epoch in epochs(random, rows):
         job.run({name: columns(job, name, mine) for name, mine in epoch.items() if mine}, crashes=0.2)
     job.run(closing=True)

@@ -11,10 +11,12 @@ import pytest
 
 from eddyline.model.datatypes import DOUBLE, INT, STRING
 from eddyline.state.store import Store
-from eddyline.state.zones import LEAST_ROWS, ZONE_ROWS
+from eddyline.tuning import ZoneTuning
 from tests.oracle.kernels_zones import prefix
 
 COLUMNS = {"i": INT, "d": DOUBLE, "t": STRING}
+
+TUNING = ZoneTuning()
 
 
 def append(store: Store, rng: np.random.Generator, rows: int) -> None:
@@ -33,7 +35,7 @@ def append(store: Store, rng: np.random.Generator, rows: int) -> None:
 def check(store: Store) -> None:
     """Every zone covers the values of its live rows."""
     cuts = store.zones.cuts(store.first, store.end)
-    assert cuts[0] == store.first and cuts[-1] == store.end and (np.diff(cuts) > 0).all() and np.diff(cuts).max() <= ZONE_ROWS
+    assert cuts[0] == store.first and cuts[-1] == store.end and (np.diff(cuts) > 0).all() and np.diff(cuts).max() <= TUNING.rows
     for name in COLUMNS:
         low, high, nulls = store.zones.ranges(name, store.first, store.end)
         assert len(low) == len(high) == len(nulls) == len(cuts) - 1
@@ -70,9 +72,9 @@ def test_zones_follow_their_rows(seed: int, tmp_path: Path) -> None:
 
 def test_a_herald_ends_a_zone_that_has_rows_enough() -> None:
     store, rng = Store("s", COLUMNS), np.random.default_rng(1)
-    append(store, rng, LEAST_ROWS)
+    append(store, rng, TUNING.least_rows)
     store.zones.cut(store.end)
-    append(store, rng, LEAST_ROWS - 1)
+    append(store, rng, TUNING.least_rows - 1)
     store.zones.cut(store.end)
     append(store, rng, 100)
     assert store.zones.cuts(store.first, store.end).tolist() == [0, 16, 80, 131]

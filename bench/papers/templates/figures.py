@@ -124,7 +124,7 @@ def tuning(requests: int = 5_000, epochs: int = 50) -> Iterator[Line]:
         yield {
             "figure": "22.4", "contender": contender, "visited": round(visited / (3 * requests), 5), "cpu": round(cpu, 3),
             "finding": round(finding, 3), "rebuilding_share": round(running.rebuilding / cpu, 4),
-            "changes": running.standing.tuning.changes, "p99_to_median": round(float(np.percentile(times, 99) / np.median(times)), 2),
+            "changes": running.standing.adjustment.changes, "p99_to_median": round(float(np.percentile(times, 99) / np.median(times)), 2),
         }  # fmt: skip
     tuned, not_tuned = found["tuned"], found["fixed"]
     yield {"figure": "22.4", "tuned_to_fixed": round(tuned[0] / not_tuned[0], 3), "finding": round(tuned[1] / not_tuned[1], 3)}

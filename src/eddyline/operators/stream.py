@@ -31,6 +31,7 @@ from eddyline.operators.reading import BEFORE, UNREAD, ReadPosition
 from eddyline.state.columns import Ints
 from eddyline.state.renumbering import Renumbering
 from eddyline.state.store import Store
+from eddyline.tuning import ZoneTuning
 
 #: The event time under which rows of a static table are stored: never out of any window.
 ALWAYS = FOREVER
@@ -46,11 +47,11 @@ class Computed(Protocol):
 
 
 class StreamState:
-    def __init__(self, name: str, types: Mapping[str, DataType], is_table: bool = False) -> None:
+    def __init__(self, name: str, types: Mapping[str, DataType], is_table: bool = False, zones: ZoneTuning | None = None) -> None:
         self.name = name
         self.types = dict(types)
         self.is_table = is_table
-        self.store = Store(name)
+        self.store = Store(name, zones=zones)
         self.store.add_mark("ts", np.int64)
         self.store.add_mark("arrival", np.int64)
         self.keys: dict[str, tuple[Computed, DataType]] = {}

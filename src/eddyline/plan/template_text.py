@@ -39,7 +39,7 @@ def _measured(template: Template, standing: StandingTemplate) -> list[str]:
         shares = ", ".join(f"{key.name} {bits}" for key, bits in zip(template.keys, shared, strict=True))
         lines.append(f"address bits: {shares}; {len(index.blocks)} blocks, {len(index.stale())} to rebuild")
     names = [key.name for key in template.keys]
-    for pattern, count in sorted(standing.tuning.counts.items()):
+    for pattern, count in sorted(standing.adjustment.counts.items()):
         fixed = ", ".join(name for column, name in enumerate(names) if pattern >> column & 1) or "nothing"
         lines.append(f"asked: {count:.0f} times with {fixed} fixed")
     return lines

@@ -16,16 +16,15 @@ from eddyline.operators.join.alive import Came
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.group_roots import GroupRoots
 
-#: Fewer groups are not worth a look.
-_FEW = 64
-
 
 class FinishedGroups:
-    def __init__(self, group: JoinGroup, closings: Closings, keys: tuple[Expression, ...], aggregation: Aggregation) -> None:
+    def __init__(self, group: JoinGroup, closings: Closings, keys: tuple[Expression, ...], aggregation: Aggregation, least: int) -> None:
+        """`least` is the number of groups below which there is no look."""
         self.group = group
         self.closings = closings
         self.keys = keys
         self.aggregation = aggregation
+        self.least = least
         self.forgotten = 0
         self._roots: GroupRoots | None = None
         self._seen = 0
@@ -34,7 +33,7 @@ class FinishedGroups:
     def forget(self, frontier: int, came: Came) -> None:
         """All rows below the frontier have been counted, and what they changed has been emitted."""
         groups = self.aggregation.groups
-        if groups is None or self.closings.count == self._seen or 2 * groups.held < 3 * self._left + _FEW:
+        if groups is None or self.closings.count == self._seen or 2 * groups.held < 3 * self._left + self.least:
             return
         self._seen = self.closings.count
         self._roots = self._roots or GroupRoots(self.group, self.closings, self.keys)

@@ -82,7 +82,7 @@ class Pipeline:
 
     def add_stream(self, stream: Stream) -> None:
         self.intakes[stream.name] = DerivedIntake(stream) if stream.is_derived else Intake(stream)
-        self.supplies[stream.name] = Supply(stream)
+        self.supplies[stream.name] = Supply(stream, self.settings.tuning.zones)
         self.gating.declare(stream)
         if self.handout.places is not None:
             self.handout.places.add(stream)

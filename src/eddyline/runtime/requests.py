@@ -60,7 +60,7 @@ def answers(pipeline: Pipeline, requests: Sequence[Request]) -> list[pa.Table]:
 
 def _of_template(unit: TemplateUnit, requests: list[Request]) -> list[pa.Table]:
     instants = _instants(unit, requests)
-    return _shaped(unit, requests, instants, unit.answer(of_requests(unit.template, requests, instants)))
+    return _shaped(unit, requests, instants, unit.answer(of_requests(unit.template, requests, instants, unit.standing.tuning.most_probes)))
 
 
 def _shaped(unit: TemplateUnit, requests: Sequence[Request], instants: Sequence[int], whole: pa.Table) -> list[pa.Table]:
@@ -95,7 +95,7 @@ def answer_parts(pipeline: Pipeline, requests: Sequence[Request]) -> tuple[list[
         found = _instants(unit, mine)
         for number, instant in zip(numbers, found, strict=True):
             instants[number] = instant
-        asked = of_requests(unit.template, mine, found)
+        asked = of_requests(unit.template, mine, found, unit.standing.tuning.most_probes)
         here = unit.asked_here(asked)
         part = unit.parts(asked.some(here))
         if part.num_rows:

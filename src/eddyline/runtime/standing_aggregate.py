@@ -98,7 +98,10 @@ class AggregateQuery(StandingQuery):
         lasting = query.emit.kind == "change" and self.aggregation.config.lasting and query.group_window is None
         wanted = query.settings.punctuations == "on" and bool(keys) and closings is not None
         #: Forgets groups that are finished; None: windows end combinations, or nothing is promised.
-        self.finished_groups = FinishedGroups(group, closings, keys, self.aggregation) if lasting and wanted and closings else None
+        self.finished_groups: FinishedGroups | None = None
+        if lasting and wanted and closings:
+            least = query.settings.tuning.punctuations.least_groups
+            self.finished_groups = FinishedGroups(group, closings, keys, self.aggregation, least)
         self._run = uuid4().hex[:8]
         self._version = 0
 

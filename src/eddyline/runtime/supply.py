@@ -27,12 +27,13 @@ from eddyline.operators.waiting import Released, Waiting, WaitingRows
 from eddyline.state.columns import Ints
 from eddyline.state.renumbering import Renumbering
 from eddyline.state.segment import SegmentList
+from eddyline.tuning import ZoneTuning
 
 
 class Supply:
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream, zones: ZoneTuning) -> None:
         self.stream = stream
-        self.state = StreamState(stream.name, {c.name: c.type for c in stream.schema.columns})
+        self.state = StreamState(stream.name, {c.name: c.type for c in stream.schema.columns}, zones=zones)
         self.segments = SegmentList(self.state.store)
         self.queue = WaitingRows(stream)
         #: Rows below have been stored, as far as a query wants them; None: none have.

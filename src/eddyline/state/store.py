@@ -30,6 +30,7 @@ from eddyline.state.columns import Array, Ints, StoredColumn, stored_column
 from eddyline.state.renumbering import GONE, Renumbering
 from eddyline.state.spill import SpilledColumn
 from eddyline.state.zones import Flags, Zones, stored_keys
+from eddyline.tuning import ZoneTuning
 
 _SMALLEST = 256
 #: The mark that flags rows dropped from the middle.
@@ -39,7 +40,7 @@ _REBUILD = 8
 
 
 class Store:
-    def __init__(self, name: str, columns: Mapping[str, DataType] | None = None) -> None:
+    def __init__(self, name: str, columns: Mapping[str, DataType] | None = None, zones: ZoneTuning | None = None) -> None:
         self.name = name
         self.base = 0
         self.first = 0
@@ -59,7 +60,7 @@ class Store:
         self.links: dict[str, Array] = {}
         self.indexes: dict[str, HashIndex] = {}
         #: Ranges of stretches of rows: worked out from payload when they are asked for.
-        self.zones = Zones(self._zone_keys)
+        self.zones = Zones(self._zone_keys, zones or ZoneTuning())
         for column, kind in (columns or {}).items():
             self.add_column(column, kind)
 

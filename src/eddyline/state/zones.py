@@ -4,7 +4,7 @@ Answer   `Zones.ranges` gives, for a column, the least and greatest key of every
          whole numbers, dates, times and decimals are their own, a double's key ascends as doubles do (NaN on top, -0.0 is 0.0), a text has
          the key of its first 8 bytes.
 
-             rows   |······|······|······|··    64 to a zone; a zone also ends at a herald, if it has 16 rows
+             rows   |······|······|······|··    64 to a zone; a zone also ends at a herald, if it has 16 rows (`ZoneTuning`)
              ids    first  64     128    192 end
 
 State    Per zone its first id; per needed column two keys and a flag: less than a byte per row. Zones are worked out when they are asked
@@ -25,13 +25,9 @@ from eddyline.kernels.intervals import double_keys
 from eddyline.kernels.zones import stretch_ranges, text_prefixes
 from eddyline.model.datatypes import DataType
 from eddyline.state.columns import FixedColumn, Ints, StoredColumn, StringColumn, string_buffers, validity
+from eddyline.tuning import ZoneTuning
 
 Flags = npt.NDArray[np.bool_]
-
-#: Rows of a zone at most, and rows without which a herald does not end one. Measured by `bench/papers/heralds`.
-ZONE_ROWS = 64
-LEAST_ROWS = 16
-_MOST_HERALDS = 4096
 
 #: The keys of rows start … stop-1 of a column, and where they have values (None: everywhere).
 KeysOf = Callable[[Hashable, int, int], tuple[Ints, Flags | None]]
@@ -47,8 +43,9 @@ class _Column:
 class Zones:
     """The zones of the rows first … end-1 of a store; `keys_of` reads its columns."""
 
-    def __init__(self, keys_of: KeysOf) -> None:
+    def __init__(self, keys_of: KeysOf, tuning: ZoneTuning) -> None:
         self._keys_of = keys_of
+        self.tuning = tuning
         self._columns: dict[Hashable, _Column] = {}
         #: First ids of the zones; where the rows end that they cover.
         self._starts: Ints = np.empty(0, np.int64)
@@ -72,9 +69,10 @@ class Zones:
 
     def cut(self, row: int) -> None:
         """A herald stands before this row, which has not come yet or has just come."""
-        if len(self._heralds) >= _MOST_HERALDS:
+        most = self.tuning.most_heralds
+        if len(self._heralds) >= most:
             # Nothing has asked for zones for long: the oldest places are of no use.
-            del self._heralds[: _MOST_HERALDS // 2]
+            del self._heralds[: most // 2]
         self._heralds.append(row)
 
     def cuts(self, first: int, end: int) -> Ints:
@@ -117,20 +115,21 @@ class Zones:
             self._fill(name, one, fresh)
 
     def _zones(self, begin: int, end: int) -> Ints:
-        """Where zones begin: after 64 rows, or at a herald."""
+        """Where zones begin: after the most rows of a zone, or at a herald."""
+        size, least = self.tuning.rows, self.tuning.least_rows
         heralds = [row for row in self._heralds if begin < row < end]
         self._heralds = [row for row in self._heralds if row >= end]
         if not heralds:
-            return np.arange(begin, end, ZONE_ROWS)
+            return np.arange(begin, end, size)
         pieces, start = [], begin
         for row in sorted(set(heralds)):
-            piece = np.arange(start, row, ZONE_ROWS)
+            piece = np.arange(start, row, size)
             pieces.append(piece)
             # A zone of few rows goes on behind the herald.
-            start = row if row - int(piece[-1]) >= LEAST_ROWS else int(piece[-1])
+            start = row if row - int(piece[-1]) >= least else int(piece[-1])
             if start != row:
                 pieces[-1] = piece[:-1]
-        return np.concatenate([*pieces, np.arange(start, end, ZONE_ROWS)])
+        return np.concatenate([*pieces, np.arange(start, end, size)])
 
     def _fill(self, name: Hashable, one: _Column, starts: Ints) -> None:
         if not len(starts):

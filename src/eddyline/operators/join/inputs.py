@@ -153,7 +153,7 @@ class NodeInput:
             self.store.add_mark(f"id:{reference}", np.int64)
         for mark in ("stamp", "clock", "dead"):
             self.store.add_mark(mark, np.int64)
-        self.store.zones = Zones(self._zone_keys)
+        self.store.zones = Zones(self._zone_keys, next(iter(bases.values())).store.zones.tuning)
         self.indexed: dict[str, tuple[tuple[int, str], ...]] = {}
         self.width = 0
         self.peak = 0

@@ -24,22 +24,19 @@ from eddyline.operators.join.group import JoinConfig, JoinGroup
 from eddyline.operators.join.inputs import Input, StreamInput
 from eddyline.operators.join.policy import Fresh, JoinPolicy
 from eddyline.state.columns import Ints
+from eddyline.tuning import PunctuationTuning
 
 if TYPE_CHECKING:
     from eddyline.operators.join.join_slice import JoinSlice
     from eddyline.operators.join.node import JoinNode
 
-#: `purge = auto` does not look for fewer rows than this.
-_FEW = 512
-#: Slices after which new rows are looked at again, however little that found before.
-_LONGEST_PAUSE = 63
-
 
 class Punctuations(JoinPolicy):
     """Purges one group. What is promised lies in `Closings`, which all groups of a timeline share."""
 
-    def __init__(self, closings: Closings, purge: str) -> None:
+    def __init__(self, closings: Closings, purge: str, tuning: PunctuationTuning) -> None:
         self.closings = closings
+        self.tuning = tuning
         self.purge_when = purge
         #: Rows that have left the group, and looks that were taken.
         self.purged = 0
@@ -71,7 +68,7 @@ class Punctuations(JoinPolicy):
         found = [self._possible(look, one, rows) for one, rows in zip(node.inputs, fresh, strict=True)]
         lost = sum(len(a) - len(b) for a, b in zip(fresh, found, strict=True) if a is not None and b is not None)
         self.dropped += lost
-        self._pause = 0 if lost else min(2 * self._pause + 1, _LONGEST_PAUSE)
+        self._pause = 0 if lost else min(2 * self._pause + 1, self.tuning.longest_pause)
         self._wait = self._pause
         return found
 
@@ -130,7 +127,7 @@ class Punctuations(JoinPolicy):
             return True
         if self.purge_when != "auto":
             return since >= int(self.purge_when)
-        return 2 * (self._came(group) - self._looked) >= max(_FEW, self._left)
+        return 2 * (self._came(group) - self._looked) >= max(self.tuning.least_rows, self._left)
 
     def _came(self, group: JoinGroup) -> int:
         return sum(base.end for base in group.bases.values() if not base.stream.is_table)
@@ -143,4 +140,4 @@ def _nothing_came(_: str) -> tuple[int, Ints]:
 def punctuations(config: JoinConfig, commons: Commons) -> JoinPolicy | None:
     if config.settings.punctuations == "off" or len(config.seats) < 2:
         return None
-    return Punctuations(commons.one(Closings), config.settings.purge)
+    return Punctuations(commons.one(Closings), config.settings.purge, config.settings.tuning.punctuations)

@@ -52,26 +52,27 @@ from eddyline.operators.pattern.monitor import MonitorTable
 from eddyline.operators.pattern.state import BookState
 from eddyline.operators.stream import whole_columns
 from eddyline.state.columns import Ints
+from eddyline.tuning import PatternTuning
 
-#: Matches of one slice that are handed on at a time.
-MOST_MATCHES = 1 << 17
+#: The first size of a buffer that doubles as it fills.
 _GAPS = 1 << 12
 
 
 class Book:
-    def __init__(self, config: BookConfig, issues: Issues | None = None, most_matches: int = MOST_MATCHES) -> None:
+    def __init__(self, config: BookConfig, issues: Issues | None = None, tuning: PatternTuning | None = None) -> None:
         self.config = config
         self.issues = issues
         self.monitor = MonitorTable(config.rules)
         self.table = MachineTable(self.monitor, issues)
-        self.state = BookState(self.monitor.width)
+        tuning = tuning or PatternTuning()
+        self.state = BookState(self.monitor.width, tuning)
         self.words = Words()
         self.codes = Dictionary(len(config.key.partition) + 1)
         self.queries: dict[str, PatternMatcher] = {}
         self.violations = 0
         self.rows_in = 0
         self.seconds = 0.0
-        self._most = most_matches
+        self._most = tuning.most_matches
         self._gap_room = _GAPS
         self._swept = 0
 

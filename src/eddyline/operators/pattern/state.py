@@ -16,12 +16,10 @@ import pyarrow as pa
 from eddyline.kernels.automaton_arrays import BLOCKS, COUNTS, FREE_LINK, FREE_RUN, LINKS, RUNS, Events, Links, Runs, Traces
 from eddyline.operators.aggregate.words import grown
 from eddyline.state.columns import Ints
+from eddyline.tuning import PatternTuning
 
+#: The first size of arrays that grow.
 _LEAST = 64
-#: The most dead events that stay among the older ones.
-_HOLES = 1024
-#: Chunks of payload before they are put together.
-_CHUNKS = 32
 
 
 def _filled(fill: int, size: int = _LEAST) -> Ints:
@@ -29,8 +27,9 @@ def _filled(fill: int, size: int = _LEAST) -> Ints:
 
 
 class BookState:
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, tuning: PatternTuning) -> None:
         self.width = width
+        self.tuning = tuning
         self.traces = Traces(
             np.zeros(_LEAST, np.int8),
             np.zeros(_LEAST, np.bool_),
@@ -93,7 +92,7 @@ class BookState:
         refs = self.events.refs[:end]
         kept_new = np.flatnonzero(refs[base:] > 0)
         kept_old = np.flatnonzero(refs[:base] > 0) if base else np.empty(0, np.int64)
-        whole = base - len(kept_old) > len(kept_old) + _HOLES
+        whole = base - len(kept_old) > len(kept_old) + self.tuning.most_holes
         old = kept_old if whole else np.arange(base)
         chosen = np.concatenate([old, base + kept_new])
         moved = np.zeros(end + 1, np.int64)
@@ -119,7 +118,7 @@ class BookState:
             for name in set(payload.column_names) - set(fresh.column_names):
                 fresh = fresh.append_column(name, pa.nulls(len(fresh), payload.schema.field(name).type))
             payload = pa.concat_tables([payload, fresh.select(payload.column_names)])
-        if payload.num_columns and payload.column(0).num_chunks > _CHUNKS:
+        if payload.num_columns and payload.column(0).num_chunks > self.tuning.most_chunks:
             payload = payload.combine_chunks()
         self.payload = payload
 

@@ -24,12 +24,7 @@ from eddyline.operators.keys import combined
 from eddyline.operators.template.rows import TemplateRows
 from eddyline.operators.template.visits import Visits
 from eddyline.state.columns import Ints
-
-BLOCK_ROWS = 1 << 16
-#: Pairs that are made room for at first.
-ROOM = 1 << 14
-#: A column with at most this number of values in a block is numbered. Hashes of a few values per address would be uneven.
-MOST_CODES = 1 << 13
+from eddyline.tuning import TemplateTuning
 
 
 @dataclass(slots=True)
@@ -46,8 +41,6 @@ class Located:
 
 #: Per column with a range the least and the greatest word of each probe.
 Spans = Mapping[int, tuple[Ints, Ints]]
-#: A range over more than this share of a field's values, or more addresses of all probes, is not looked up.
-_WIDEST, _MOST_ADDRESSES = 0.5, 1 << 16
 
 
 class Addresses(Protocol):
@@ -64,7 +57,7 @@ class Addressing(Protocol):
     def helps(self, pattern: int, ranged: int) -> bool:
         """Whether probes that fix these columns, and keep those within ranges, read less than the whole block."""
 
-    def fit(self, words: Ints, nulls: Ints) -> Addresses: ...
+    def fit(self, words: Ints, nulls: Ints, tuning: TemplateTuning) -> Addresses: ...
 
 
 @dataclass(slots=True)
@@ -117,7 +110,7 @@ class Fields:
     def helps(self, pattern: int, ranged: int) -> bool:
         return any(bits and (pattern | ranged) >> c & 1 for c, bits in enumerate(self.bits))
 
-    def fit(self, words: Ints, nulls: Ints) -> Addresses:
+    def fit(self, words: Ints, nulls: Ints, tuning: TemplateTuning) -> Addresses:
         fields: list[Field | None] = []
         for column, bits in enumerate(self.bits):
             if not bits:
@@ -125,19 +118,20 @@ class Fields:
                 continue
             known = np.sort(words[column][nulls >> column & 1 == 0])
             distinct = known[np.concatenate([[True], known[1:] != known[:-1]])] if len(known) else known
-            if len(distinct) <= max(1 << bits, MOST_CODES):
+            if len(distinct) <= max(1 << bits, tuning.most_codes):
                 fields.append(Field(bits, distinct))
             elif self.ranged >> column & 1:
                 quantiles = known[np.arange(1, 1 << bits) * len(known) >> bits]
                 fields.append(Field(bits, None, np.unique(quantiles)))
             else:
                 fields.append(Field(bits, None))
-        return FieldAddresses(fields)
+        return FieldAddresses(fields, tuning)
 
 
 class FieldAddresses:
-    def __init__(self, fields: list[Field | None]) -> None:
+    def __init__(self, fields: list[Field | None], tuning: TemplateTuning) -> None:
         self.fields = fields
+        self.tuning = tuning
         self.bits = sum(f.bits for f in fields if f is not None)
 
     def of_rows(self, words: Ints, nulls: Ints) -> Ints:
@@ -166,7 +160,8 @@ class FieldAddresses:
                 taken |= here
             elif column in spans and (covered := field.covered(*spans[column])) is not None:
                 first, count = covered[0], np.maximum(covered[1] - covered[0], 0)
-                if count.mean() <= _WIDEST * (1 << field.bits) and count[probe].sum() <= _MOST_ADDRESSES:
+                narrow = count.mean() <= self.tuning.widest_range * (1 << field.bits)
+                if narrow and count[probe].sum() <= self.tuning.most_addresses:
                     address, alive, probe = _spread(address, alive, probe, first, count, shift)
                     taken |= here
             shift += field.bits
@@ -195,7 +190,7 @@ class Together:
     def helps(self, pattern: int, ranged: int) -> bool:
         return all(pattern >> c & 1 for c in self.columns)
 
-    def fit(self, words: Ints, nulls: Ints) -> Addresses:
+    def fit(self, words: Ints, nulls: Ints, tuning: TemplateTuning) -> Addresses:
         return _HashAddresses(self.columns, self.bits)
 
 
@@ -219,11 +214,12 @@ class _HashAddresses:
 
 @dataclass(slots=True)
 class Block:
-    """The rows first … first+65535, under one configuration."""
+    """The rows of one block, under one configuration."""
 
     addressing: Addressing
     addresses: Addresses
     rows: kernels.Clustered
+    least_room: int
 
     @property
     def nbytes(self) -> int:
@@ -239,7 +235,7 @@ class Block:
         at = self.addresses.locate(columns, keys, spans)
         keys, probes, low, high = np.ascontiguousarray(keys[:, at.probe]), probes[at.probe], low[at.probe], high[at.probe]
         made: list[tuple[Ints, Ints]] = []
-        begin, room = 0, ROOM
+        begin, room = 0, self.least_room
         while begin < len(probes):
             out_probe, out_row = np.empty(room, np.int64), np.empty(room, np.int64)
             begin, count, runs, visited = kernels.read_addresses(
@@ -266,13 +262,14 @@ class Block:
 
 def build(rows: TemplateRows, first: int, addressing: Addressing) -> Block:
     """Cluster the rows of one block."""
-    begin, end = max(first, rows.store.first), first + BLOCK_ROWS
+    begin, end = max(first, rows.store.first), first + rows.tuning.block_rows
     words = np.stack([rows.view(key, begin, end) for key in rows.keys]).astype(np.int64)
     nulls = rows.null_bits(begin, end).astype(np.int64)
     wanted = rows.wanted(begin, end)
     kept = np.arange(end - begin) if not len(wanted) else np.flatnonzero(wanted)
     words, nulls = words[:, kept], nulls[kept]
-    addresses = addressing.fit(words, nulls)
+    addresses = addressing.fit(words, nulls, rows.tuning)
     order, offsets = cluster(addresses.of_rows(words, nulls), 1 << addresses.bits)
     ids = (kept[order] + (begin - first)).astype(np.int32)
-    return Block(addressing, addresses, kernels.Clustered(offsets, ids, np.ascontiguousarray(words[:, order]), nulls[order], first))
+    clustered = kernels.Clustered(offsets, ids, np.ascontiguousarray(words[:, order]), nulls[order], first)
+    return Block(addressing, addresses, clustered, rows.tuning.least_room)

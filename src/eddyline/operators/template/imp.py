@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from eddyline.operators.template.blocks import BLOCK_ROWS, Addressing, Block, FieldAddresses, Fields, build
+from eddyline.operators.template.blocks import Addressing, Block, FieldAddresses, Fields, build
 from eddyline.operators.template.probes import Requests
 from eddyline.operators.template.rows import TemplateRows
 from eddyline.operators.template.scan import Scan
@@ -70,7 +70,7 @@ class Imp:
 
     def purge(self) -> None:
         """Forget blocks whose rows have all gone."""
-        gone = self.rows.store.first - BLOCK_ROWS
+        gone = self.rows.store.first - self.rows.tuning.block_rows
         if self.blocks and min(self.blocks) <= gone:
             self.blocks = {first: block for first, block in self.blocks.items() if first > gone}
 
@@ -86,10 +86,11 @@ class Imp:
         columns = [c for c in range(len(self.rows.keys)) if pattern >> c & 1]
         keys = np.stack([requests.words[c][probes] for c in columns]) if columns else np.empty((0, len(probes)), np.int64)
         bounds = {c: (requests.lows[c][probes], requests.highs[c][probes]) for c in range(len(self.rows.keys)) if ranged >> c & 1}
-        sealed = self.rows.end // BLOCK_ROWS * BLOCK_ROWS
+        size = self.rows.tuning.block_rows
+        sealed = self.rows.end // size * size
         made: list[tuple[Ints, Ints]] = []
-        for first in range(max(int(low.min()), store.first) // BLOCK_ROWS * BLOCK_ROWS, sealed, BLOCK_ROWS):
-            asking = np.flatnonzero((low < first + BLOCK_ROWS) & (high > first) & (low < high))
+        for first in range(max(int(low.min()), store.first) // size * size, sealed, size):
+            asking = np.flatnonzero((low < first + size) & (high > first) & (low < high))
             if not len(asking):
                 continue
             if first not in self.blocks:
@@ -99,6 +100,6 @@ class Imp:
                 spans = {c: (least[asking], most[asking]) for c, (least, most) in bounds.items()}
                 made += block.pairs(pattern, columns, keys[:, asking], spans, probes[asking], low[asking], high[asking], self.visits)
             else:
-                made.append(self._scan.stretch(requests, pattern, ranged, probes, low, high, first, first + BLOCK_ROWS))
+                made.append(self._scan.stretch(requests, pattern, ranged, probes, low, high, first, first + size))
         made.append(self._scan.stretch(requests, pattern, ranged, probes, low, high, sealed, self.rows.end))
         return np.concatenate([p for p, _ in made]), np.concatenate([r for _, r in made])

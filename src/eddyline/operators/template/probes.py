@@ -30,8 +30,6 @@ _RANGED = 32
 #: Types whose words are in the order of their values.
 _ORDERED = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIMESTAMP"})
 _LEAST, _GREATEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
-#: One request sends at most this many probes; more values are tested row by row.
-_MOST_PROBES = 4096
 
 
 @dataclass(slots=True)
@@ -87,13 +85,13 @@ class Requests:
         )
 
 
-def of_requests(template: Template, requests: Sequence[Request], instants: Sequence[int]) -> Requests:
+def of_requests(template: Template, requests: Sequence[Request], instants: Sequence[int], most_probes: int) -> Requests:
     """Single requests with their instants."""
     probes: list[tuple[int, dict[int, object]]] = []
     tests: list[tuple[int, Condition]] = []
     spans: list[dict[int, tuple[int, int]]] = []
     for number, request in enumerate(requests):
-        lists, rest = _lists(request)
+        lists, rest = _lists(request, most_probes)
         spans.append(_spans(template, rest))
         tests += [(number, condition) for condition in rest if _bound(template, condition) is None]
         keys = sorted(lists)
@@ -146,7 +144,7 @@ def _spans(template: Template, conditions: Sequence[Condition]) -> dict[int, tup
     return found
 
 
-def _lists(request: Request) -> tuple[dict[int, list[object]], list[Condition]]:
+def _lists(request: Request, most_probes: int) -> tuple[dict[int, list[object]], list[Condition]]:
     """Per grouping column the values that equalities and IN lists leave, without NULL; and the other conditions."""
     lists: dict[int, list[object]] = {}
     rest: list[Condition] = []
@@ -159,7 +157,7 @@ def _lists(request: Request) -> tuple[dict[int, list[object]], list[Condition]]:
         lists[condition.key] = values if known is None else [v for v in known if v in values]
     total = int(np.prod([len(values) for values in lists.values()] or [1]))
     for key in sorted(lists, key=lambda k: -len(lists[k])):
-        if total <= _MOST_PROBES:
+        if total <= most_probes:
             break
         total //= max(len(lists[key]), 1)
         rest.append(Condition(key, "in", tuple(lists.pop(key))))

@@ -8,7 +8,7 @@ Limits   Ids in time order. A ROWS template stores every row of its stream, so t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from eddyline.operators.reading import ReadPosition
 from eddyline.operators.template.probes import Requests
 from eddyline.state.columns import Ints
 from eddyline.state.store import Store
+from eddyline.tuning import TemplateTuning
 
 _EVERY: npt.NDArray[np.bool_] = np.empty(0, np.bool_)
 
@@ -35,6 +36,7 @@ class TemplateRows:
     holds: str | None = None
     #: The mark with lineage and the bit of the template in it; None: every stored row is the template's.
     lineage: tuple[str, int] | None = None
+    tuning: TemplateTuning = field(default_factory=TemplateTuning)
 
     @property
     def store(self) -> Store:

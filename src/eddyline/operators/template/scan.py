@@ -17,9 +17,6 @@ from eddyline.operators.template.rows import TemplateRows
 from eddyline.operators.template.visits import Visits
 from eddyline.state.columns import Ints
 
-#: Pairs that are made room for at first.
-_ROOM = 1 << 14
-
 
 class Scan:
     def __init__(self, rows: TemplateRows, visits: Visits) -> None:
@@ -49,7 +46,7 @@ class Scan:
         keys = np.stack([requests.words[c][probes] for c in columns])
         heads, following = kernels.table_of(keys)
         made: list[tuple[Ints, Ints]] = []
-        begin, room = 0, _ROOM
+        begin, room = 0, self.rows.tuning.least_room
         while begin < end - first:
             out_probe, out_row = np.empty(room, np.int64), np.empty(room, np.int64)
             begin, count = kernels.scan(

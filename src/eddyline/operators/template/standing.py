@@ -28,6 +28,7 @@ from eddyline.operators.evaluate import Columns, Issues, compile_expression, com
 from eddyline.operators.join.port import Membership, Port
 from eddyline.operators.reading import timeline_name
 from eddyline.operators.stream import StreamState
+from eddyline.operators.template.adjustment import Adjustment
 from eddyline.operators.template.answer import REQUEST, Answering
 from eddyline.operators.template.blocks import Addressing, Fields, Together
 from eddyline.operators.template.imp import Imp
@@ -35,14 +36,11 @@ from eddyline.operators.template.probes import Requests
 from eddyline.operators.template.rows import TemplateRows
 from eddyline.operators.template.scan import Scan
 from eddyline.operators.template.search import Pattern, Price
-from eddyline.operators.template.tuning import Tuning
 from eddyline.operators.template.visits import Visits
 from eddyline.state.columns import Ints
 from eddyline.state.renumbering import Renumbering
 from eddyline.state.store import Store
-
-#: Rows that are clustered again per epoch after a change of the configuration: about 5 ms.
-_REBUILT_PER_EPOCH = 2
+from eddyline.tuning import TemplateTuning
 
 
 class TemplatePort(Port):
@@ -81,6 +79,7 @@ class StandingTemplate:
         price: Price,
         issues: Issues,
         route: int | None = None,
+        tuning: TemplateTuning | None = None,
     ) -> None:
         """`keys`, `aggregates` and `where` read one reference, the stream; the template sees rows after `start`."""
         self.template = template
@@ -89,6 +88,7 @@ class StandingTemplate:
         self.start = start
         self.issues = issues
         self.price = price
+        self.tuning = tuning or TemplateTuning()
         counted = isinstance(template.window, Rows)
         reader = stream.reader(timeline_name([template.source]))
         if counted:
@@ -104,12 +104,12 @@ class StandingTemplate:
         stream.ports.append(self.port)
         window = template.window if counted else Range(template.window.micros if isinstance(template.window, Range) else 0)
         self.port.join(Membership(0, None if counted else where, window, start), stream.store)
-        self.rows = TemplateRows(reader, marks, nulls, counted, holds)
+        self.rows = TemplateRows(reader, marks, nulls, counted, holds, tuning=self.tuning)
         self.keys = keys
         self.visits = Visits()
         self.answering = Answering(template, keys, aggregates, self.rows)
         self.scan = Scan(self.rows, self.visits)
-        self.tuning = Tuning(price)
+        self.adjustment = Adjustment(price, self.tuning)
         self.index = self.port.index = _index_of(template, self.rows, self.visits)
         #: Requests answered, and by which path.
         self.answered = 0
@@ -121,7 +121,7 @@ class StandingTemplate:
         """The same template over some rows alone, which are in order."""
         stream = StreamState(self.stream.name, self.stream.types)
         found = StandingTemplate(
-            replace(self.template, index="scan"), *self._given, stream, self.start, self.price, self.issues, self.port.route
+            replace(self.template, index="scan"), *self._given, stream, self.start, self.price, self.issues, self.port.route, self.tuning
         )
         places = np.arange(len(ts))
         stream.admit(rows, ts, places, routes)
@@ -174,7 +174,7 @@ class StandingTemplate:
 
     def _pairs(self, requests: Requests, pattern: int, ranged: int, probes: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
         window = float(np.maximum(high - low, 0).sum())
-        self.tuning.note(pattern | ranged, len(probes), window)
+        self.adjustment.note(pattern | ranged, len(probes), window)
         path = "scan"
         if self.index is not None and self.index.addressing.helps(pattern, ranged):
             self.index.serve_ranges(ranged)
@@ -192,7 +192,7 @@ class StandingTemplate:
         rows = float(high.max(initial=0) - low.min(initial=0))
         asked = Pattern(pattern | ranged, len(probes) * covered, rows)
         scanned = self.price.scanned(Pattern(pattern, float(len(probes)), rows))
-        return self.price.read(asked, self.tuning.values(self.rows), self.index.addressing.bits) < scanned
+        return self.price.read(asked, self.adjustment.values(self.rows), self.index.addressing.bits) < scanned
 
     def _verified(self, requests: Requests, pattern: int, probe: Ints, ids: Ints) -> tuple[Ints, Ints]:
         """Words of texts and decimals are hashes: compare the values."""
@@ -226,29 +226,29 @@ class StandingTemplate:
 
     def after_epoch(self) -> None:
         """Purge the index, look at what was asked, rebuild a few blocks."""
-        self.tuning.after_epoch(self.stream.store.end)
+        self.adjustment.after_epoch(self.stream.store.end)
         index = self.index
         if index is None:
             return
         index.purge()
-        if self.template.index == "auto" and self.tuned and self.tuning.due and isinstance(index.addressing, Fields):
-            changed = self.tuning.choose(self.rows, index.addressing.bits, float(self.stream.store.live))
+        if self.template.index == "auto" and self.tuned and self.adjustment.due and isinstance(index.addressing, Fields):
+            changed = self.adjustment.choose(self.rows, index.addressing.bits, float(self.stream.store.live))
             if changed is not None:
                 index.reconfigure(Fields(changed, index.addressing.ranged))
-        for first in index.stale()[:_REBUILT_PER_EPOCH]:
+        for first in index.stale()[: self.tuning.rebuilt_per_epoch]:
             index.rebuild(first)
 
     # -- snapshots
 
     def saved(self) -> dict[str, object]:
         bits = self.address_bits
-        return {"bits": None if bits is None else list(bits), "tuning": self.tuning.saved(), "answered": self.answered}
+        return {"bits": None if bits is None else list(bits), "tuning": self.adjustment.saved(), "answered": self.answered}
 
     def restore(self, saved: dict[str, object]) -> None:
         bits = saved["bits"]
         if bits is not None and self.index is not None and self.template.index == "auto":
             self.index.reconfigure(Fields(tuple(bits)))  # type: ignore[arg-type]
-        self.tuning.restore(saved["tuning"])  # type: ignore[arg-type]
+        self.adjustment.restore(saved["tuning"])  # type: ignore[arg-type]
         self.answered = int(saved["answered"])  # type: ignore[call-overload]
 
 

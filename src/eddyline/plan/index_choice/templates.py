@@ -11,24 +11,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from eddyline.operators.template.blocks import BLOCK_ROWS
 from eddyline.operators.template.search import Found, Pattern
 from eddyline.plan.index_choice.search import choose_index
 from eddyline.plan.index_choice.workload import Attribute, Workload
 from eddyline.plan.index_costs import IndexCosts
-
-#: Seconds per row of a scan that many requests share (a hash and a look into their table), and of one that a single request makes.
-#: Both were measured over a million rows with `python -m bench.micro templates`.
-SHARED_SCAN = 4.0e-9
-SINGLE_SCAN = 1.0e-9
-#: Seconds per row to cluster a block.
-_BUILD = 40e-9
-#: Between two numbers of address bits that are tried: more bits look at fewer rows and begin more runs.
-_STEP = 3
+from eddyline.tuning import TemplateTuning
 
 
 class TemplatePrice:
-    def __init__(self, columns: int, bits: int, costs: IndexCosts) -> None:
+    def __init__(self, columns: int, bits: int, costs: IndexCosts, tuning: TemplateTuning | None = None) -> None:
+        self.tuning = tuning or TemplateTuning()
         self.columns = columns
         self.bits = bits
         self.costs = costs
@@ -43,7 +35,7 @@ class TemplatePrice:
         best = Found(nothing, scanning)
         # A pattern that the index found for all does not serve leaves the search, which then serves the others better.
         while kept:
-            for bits in range(self.bits, 0, -_STEP):
+            for bits in range(self.bits, 0, -self.tuning.step):
                 choice = choose_index(self._workload(kept, values, requests), self._per_block(kept), bits).bits
                 price = self.of(patterns, values, choice, requests, window_rows)
                 if price < best.price:
@@ -57,7 +49,7 @@ class TemplatePrice:
     def _per_block(self, patterns: list[Pattern]) -> IndexCosts:
         """The costs of a search that knows one block: each run is begun in all blocks of a window."""
         asked = sum(p.requests for p in patterns)
-        blocks = sum(p.requests * max(p.rows / BLOCK_ROWS, 1.0) for p in patterns) / asked if asked else 1.0
+        blocks = sum(p.requests * max(p.rows / self.tuning.block_rows, 1.0) for p in patterns) / asked if asked else 1.0
         return replace(self.costs, run=self.costs.run * blocks)
 
     def of(self, patterns: list[Pattern], values: list[int], bits: tuple[int, ...], requests: float, window_rows: float) -> float:
@@ -66,11 +58,12 @@ class TemplatePrice:
         return asked + window_rows * self.costs.hash * sum(b > 0 for b in bits)
 
     def rebuilding(self, rows: float) -> float:
-        return rows * _BUILD
+        return rows * self.tuning.build
 
     def scanned(self, pattern: Pattern) -> float:
         """One scan serves all requests of a batch; a scan for one request compares whole columns and is cheaper."""
-        return pattern.batches * pattern.rows * (SINGLE_SCAN if pattern.requests <= pattern.batches else SHARED_SCAN)
+        alone = pattern.requests <= pattern.batches
+        return pattern.batches * pattern.rows * (self.tuning.single_scan if alone else self.tuning.shared_scan)
 
     def read(self, pattern: Pattern, values: list[int], bits: tuple[int, ...]) -> float:
         fixed = [c for c in range(self.columns) if pattern.columns >> c & 1]
@@ -80,7 +73,7 @@ class TemplatePrice:
         for column in fixed:
             share *= Attribute("", values[column]).share(bits[column])
         runs = 2.0 ** sum(bits[c] for c in range(self.columns) if c not in fixed)
-        blocks = max(pattern.rows / BLOCK_ROWS, 1.0)
+        blocks = max(pattern.rows / self.tuning.block_rows, 1.0)
         return pattern.requests * (blocks * runs * self.costs.run + pattern.rows * share * self.costs.visit)
 
     def _workload(self, patterns: list[Pattern], values: list[int], requests: float) -> Workload:

@@ -236,7 +236,9 @@ class JoinKind:
         for seat in lowered.seats:
             if seat.is_table:
                 schema = self.pipeline.table_schemas[seat.source].schema
-                found[seat.source] = StreamState(seat.source, {c.name: c.type for c in schema.columns}, is_table=True)
+                found[seat.source] = StreamState(
+                    seat.source, {c.name: c.type for c in schema.columns}, True, self.pipeline.settings.tuning.zones
+                )
                 for name in schema.names:
                     found[seat.source].need_column(name)
         return found

@@ -92,7 +92,9 @@ class PatternUnit:
         sets = [s for s in stream.constraints if s.book == key]
         on_violation = "error" if any(s.settings.on_violation == "error" for s in sets) else "dead-letter"
         columns = {c.name: c.type for c in stream.schema.columns}
-        self.book = Book(BookConfig(key, columns, rules_for(key, sets), on_violation), self.pipeline.issues)
+        self.book = Book(
+            BookConfig(key, columns, rules_for(key, sets), on_violation), self.pipeline.issues, self.pipeline.settings.tuning.patterns
+        )
         self.members: dict[str, PatternQuery] = {}
         #: A book with rules stays without queries.
         self.stays = bool(sets)

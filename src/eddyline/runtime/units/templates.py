@@ -70,6 +70,7 @@ class TemplateUnit:
         self.streams = frozenset([template.source])
         keys = tuple(o for o in lowered.outputs if o.expression in lowered.group_by)
         aggregates = tuple(o for o in lowered.outputs if o.expression not in lowered.group_by)
+        tuning = pipeline.settings.tuning.templates
         self.standing = StandingTemplate(
             template,
             keys,
@@ -77,9 +78,10 @@ class TemplateUnit:
             lowered.filters[0],
             pipeline.timeline(self.streams).streams[template.source],
             start,
-            TemplatePrice(len(keys), template.bits, index_costs()),
+            TemplatePrice(len(keys), template.bits, index_costs(), tuning),
             pipeline.issues,
             lowered.seats[0].route,
+            tuning,
         )
         self.standing.tuned = query.settings.template_tuning == "on"
         self.standing.batched = query.settings.template_batch == "on"

@@ -27,7 +27,6 @@ from eddyline.operators.join.node import JoinNode
 from eddyline.operators.join.policy import JoinPolicy
 from eddyline.operators.join.zones.ranges import Known, Sides
 from eddyline.operators.join.zones.worth import Worth
-from eddyline.state import zones as stored_zones
 from eddyline.tuning import ZoneTuning
 
 if TYPE_CHECKING:
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
 
 #: More conditions of one step than these are tested: kinds of cells are counted in bits.
 _MOST_PASSED = 16
-#: From this number of rows of a probe by hash the policy judges whether zones are worth looking at for all rows.
-_LOOK = 1024
 
 
 def zone_skipping(config: JoinConfig, commons: Commons) -> JoinPolicy | None:
@@ -90,10 +87,10 @@ class ZoneSkipping(JoinPolicy):
         if step is None or not one.store.live or not step.worth.asks(self._epoch):
             return None
         walks = probe.takes_pairs and (probe.step.index is None or node.loop)
-        if not walks and self.is_open and not step.worth.is_on and len(probe.rows) > _LOOK:
+        if not walks and self.is_open and not step.worth.is_on and len(probe.rows) > self.tuning.look:
             # A probe by hash is cheap: a look at some of its rows tells whether whole stretches of them are in vain.
-            some = probe.part(0, _LOOK)
-            self._weigh(node, some, step, self._grid(node, some, step, one, walks), walks, _LOOK / len(probe.rows))
+            some = probe.part(0, self.tuning.look)
+            self._weigh(node, some, step, self._grid(node, some, step, one, walks), walks, self.tuning.look / len(probe.rows))
             if not step.worth.is_on:
                 return None
         grid = self._grid(node, probe, step, one, walks)
@@ -158,10 +155,9 @@ class ZoneSkipping(JoinPolicy):
         passed = self._passed(step, ranges, kinds, decided)
         return Grid(row_cuts, stored_cuts, kinds, passed)
 
-    @staticmethod
-    def _row_cuts(node: JoinNode, probe: Probe) -> Ints:
+    def _row_cuts(self, node: JoinNode, probe: Probe) -> Ints:
         """Where the probing rows are cut: new rows of a stream as their own store is, combinations after a fixed number of them."""
-        count, size = len(probe.rows), stored_zones.ZONE_ROWS
+        count, size = len(probe.rows), self.tuning.rows
         if len(probe.rows.ids) > 1:
             return np.append(np.arange(0, count, size), count)
         ((reference, ids),) = probe.rows.ids.items()

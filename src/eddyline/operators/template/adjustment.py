@@ -15,22 +15,13 @@ import numpy as np
 from eddyline.operators.template.rows import TemplateRows
 from eddyline.operators.template.search import Pattern, Price
 from eddyline.state.columns import Ints
-
-#: A look is due after this number of requests, or of epochs in which requests came.
-REQUESTS_BETWEEN = 1_000
-EPOCHS_BETWEEN = 50
-#: Counts of earlier requests are halved at every look.
-_DECAY = 0.5
-#: Rows that are looked at to find out how many values a column has; they are counted again when a quarter of them is new.
-_SAMPLE = 1 << 14
-_NEW_SHARE = 4
-#: A window length counts as at most this multiple, and at least this part, of the time between two looks.
-_MOST_SCALE, _LEAST_SCALE = 1e4, 1e-3
+from eddyline.tuning import TemplateTuning
 
 
-class Tuning:
-    def __init__(self, price: Price) -> None:
+class Adjustment:
+    def __init__(self, price: Price, tuning: TemplateTuning) -> None:
         self.price = price
+        self.tuning = tuning
         #: Per pattern: requests, and rows in their windows, both decayed.
         self.counts: dict[int, float] = {}
         self.rows: dict[int, float] = {}
@@ -63,14 +54,14 @@ class Tuning:
 
     @property
     def due(self) -> bool:
-        return self.requests >= REQUESTS_BETWEEN or (self.requests > 0 and self.epochs >= EPOCHS_BETWEEN)
+        return self.requests >= self.tuning.requests_between or (self.requests > 0 and self.epochs >= self.tuning.epochs_between)
 
     def choose(self, rows: TemplateRows, running: tuple[int, ...], window_rows: float) -> tuple[int, ...] | None:
         """Another configuration that pays for its migration; None: the running one stays."""
         self.looks += 1
         came, self._looked_upto = max(rows.store.end - self._looked_upto, 1), rows.store.end
         # As many requests as one window length brings.
-        scale = min(max(window_rows / came, _LEAST_SCALE), _MOST_SCALE)
+        scale = min(max(window_rows / came, self.tuning.least_scale), self.tuning.most_scale)
         since = max(self.requests, 1) * scale
         patterns = [
             Pattern(p, self.counts[p] * scale, self.rows[p] / self.counts[p], self.batches[p] * scale)
@@ -91,16 +82,16 @@ class Tuning:
     def _decay(self) -> None:
         for pattern in list(self.counts):
             for kept in (self.counts, self.rows, self.batches):
-                kept[pattern] *= _DECAY
+                kept[pattern] *= self.tuning.keep
             if self.counts[pattern] < 0.01:
                 del self.counts[pattern], self.rows[pattern], self.batches[pattern]
 
     def values(self, rows: TemplateRows) -> list[int]:
         """How many distinct values each grouping column has among the newest rows, or had a little earlier."""
         end = rows.end
-        first = max(rows.store.first, end - _SAMPLE)
+        first = max(rows.store.first, end - self.tuning.sample)
         came = end - self._counted_upto
-        if not self._values or came < 0 or came * _NEW_SHARE > end - first:
+        if not self._values or came < 0 or came * self.tuning.new_share > end - first:
             nulls: Ints = rows.null_bits(first, end)
             words = (rows.view(key, first, end)[nulls >> column & 1 == 0] for column, key in enumerate(rows.keys))
             self._values = [max(1, len(np.unique(found))) for found in words]
