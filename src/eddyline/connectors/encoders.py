@@ -24,6 +24,8 @@ class Encoder:
     encode: Callable[[pa.Table, str], None]
     #: Whether a file of this form holds no rows.
     is_empty: Callable[[str], bool]
+    #: The `_ts` of the last row of a file that has rows, in microseconds.
+    last_time: Callable[[str], int]
 
 
 def _encode_parquet(table: pa.Table, path: str) -> None:
@@ -42,6 +44,11 @@ def _is_empty_parquet(path: str) -> bool:
     return int(pq.read_metadata(path).num_rows) == 0
 
 
+def _last_time_parquet(path: str) -> int:
+    with pq.ParquetFile(path) as opened:
+        return _last(opened.read_row_group(opened.num_row_groups - 1, columns=["_ts"]).column("_ts"))
+
+
 def _encode_csv(table: pa.Table, path: str) -> None:
     pyarrow.csv.write_csv(table, path)
 
@@ -49,6 +56,15 @@ def _encode_csv(table: pa.Table, path: str) -> None:
 def _is_empty_csv(path: str) -> bool:
     with open(path, "rb") as opened:
         return opened.read().count(b"\n") <= 1
+
+
+def _last_time_csv(path: str) -> int:
+    options = pyarrow.csv.ConvertOptions(include_columns=["_ts"], column_types={"_ts": pa.timestamp("us")})
+    return _last(pyarrow.csv.read_csv(path, convert_options=options).column("_ts"))
+
+
+def _last(column: pa.ChunkedArray) -> int:
+    return int(column.cast(pa.timestamp("us")).cast(pa.int64())[len(column) - 1].as_py())
 
 
 def _encode_json_lines(table: pa.Table, path: str) -> None:
@@ -60,6 +76,12 @@ def _encode_json_lines(table: pa.Table, path: str) -> None:
 def _is_empty_json_lines(path: str) -> bool:
     with open(path, "rb") as opened:
         return opened.read(1) == b""
+
+
+def _last_time_json_lines(path: str) -> int:
+    with open(path, "rb") as opened:
+        line = opened.read().splitlines()[-1]
+    return int(pa.scalar(json.loads(line)["_ts"]).cast(pa.timestamp("us")).cast(pa.int64()).as_py())
 
 
 def json_lines(batch: pa.RecordBatch) -> memoryview:
@@ -117,7 +139,7 @@ def _escaped(text: pa.Array) -> pa.Array:
 
 
 ENCODERS = {
-    "parquet": Encoder(".parquet", _encode_parquet, _is_empty_parquet),
-    "csv": Encoder(".csv", _encode_csv, _is_empty_csv),
-    "jsonl": Encoder(".jsonl", _encode_json_lines, _is_empty_json_lines),
+    "parquet": Encoder(".parquet", _encode_parquet, _is_empty_parquet, _last_time_parquet),
+    "csv": Encoder(".csv", _encode_csv, _is_empty_csv, _last_time_csv),
+    "jsonl": Encoder(".jsonl", _encode_json_lines, _is_empty_json_lines, _last_time_json_lines),
 }

@@ -197,6 +197,15 @@ class FileSink:
         if self._outbox is not None:
             self._outbox.left(self)
 
+    def last_time(self) -> int | None:
+        """The `_ts` of the newest row, of this run or an earlier one, in microseconds; None: there is none."""
+        if self._tables:
+            newest = self._tables[-1].table.column("_ts").cast(pa.int64())
+            return int(newest[len(newest) - 1].as_py())
+        self.settle()
+        files = [path for _, _, path in self._files() if not self._encoder.is_empty(path)]
+        return self._encoder.last_time(files[-1]) if files else None
+
     # -- what the outbox asks for
 
     @property

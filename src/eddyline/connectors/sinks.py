@@ -156,6 +156,13 @@ class MemorySink:
     def tables(self) -> list[pa.Table]:
         return [table for _, table in self._tables]
 
+    def last_time(self) -> int | None:
+        """The `_ts` of the newest row, in microseconds; None: there is none."""
+        if not self._tables:
+            return None
+        newest = self._tables[-1][1].column("_ts").cast(pa.int64())
+        return int(newest[len(newest) - 1].as_py())
+
     def table(self) -> pa.Table:
         """Everything so far."""
         assert self.schema is not None, "open comes before table"

@@ -11,10 +11,10 @@ from eddyline.errors import BindingProblem, EddylineError, Position
 from eddyline.language.catalog import Catalog, Sink
 from eddyline.language.columns import column_of
 from eddyline.language.heralds import herald_column
-from eddyline.language.punctuations import key_columns, punctuation_column
+from eddyline.language.punctuations import check_marked, key_columns, punctuation_column
 from eddyline.language.syntax import ColumnDefinition, CreateSink, CreateStream, CreateTable, Option
 from eddyline.language.windows import parse_span
-from eddyline.model.schema import Column, Schema, Stream, Table
+from eddyline.model.schema import RESULT_TIME, Column, Schema, Stream, Table
 
 #: What the readers of files understand; an option that nothing reads is refused, so that no wish is passed over.
 _READING = ("format", "path", "delimiter", "header", "multiline")
@@ -33,13 +33,13 @@ STREAM_OPTIONS = (
     "distinct_<column>",
 )
 TABLE_OPTIONS = (*_READING, "distinct_<column>")
-SINK_OPTIONS = ("format", "path", "topic", "servers", "key", "<spark.option>")
+SINK_OPTIONS = ("format", "path", "punctuation", "topic", "servers", "key", "<spark.option>")
 
 
 def bind_stream(statement: CreateStream, catalog: Catalog) -> Stream:
     """The stream that a statement declares; it is not yet in the catalog."""
     catalog.check_free("stream", statement.name, statement.position)
-    schema = _schema(statement.columns)
+    schema = _schema(statement.columns, of_stream=True)
     given = _given(statement.options, STREAM_OPTIONS, "stream", schema)
     places = {o.name: o.position for o in statement.options}
     time = given.pop("time", None)
@@ -90,17 +90,19 @@ def bind_sink(statement: CreateSink, catalog: Catalog) -> Sink:
     """The sink that a statement declares; it is not yet in the catalog."""
     catalog.check_free("sink", statement.name, statement.position)
     query = None if statement.query is None else catalog.results_of(statement.query, statement.position)
-    return Sink(statement.name, query, _given(statement.options, SINK_OPTIONS, "sink", None))
+    sink = Sink(statement.name, query, _given(statement.options, SINK_OPTIONS, "sink", None))
+    check_marked(sink, catalog, next((o.position for o in statement.options if o.name == "punctuation"), None))
+    return sink
 
 
-def _schema(columns: tuple[ColumnDefinition, ...]) -> Schema:
+def _schema(columns: tuple[ColumnDefinition, ...], of_stream: bool = False) -> Schema:
     seen: dict[str, Position | None] = {}
     for column in columns:
         if column.name.lower() in seen:
             raise BindingProblem(
                 f"column {column.name} is declared twice", hint="give each column a name of its own", position=column.position
             )
-        if column.name.startswith("_"):
+        if column.name.startswith("_") and not (of_stream and column.name == RESULT_TIME):
             raise BindingProblem(
                 f"column name {column.name} is reserved",
                 hint="names that begin with _ are the engine's own (_ts, _op, _reason)",

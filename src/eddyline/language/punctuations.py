@@ -27,7 +27,7 @@ from eddyline.model.schema import Schema, Stream
 from eddyline.model.window import UNBOUNDED
 
 if TYPE_CHECKING:
-    from eddyline.language.catalog import Catalog
+    from eddyline.language.catalog import Catalog, Sink
 
 _FORM = "PUNCTUATE stream WHERE column = value AND … AT TIMESTAMP '2024-01-01 12:00:00'"
 _DERIVED = "CREATE PUNCTUATION name ON stream (column, …) FROM stream (column, …) AT column"
@@ -146,6 +146,33 @@ def punctuation_column(stream: str, schema: Schema, taken: tuple[str | None, ...
     """The column that the option `punctuation` names."""
     meaning = "BOOLEAN: true marks a punctuation; STRING: the text is a condition"
     return marker_column("punctuation", (BOOLEAN, STRING), meaning, stream, schema, taken, name, position)
+
+
+def check_marked(sink: Sink, catalog: Catalog, position: Position | None) -> None:
+    """The option `punctuation` of a sink names a further column of the results of one query that tells which values are finished."""
+    name = sink.options.get("punctuation")
+    if name is None:
+        return
+    query = None if sink.query is None else catalog.queries.get(sink.query)
+    if query is None:
+        raise BindingProblem(
+            f"sink {sink.name} is not that of one query",
+            detail="punctuations of results stand between the results of their query",
+            hint="CREATE SINK … FOR query WITH (punctuation = '…')",
+            position=position,
+        )
+    if query.settings.propagate == "off":
+        raise BindingProblem(
+            f"query {query.name} puts out no punctuations", hint="CREATE QUERY … WITH (propagate = 'on') AS …", position=position
+        )
+    taken = [output.name for output in query.outputs if output.name.lower() == name.lower()]
+    if taken or not name.isidentifier() or name.startswith("_"):
+        raise BindingProblem(
+            f"column {name} cannot mark the punctuations of query {query.name}",
+            detail=f"the query has an output {taken[0]}" if taken else "it is no name of a column",
+            hint="choose a name that no output has, such as closed",
+            position=position,
+        )
 
 
 def _spelled(stream: Stream, name: str, position: Position | None) -> str:

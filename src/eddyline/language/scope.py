@@ -14,7 +14,7 @@ from eddyline.errors import BindingProblem, Position
 from eddyline.language.syntax import Name
 from eddyline.model.expression import ColumnRef
 from eddyline.model.query import Reference
-from eddyline.model.schema import DERIVED_TIME, Column, Stream, Table
+from eddyline.model.schema import DERIVED_TIME, RESULT_TIME, Column, Stream, Table
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,10 @@ class Entry:
         return self.reference.alias
 
     def columns(self) -> tuple[ColumnRef, ...]:
-        """The columns that `*` gives: the event time of a derived stream is not among them."""
-        return tuple(ColumnRef(self.alias, c.name, c.type) for c in self.relation.schema.columns if c.name != DERIVED_TIME)
+        """The columns that `*` gives: the event time of results is not among them."""
+        return tuple(
+            ColumnRef(self.alias, c.name, c.type) for c in self.relation.schema.columns if c.name not in (DERIVED_TIME, RESULT_TIME)
+        )
 
     def find(self, name: str) -> Column | None:
         """The column of that name; `_ts` is the event time of a derived stream."""

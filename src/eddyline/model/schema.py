@@ -16,6 +16,9 @@ from eddyline.model.constraint import ConstraintSet
 from eddyline.model.datatypes import TIMESTAMP, DataType
 from eddyline.model.punctuation import Derived
 
+#: The event time of results: a stream that reads the results of another job may declare it as its own.
+RESULT_TIME = "_ts"
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -32,7 +35,7 @@ class Schema:
         for column in self.columns:
             if column.name in seen:
                 raise BindingProblem(f"column {column.name} is declared twice", hint="give each column a name of its own")
-            if column.name.startswith("_"):
+            if column.name.startswith("_") and column.name != RESULT_TIME:
                 raise BindingProblem(
                     f"column name {column.name} is reserved", hint="names that begin with _ are the engine's own (_ts, _op, _reason)"
                 )
@@ -117,6 +120,11 @@ class Stream:
         if column.type != TIMESTAMP:
             raise BindingProblem(
                 f"the event-time column {self.time} of stream {self.name} is {column.type}", hint="declare it as TIMESTAMP"
+            )
+        if self.time != RESULT_TIME and self.schema.find(RESULT_TIME) is not None:
+            raise BindingProblem(
+                f"column {RESULT_TIME} of stream {self.name} is not its event time",
+                hint=f"time = '{RESULT_TIME}': a stream that reads results has their time",
             )
         if self.sequence is not None and self.schema.find(self.sequence) is None:
             raise BindingProblem(f"stream {self.name} has no column {self.sequence}", hint="sequence = '…' names one of its columns")

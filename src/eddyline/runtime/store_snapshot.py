@@ -24,7 +24,7 @@ from eddyline.operators.stream import StreamState
 from eddyline.operators.waiting import WaitingRows
 from eddyline.runtime.supply import Supply
 from eddyline.state.columns import Ints
-from eddyline.state.segment import Segment, open_marks
+from eddyline.state.segment import Segment, open_marks, payload_name
 from eddyline.state.store import Store
 
 Load = Callable[[str], pa.Table]
@@ -141,8 +141,8 @@ def _restore_rows(stream: StreamState, tables: list[pa.Table], end: int) -> None
                 marks[port.words_mark] = port.flat(kept)
         # A column that no query read when the segment was written: a query that reads it now began after these rows.
         payload = {
-            name: table.column(name).combine_chunks() if name in table.column_names else pa.nulls(len(table), store.types[name].arrow)
-            for name in store.columns
+            name: table.column(saved).combine_chunks() if saved in table.column_names else pa.nulls(len(table), store.types[name].arrow)
+            for name, saved in ((name, payload_name(name)) for name in store.columns)
         }
         for mark, (compiled, kind) in stream.keys.items():
             marks[mark] = key_words(compiled({at: payload[at[1]] for at in compiled.columns}, len(table)), kind)

@@ -39,7 +39,7 @@ def restore_queue(queue: WaitingRows, saved: Mapping[str, Any], load: Load) -> N
     for first, token in saved["waiting"]:
         table = load(chunk_name(queue.stream.name, token))
         routes = np.asarray(table.column("_routes")).astype(np.uint64) if "_routes" in table.column_names else None
-        rows = table.select([c for c in table.column_names if not c.startswith("_")]).combine_chunks()
+        rows = table.select([c for c in table.column_names if c not in ("_number", "_routes")]).combine_chunks()
         ts = event_times(rows, queue.stream.time)
         queue.chunks.append(Waiting(rows, ts, np.asarray(table.column("_number")), routes, first, token))
     if saved["census"] is not None:

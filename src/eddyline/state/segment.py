@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from eddyline.model.schema import DERIVED_TIME, RESULT_TIME
 from eddyline.state.renumbering import Renumbering
 from eddyline.state.store import DROPPED, Store
 
@@ -102,11 +103,16 @@ class SegmentList:
         store = self.store
         first = max(segment.first, store.first)
         ids = np.arange(first, segment.end)
-        columns = {name: store.gather(name, ids) for name in store.columns}
+        columns = {payload_name(name): store.gather(name, ids) for name in store.columns}
         for name in store.marks:
             if name not in store.derived:
                 columns[f"_{name}"] = _as_arrow(store.at(name, ids))
         return pa.table(columns).replace_schema_metadata({"first": str(first)})
+
+
+def payload_name(column: str) -> str:
+    """What a column of rows is called in a segment, where names that begin with _ are those of marks."""
+    return DERIVED_TIME if column == RESULT_TIME else column
 
 
 def _as_arrow(values: np.ndarray) -> pa.Array:

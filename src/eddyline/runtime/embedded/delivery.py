@@ -18,12 +18,13 @@ import pyarrow as pa
 
 from eddyline.connectors.base import Sink
 from eddyline.connectors.dead_letter import DeadLetters
+from eddyline.connectors.marked import MarkedSink
 from eddyline.connectors.outbox import Outbox
 from eddyline.connectors.sinks import AllSink, CallbackSink, ParquetSink, hand_over_problem, open_sink
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.schema import Stream
 from eddyline.operators.sharing.filter_group import Bundle
-from eddyline.runtime.epoch import Outcome, punctuations_of
+from eddyline.runtime.epoch import Outcome, punctuations_of, results_of
 
 DEAD_LETTER = "_dead_letter"
 
@@ -34,7 +35,9 @@ class Delivery:
         self.outbox = outbox or Outbox()
         self.sinks: dict[str, list[Sink]] = {}
         self.shared: dict[str, AllSink] = {}
-        #: Sinks of CREATE SINK, by name; of one FOR ALL the sink behind it.
+        #: Query -> its sinks with results and punctuations of results.
+        self.marked: dict[str, list[MarkedSink]] = {}
+        #: Sinks of CREATE SINK, by name; of one FOR ALL, or with punctuations, the sink behind it.
         self.declared: dict[str, Sink] = {}
         self.dead = DeadLetters(os.path.join(out, DEAD_LETTER)) if out is not None else None
         #: Dead rows are kept in memory only where a session asks for them.
@@ -48,7 +51,7 @@ class Delivery:
         self, name: str, schema: pa.Schema, declared: Iterable[DeclaredSink], own: Iterable[Sink] = (), files: bool = True
     ) -> None:
         """A query's results go to `--out` unless `files` is off, to its declared sinks, and to further ones."""
-        sinks: list[Sink] = [*own]
+        sinks: list[Sink] = [*own, *(marked.punctuations for marked in self.marked.get(results_of(name), ()))]
         if self.out is not None and files:
             sinks.append(ParquetSink(os.path.join(self.out, name)))
             self.outbox.adopt(sinks[-1], f"out/{name}")
@@ -59,13 +62,21 @@ class Delivery:
                     self.shared[sink.name] = AllSink(self.declared[sink.name])
                 self.shared[sink.name].add(name, schema)
             else:
-                sinks.append(self._open(sink))
+                sinks.append(self._marked(name, sink, self._open(sink)))
         for one in sinks:
             one.open(schema)
         if sinks:
             self.sinks[name] = sinks
         if any(isinstance(one, CallbackSink) for one in sinks):
             self.listening.add(name)
+
+    def _marked(self, query: str, sink: DeclaredSink, opened: Sink) -> Sink:
+        """The sink of a query, which takes the punctuations of its results too where it says so."""
+        if "punctuation" not in sink.options:
+            return opened
+        marked = MarkedSink(opened, sink.options["punctuation"])
+        self.marked.setdefault(query, []).append(marked)
+        return marked
 
     def _open(self, sink: DeclaredSink) -> Sink:
         opened = self.declared[sink.name] = open_sink(sink.options, sink.name)
@@ -95,6 +106,7 @@ class Delivery:
         if punctuations_of(name) in self.sinks:
             self.drop_query(punctuations_of(name))
         self.listening.discard(name)
+        self.marked.pop(name, None)
         for sink in self.sinks.pop(name, []):
             sink.close()
 
@@ -104,9 +116,11 @@ class Delivery:
         if dropped is None:
             return
         self.shared.pop(name, None)
+        marked = [one for of_query in self.marked.values() for one in of_query if one.inner is dropped]
+        self.marked = {query: left for query, had in self.marked.items() if (left := [one for one in had if one not in marked])}
         for sinks in self.sinks.values():
-            if dropped in sinks:
-                sinks.remove(dropped)
+            for one in [one for one in sinks if one is dropped or one in marked]:
+                sinks.remove(one)
         dropped.close()
 
     def release(self, name: str, table: pa.Table) -> bool:
@@ -164,6 +178,8 @@ class Delivery:
                     shared.write(epoch, name, table)
         for bundle in outcome.bundles:
             self._write_bundle(epoch, bundle)
+        for marked in [marked for of_query in self.marked.values() for marked in of_query]:
+            marked.end_epoch()
         self._handed_out.clear()
         for name, tables in outcome.dead.items():
             for table in tables:

@@ -68,7 +68,7 @@ class AheadRows:
         routes = None
         if _ROUTES in whole.column_names:
             routes = whole.column(_ROUTES).fill_null(np.iinfo(np.uint64).max).to_numpy().astype(np.uint64)
-        rows = whole.select([name for name in whole.column_names if not name.startswith("_")])
+        rows = whole.select([name for name in whole.column_names if name not in (_NUMBER, _ROUTES)])
         return self._standing.over(rows, event_times(rows, self._time), whole.column(_NUMBER).to_numpy(), routes).parts(requests)
 
     def fewer(self, requests: Requests) -> Requests:

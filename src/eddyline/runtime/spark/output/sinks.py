@@ -27,12 +27,14 @@ from pyspark.sql import DataFrame
 
 from eddyline.connectors.base import Sink
 from eddyline.connectors.dead_letter import DeadLetters
+from eddyline.connectors.marked import MarkedSink
 from eddyline.connectors.outbox import Outbox
 from eddyline.connectors.sinks import AllSink, ParquetSink, open_sink
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.clock import WALL, Clock
 from eddyline.model.schema import Stream
 from eddyline.operators.evaluate import Issues
+from eddyline.runtime.epoch import punctuations_of, results_of
 from eddyline.runtime.newest import merged
 from eddyline.runtime.spark.job.shard_report import committed_batch
 from eddyline.runtime.spark.output.parcels import opened, staged_folder
@@ -89,7 +91,9 @@ class Delivery:
         #: Queries whose shards send parts of groups, and what merges them.
         self.merging: dict[str, Merging] = {}
         self.shared: dict[str, AllSink] = {}
-        #: Sinks of CREATE SINK, by name; of one FOR ALL the sink behind it.
+        #: Query -> its sinks with results and punctuations of results.
+        self.marked: dict[str, list[MarkedSink]] = {}
+        #: Sinks of CREATE SINK, by name; of one FOR ALL, or with punctuations, the sink behind it.
         self.declared: dict[str, Sink] = {}
         self.dead = DeadLetters(os.path.join(out, DEAD_LETTER)) if out is not None else None
         #: Dead rows are kept in memory only where a session asks for them.
@@ -121,7 +125,7 @@ class Delivery:
     ) -> None:
         """A query's results go to `--out` unless `files` is off, to its declared sinks, and to further ones; `merging` makes them of
         the shards' parts."""
-        sinks: list[Sink] = [*own]
+        sinks: list[Sink] = [*own, *(marked.punctuations for marked in self.marked.get(results_of(name), ()))]
         if self.out is not None and files:
             sinks.append(ParquetSink(os.path.join(self.out, name)))
             self.outbox.adopt(sinks[-1], f"out/{name}")
@@ -132,12 +136,20 @@ class Delivery:
                     self.shared[sink.name] = AllSink(self.declared[sink.name])
                 sinks.append(self.shared[sink.name].port(name))
             else:
-                sinks.append(self._open(sink))
+                sinks.append(self._marked(name, sink, self._open(sink)))
         for one in sinks:
             one.open(schema)
         self.sinks[name] = sinks
         if merging is not None:
             self.merging[name] = merging
+
+    def _marked(self, query: str, sink: DeclaredSink, opened: Sink) -> Sink:
+        """The sink of a query, which takes the punctuations of its results too where it says so."""
+        if "punctuation" not in sink.options:
+            return opened
+        marked = MarkedSink(opened, sink.options["punctuation"])
+        self.marked.setdefault(query, []).append(marked)
+        return marked
 
     def _open(self, sink: DeclaredSink) -> Sink:
         opened = self.declared[sink.name] = self._opened_sink(sink)
@@ -156,7 +168,10 @@ class Delivery:
 
     def drop_query(self, name: str) -> None:
         """A query has gone: its own sinks are closed. One that it shares with others stays."""
+        if punctuations_of(name) in self.sinks:
+            self.drop_query(punctuations_of(name))
         self.merging.pop(name, None)
+        self.marked.pop(name, None)
         with self._lock:
             for sink in self.sinks.pop(name, ()):
                 sink.close()
@@ -220,6 +235,9 @@ class Delivery:
                         self.dead.write(batch, self.streams.get(name) or self.derived[name], table)
                     if self.kept_dead is not None:
                         self.kept_dead.setdefault(name, []).append(table)
+
+        for marked in [marked for of_query in self.marked.values() for marked in of_query]:
+            marked.end_epoch()
 
     def close(self) -> None:
         """The run has ended: everything becomes files."""
