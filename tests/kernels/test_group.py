@@ -15,7 +15,6 @@ from eddyline.kernels import group, heaps, sums
 from eddyline.kernels.hashing import hash_strings
 
 ALL = np.empty(0, np.bool_)
-NO_TEXTS = (np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.uint8))
 
 
 def table(capacity: int, width: int) -> tuple[np.ndarray, ...]:
@@ -66,20 +65,28 @@ def test_equal_bytes_have_one_id() -> None:
     assert [bytes(packed[a:b]) for a, b in pairwise(packed_offsets)] == texts
 
 
+#: Byte strings in the order of their ids; some begin with another, and the first is empty.
+NAMES = [bytes([3] * (n // 4) + [2] * (n % 4)) for n in range(40)]
+BYTES = (np.cumsum([0, *map(len, NAMES[:-1])]), np.array([*map(len, NAMES)]), np.frombuffer(b"".join(NAMES), np.uint8).copy())
+
+
 @pytest.mark.parametrize("largest", [False, True])
-def test_heaps_know_the_extreme_whatever_leaves(largest: bool) -> None:
+@pytest.mark.parametrize("texts", [None, BYTES], ids=["words", "texts"])
+def test_heaps_know_the_extreme_whatever_leaves(largest: bool, texts: tuple[np.ndarray, ...] | None) -> None:
+    assert sorted(NAMES) == NAMES
     rng = Random(2 + largest)
+    lowest = -20 if texts is None else 0
     roots, words, links = np.full(3, -1, np.int64), np.zeros(200, np.int64), np.zeros((200, 3), np.int32)
     live: dict[int, tuple[int, int]] = {}
     for _ in range(400):
         free = [s for s in range(200) if s not in live]
         slots = np.array(rng.sample(free, min(len(free), rng.randrange(9))), np.int64)
         codes = np.array([rng.randrange(3) for _ in slots], np.int64)
-        words[slots] = [rng.randrange(-20, 20) for _ in slots]
+        words[slots] = [rng.randrange(lowest, lowest + 40) for _ in slots]
         live.update({s: (c, int(words[s])) for s, c in zip(slots.tolist(), codes.tolist(), strict=True)})
-        heaps.insert(roots, codes, slots, words, links, ALL, largest, False, *NO_TEXTS)
+        heaps.insert(roots, codes, slots, words, links, ALL, largest, texts)
         gone = np.array(rng.sample(sorted(live), rng.randrange(min(len(live), 9) + 1)), np.int64)
-        heaps.remove(roots, np.array([live[s][0] for s in gone.tolist()], np.int64), gone, words, links, ALL, largest, False, *NO_TEXTS)
+        heaps.remove(roots, np.array([live[s][0] for s in gone.tolist()], np.int64), gone, words, links, ALL, largest, texts)
         for s in gone.tolist():
             del live[s]
         for code in range(3):

@@ -2,7 +2,7 @@
 
 Answer   `touched_rows` gives one row per instant and group to which something happens then. `follow_counts`, `follow_floats`,
          `follow_whole`, `follow_heaps` and `follow_best` change the state of the groups and copy it into the rows. `follow_distinct` says
-         which values are the first to come and the last to leave.
+         which values are the first to come and the last to leave. `note_presence` and `note_words` compare rows with what was emitted.
 
              instant 0: came, left ─► state ─► rows    instant 1: came, left ─► state ─► rows    …
 
@@ -22,13 +22,12 @@ from eddyline.kernels.sums import add_floats, add_whole, is_doubtful
 
 @njit(cache=True, nogil=True)
 def touched_rows(before, came, came_ends, left, left_ends, latest):
-    """Codes of rows, the row before of the same group (-1: none), where the rows of each instant end.
+    """Codes of rows, and where the rows of each instant end.
 
     `before` are groups that were touched before the first instant; `latest` is -1 for every group, and becomes its last row.
     """
     size = len(before) + len(came) + len(left)
     codes = np.empty(size, np.int64)
-    previous = np.empty(size, np.int64)
     ends = np.empty(len(came_ends), np.int64)
     count = 0
     c = 0
@@ -46,13 +45,75 @@ def touched_rows(before, came, came_ends, left, left_ends, latest):
                 code = chosen[j]
                 if latest[code] < first:
                     codes[count] = code
-                    previous[count] = latest[code]
                     latest[code] = count
                     count += 1
         c = came_ends[i]
         d = left_ends[i]
         ends[i] = count
-    return codes[:count], previous[:count], ends
+    return codes[:count], ends
+
+
+@njit(cache=True, nogil=True)
+def merged_instants(a, b):
+    """The instants of two ascending arrays, each once, ascending."""
+    out = np.empty(len(a) + len(b), np.int64)
+    count = 0
+    i = 0
+    j = 0
+    while i < len(a) or j < len(b):
+        if j == len(b) or (i < len(a) and a[i] <= b[j]):
+            found = a[i]
+            i += 1
+        else:
+            found = b[j]
+            j += 1
+        if count == 0 or out[count - 1] != found:
+            out[count] = found
+            count += 1
+    return out[:count]
+
+
+@njit(cache=True, nogil=True)
+def note_presence(codes, stays, present):
+    """Whether the group of each row stood before it; `present` is by group, and moves from row to row."""
+    before = np.empty(len(codes), np.bool_)
+    for r in range(len(codes)):
+        before[r] = present[codes[r]]
+        present[codes[r]] = stays[r]
+    return before
+
+
+@njit(cache=True, nogil=True)
+def note_words(codes, stays, before, new, new_valid, words, valid, column, changed):
+    """Set `changed` at rows whose group stood before with another word. `words` and `valid`, by group and column, move from row to row.
+
+    `new` has the words of the rows that stay, `new_valid` is empty where all of them have a value.
+    """
+    place = 0
+    for r in range(len(codes)):
+        if stays[r]:
+            g = codes[r]
+            there = len(new_valid) == 0 or new_valid[place]
+            if before[r] and (words[g, column] != new[place] or valid[g, column] != there):
+                changed[r] = True
+            words[g, column] = new[place]
+            valid[g, column] = there
+            place += 1
+
+
+@njit(cache=True, nogil=True)
+def no_longer_counted(counts, values):
+    """The values whose count is 0, each once."""
+    out = np.empty(len(values), np.int64)
+    count = 0
+    for i in range(len(values)):
+        if counts[values[i]] == 0:
+            counts[values[i]] = -1
+            out[count] = values[i]
+            count += 1
+    for i in range(count):
+        counts[out[i]] = 0
+    return out[:count]
 
 
 @njit(cache=True, nogil=True)
@@ -129,7 +190,7 @@ def follow_whole(
 @njit(cache=True, nogil=True)
 def follow_heaps(
     roots, words, links, came, came_slots, came_valid, came_ends, left, left_slots, left_valid, left_ends, rows, row_ends,
-    extremes, known, largest, texts, begins, sizes, arena,
+    extremes, known, largest, texts,
 ):  # fmt: skip
     """The extremes of the rows' groups; `known` is False where a group has no value."""
     c = 0
@@ -138,8 +199,8 @@ def follow_heaps(
     for i in range(len(row_ends)):
         e = came_ends[i]
         f = left_ends[i]
-        insert(roots, came[c:e], came_slots[c:e], words, links, came_valid[c:e], largest, texts, begins, sizes, arena)
-        remove(roots, left[d:f], left_slots[d:f], words, links, left_valid[d:f], largest, texts, begins, sizes, arena)
+        insert(roots, came[c:e], came_slots[c:e], words, links, came_valid[c:e], largest, texts)
+        remove(roots, left[d:f], left_slots[d:f], words, links, left_valid[d:f], largest, texts)
         c = e
         d = f
         while r < row_ends[i]:
@@ -150,15 +211,13 @@ def follow_heaps(
 
 
 @njit(cache=True, nogil=True)
-def follow_best(
-    came, came_words, came_valid, came_ends, rows, row_ends, extremes, known, row_extremes, row_known, largest, texts, begins, sizes, arena
-):
+def follow_best(came, came_words, came_valid, came_ends, rows, row_ends, extremes, known, row_extremes, row_known, largest, texts):
     """As `follow_heaps`, where nothing ever leaves."""
     c = 0
     r = 0
     for i in range(len(row_ends)):
         e = came_ends[i]
-        best(came[c:e], came_words[c:e], came_valid[c:e], extremes, known, largest, texts, begins, sizes, arena)
+        best(came[c:e], came_words[c:e], came_valid[c:e], extremes, known, largest, texts)
         c = e
         while r < row_ends[i]:
             row_known[r] = known[rows[r]]

@@ -21,7 +21,7 @@ from eddyline.model.datatypes import BIGINT, DOUBLE, DataType
 from eddyline.operators.aggregate.contributions import Contributions
 from eddyline.operators.aggregate.groups import Dictionary
 from eddyline.operators.aggregate.tables import arrays_of, as_table
-from eddyline.operators.aggregate.words import ALL, Words, decimals, floats, grown, is_text
+from eddyline.operators.aggregate.words import ALL, Words, decimals, floats, grown
 from eddyline.operators.functions_decimal import to_doubles
 from eddyline.operators.vectors import Issues, Mask
 from eddyline.state.columns import Array, Ints, pack_bits
@@ -190,8 +190,7 @@ class LastingExtreme(Accumulator):
         self.known: Mask = np.zeros(0, np.bool_)
 
     def change(self, codes: Ints, words: Ints, valid: Mask, sign: int) -> None:
-        w = self.words
-        heaps.best(codes, words, valid, self.extremes, self.known, self.largest, is_text(self.kind), w.begins, w.sizes, w.arena)
+        heaps.best(codes, words, valid, self.extremes, self.known, self.largest, self.words.texts(self.kind))
 
     def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
         return self.words.decode(self.extremes[codes], self.known[codes], self.kind)
@@ -217,16 +216,12 @@ class Extreme(Accumulator):
         self.roots = grown(self.roots, groups, -1)
 
     def add(self, codes: Ints, slots: Ints, words: Ints, valid: Mask, held: Ints) -> None:
-        w = self.words
         self.held, self.links = held, grown(self.links, len(held))
-        texts = is_text(self.kind)
-        heaps.insert(self.roots, codes, slots, held, self.links, valid, self.largest, texts, w.begins, w.sizes, w.arena)
+        heaps.insert(self.roots, codes, slots, held, self.links, valid, self.largest, self.words.texts(self.kind))
 
     def retract(self, codes: Ints, slots: Ints, words: Ints, valid: Mask, held: Ints) -> None:
-        w = self.words
         self.held = held
-        texts = is_text(self.kind)
-        heaps.remove(self.roots, codes, slots, held, self.links, valid, self.largest, texts, w.begins, w.sizes, w.arena)
+        heaps.remove(self.roots, codes, slots, held, self.links, valid, self.largest, self.words.texts(self.kind))
 
     def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
         roots = self.roots[codes]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from eddyline.kernels import history
 from eddyline.model.datatypes import DataType
 from eddyline.operators.aggregate.words import Words, grown
 from eddyline.operators.vectors import Mask
@@ -39,31 +40,16 @@ class Emitted:
         self.present[codes] = True
         return changed
 
-    def put_rows(
-        self, codes: Ints, previous: Ints, latest: Ints, stays: Mask, columns: list[pa.Array], kinds: list[DataType], words: Words
-    ) -> tuple[Mask, Mask]:
+    def put_rows(self, codes: Ints, stays: Mask, columns: list[pa.Array], kinds: list[DataType], words: Words) -> tuple[Mask, Mask]:
         """Note what groups put out at several instants. True where a group stood before, and where it stands with another result.
 
-        Row r is of group `codes[r]`, whose row before is `previous[r]` (-1: none) and whose last one is `latest[codes[r]]`. `columns` are
-        the outputs of the rows that stand.
+        Row r is of group `codes[r]`, in the order of instants. `columns` are the outputs of the rows that stand.
         """
-        opening = previous < 0
-        was_there = np.where(opening, self.present[codes], stays[previous])
+        was_there: Mask = history.note_presence(codes, stays, self.present)
         changed = stays & ~was_there
-        place = np.cumsum(stays) - 1
-        both = np.flatnonzero(stays & was_there)
-        groups, opening, place_before = codes[both], opening[both], place[previous[both]]
-        final = np.flatnonzero(latest >= 0)
-        standing = final[stays[latest[final]]]
         for at, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
             new, valid = words.encode(column, kind)
-            there = valid if len(valid) else np.ones(len(new), np.bool_)
-            word_before = np.where(opening, self.words[groups, at], new[place_before])
-            there_before = np.where(opening, self.valid[groups, at], there[place_before])
-            changed[both] |= (word_before != new[place[both]]) | (there_before != there[place[both]])
-            self.words[standing, at] = new[place[latest[standing]]]
-            self.valid[standing, at] = there[place[latest[standing]]]
-        self.present[final] = stays[latest[final]]
+            history.note_words(codes, stays, was_there, new, valid, self.words, self.valid, at, changed)
         return was_there, changed
 
     def remove(self, codes: Ints) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from eddyline.kernels import history
 from eddyline.operators.aggregate.accumulators import Accumulator, Distinct, Extreme, FloatSums, LastingExtreme, Tally, WholeSums
-from eddyline.operators.aggregate.words import ALL, grown, is_text
+from eddyline.operators.aggregate.words import ALL, grown
 from eddyline.operators.vectors import Mask
 from eddyline.state.columns import Ints
 
@@ -47,8 +47,6 @@ class Rows:
 
     codes: Ints
     ends: Ints
-    #: The row of the same group before, -1 where it is the first.
-    previous: Ints
 
 
 def follow(
@@ -104,10 +102,9 @@ def _heaps(kept: Extreme, came: Flow, left: Flow, rows: Rows, held: Ints) -> Las
     found = LastingExtreme(kept.largest, kept.kind, kept.words)
     found.reserve(len(rows.codes))
     kept.held, kept.links = held, grown(kept.links, len(held))
-    w = kept.words
     history.follow_heaps(
         kept.roots, held, kept.links, came.codes, came.slots, came.valid, came.ends, left.codes, left.slots, left.valid, left.ends,
-        rows.codes, rows.ends, found.extremes, found.known, kept.largest, is_text(kept.kind), w.begins, w.sizes, w.arena,
+        rows.codes, rows.ends, found.extremes, found.known, kept.largest, kept.words.texts(kept.kind),
     )  # fmt: skip
     return found
 
@@ -115,10 +112,9 @@ def _heaps(kept: Extreme, came: Flow, left: Flow, rows: Rows, held: Ints) -> Las
 def _best(kept: LastingExtreme, came: Flow, rows: Rows) -> LastingExtreme:
     found = LastingExtreme(kept.largest, kept.kind, kept.words)
     found.reserve(len(rows.codes))
-    w = kept.words
     history.follow_best(
         came.codes, came.words, came.valid, came.ends, rows.codes, rows.ends, kept.extremes, kept.known, found.extremes, found.known,
-        kept.largest, is_text(kept.kind), w.begins, w.sizes, w.arena,
+        kept.largest, kept.words.texts(kept.kind),
     )  # fmt: skip
     return found
 
@@ -131,7 +127,7 @@ def _distinct(
     kept.counts = grown(kept.counts, kept.values.capacity)
     leaving = kept.values.find(np.stack([left.codes, left.words], axis=1))
     first, last = history.follow_distinct(kept.counts, entered, came.ends, leaving, left.ends)
-    kept.values.release(np.unique(leaving[kept.counts[leaving] == 0]))
+    kept.values.release(history.no_longer_counted(kept.counts, leaving))
     distinct = None if live is None else _distinct_values(live)
     return follow(kept.inner, came.where(first), left.where(last), rows, held, groups, distinct)
 

@@ -42,14 +42,16 @@ def changes_at(aggregation: Aggregation, batch: Batch, when: Ints, due: Due, ope
     """`when` are the instants of the batch's combinations, ascending; at `opening` something is emitted in any case."""
     codes, slots = aggregation.place(batch)
     leaving, left_when = _leaving(aggregation, due)
-    instants = np.unique(np.concatenate([when, left_when, _NONE if opening is None else np.array([opening])]))
+    instants = history.merged_instants(when, left_when)
+    if opening is not None:
+        instants = history.merged_instants(np.array([opening]), instants)
     if not len(instants):
         return None
     came_ends, left_ends = np.searchsorted(when, instants, side="right"), np.searchsorted(left_when, instants, side="right")
     held = aggregation.contributions
     left_codes = _NONE if held is None else held.codes[leaving]
     latest = np.full(aggregation.capacity, -1, np.int64)
-    rows = Rows(*_touched(aggregation, codes, came_ends, left_codes, left_ends, latest))
+    rows = Rows(*history.touched_rows(aggregation.touched.take(), codes, came_ends, left_codes, left_ends, latest))
     totals = history.follow_counts(aggregation.totals, codes, ALL, came_ends, left_codes, ALL, left_ends, rows.codes, rows.ends)
     kept: list[Accumulator] = []
     for family, accumulator in zip(aggregation.layout.families, aggregation.accumulators, strict=True):
@@ -61,15 +63,10 @@ def changes_at(aggregation: Aggregation, batch: Batch, when: Ints, due: Due, ope
         kept.append(follow(accumulator, came, left, rows, words, aggregation.capacity, live))
     if held is not None:
         held.drop(leaving)
-    table = _changelog(aggregation, rows, totals, kept, instants, latest, issues)
+    table = _changelog(aggregation, rows, totals, kept, instants, issues)
     last = np.flatnonzero(latest >= 0)
     aggregation.release(last[aggregation.totals[last] == 0])
     return table
-
-
-def _touched(aggregation: Aggregation, came: Ints, came_ends: Ints, left: Ints, left_ends: Ints, latest: Ints) -> tuple[Ints, Ints, Ints]:
-    codes, previous, ends = history.touched_rows(aggregation.touched.take(), came, came_ends, left, left_ends, latest)
-    return codes, ends, previous
 
 
 def _leaving(aggregation: Aggregation, due: Due) -> tuple[Ints, Ints]:
@@ -101,14 +98,12 @@ def _live(aggregation: Aggregation, argument: int, came: Flow, left: Flow) -> Ca
 
 
 def _changelog(
-    aggregation: Aggregation, rows: Rows, totals: Ints, kept: Sequence[Accumulator], instants: Ints, latest: Ints, issues: Issues
+    aggregation: Aggregation, rows: Rows, totals: Ints, kept: Sequence[Accumulator], instants: Ints, issues: Issues
 ) -> pa.Table | None:
     """The rows whose groups have another value than before."""
     alive = totals > 0 if aggregation.groups is not None else np.ones(len(totals), np.bool_)
     stays, outputs = aggregation.outputs(Standing(rows.codes, np.arange(len(rows.codes)), totals, kept), alive, issues)
-    was_there, changed = aggregation.emitted.put_rows(
-        rows.codes, rows.previous, latest, stays, outputs, [e.type for e in aggregation.computed], aggregation.words
-    )
+    was_there, changed = aggregation.emitted.put_rows(rows.codes, stays, outputs, [e.type for e in aggregation.computed], aggregation.words)
     gone = was_there & ~stays
     chosen = np.flatnonzero(gone | changed)
     if not len(chosen):

@@ -130,6 +130,10 @@ class Words:
         self.heads = np.full(len(self.following), -1, np.int64)
         kernels.relink(self.heads, self.following, self.hashes, ids)
 
+    def texts(self, kind: DataType) -> tuple[Ints, Ints, npt.NDArray[np.uint8]] | None:
+        """What kernels need to compare values by their words; None where the words themselves compare."""
+        return (self.begins, self.sizes, self.arena) if is_text(kind) else None
+
     # -- words to values
 
     def decode(self, words: Ints, valid: Mask, kind: DataType) -> pa.Array:
