@@ -31,6 +31,7 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Schema, Stream
 from eddyline.runtime.given_schema import columns_of
 from eddyline.runtime.herald_records import herald
+from eddyline.runtime.own_functions import hand_over
 from eddyline.runtime.punctuating import promise
 from eddyline.runtime.runner import Handle, Observer, Runner
 from eddyline.runtime.statements import Statements
@@ -205,6 +206,26 @@ class Session:
         found, given = self._declared(name, schema, time, lateness, idle, sequence)
         self.job.catalog.add(found)
         self._runner.declare(found, given)
+
+    def function(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        arguments: Mapping[str, Any] | Sequence[Any],
+        result: Any,
+        *,
+        arrays: str = "arrow",
+    ) -> None:
+        """A function of one's own for queries: whole columns in, one column out; deterministic, each row by itself.
+
+        Args:
+            name: What queries call it.
+            function: Gets one array per argument and returns an array of the same length.
+            arguments: Types, or a mapping from names to types: "BIGINT", or of Arrow.
+            result: The type of the result.
+            arrays: "arrow", or "numpy": then rows with a null in an argument have NULL and are not seen.
+        """
+        hand_over(self.job, self._runner.begun, name, function, arguments, result, arrays)
 
     def query(self, name: str, sql: str, **options: Value) -> Query:
         """Register `SELECT …` or `EVENT …` under a name; options as in CREATE QUERY … WITH."""

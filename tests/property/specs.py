@@ -151,6 +151,8 @@ class Case:
     pauses: tuple[int, ...] = ()
     #: In which order results of joins with several windows are released; None: as the engine chooses.
     scheduler: str | None = None
+    #: Statements that the queries need.
+    before: tuple[str, ...] = ()
 
     def epochs(self) -> list[dict[str, list[Row]]]:
         return [{stream: list(rows) for stream, rows in epoch} for epoch in self.arrivals]
@@ -160,6 +162,7 @@ class Case:
         out = [] if self.scheduler is None else [f"SET scheduler = '{self.scheduler}'"]
         out += [s.statement() for s in self.streams]
         out += [t.statement(directory) for t in self.tables]
+        out += self.before
         return out + [statement for q in self.queries for statement in q.statements()]
 
     def source(self, name: str) -> StreamSpec | TableSpec:

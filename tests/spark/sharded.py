@@ -20,6 +20,7 @@ from eddyline.connectors.files import read_table
 from eddyline.connectors.memory import MemorySource
 from eddyline.language import bind_script
 from eddyline.operators.evaluate import Issues
+from eddyline.operators.own_functions import register
 from eddyline.plan.shares import route_all
 from eddyline.runtime.spark.ingest.packer import Packer
 from eddyline.runtime.spark.ingest.packet import from_blob, to_blob
@@ -41,6 +42,8 @@ def run_sharded(case: Case, shards: int = 3, seed: int = 0) -> Outcome:
 
 def case_layout(case: Case, shards: int, directory: str) -> Layout:
     job = bind_script(";\n".join(case.statements(directory)))
+    for own in job.catalog.functions.values():
+        register(own)
     return Layout(
         streams=tuple(job.streams),
         queries=tuple(job.queries),

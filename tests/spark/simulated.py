@@ -22,6 +22,7 @@ import pyarrow.parquet as parquet
 from eddyline.connectors.memory import MemorySource
 from eddyline.connectors.sinks import MemorySink
 from eddyline.language import Job, bind_script
+from eddyline.operators.own_functions import register
 from eddyline.plan.migration import Migration
 from eddyline.runtime.control import ControlFolder
 from eddyline.runtime.control_record import add_record, drop_record
@@ -73,7 +74,16 @@ class Driver:
     """What a driver process has in memory."""
 
     def __init__(self, job: Job, checkpoint: str, shards: int, sink_of: Callable[[str], MemorySink]) -> None:
-        layout = settled(checkpoint, job.streams, job.queries, job.tables, job.settings, lambda n: tuple(range(n)), shards)
+        layout = settled(
+            checkpoint,
+            job.streams,
+            job.queries,
+            job.tables,
+            job.settings,
+            lambda n: tuple(range(n)),
+            shards,
+            tuple(job.catalog.functions.values()),
+        )
         self.delivery = Delivery({s.name: s for s in layout.streams}, layout.staging, None, self._delivered)
         self.delivery.kept_dead = {}
         self.roster = roster.Roster(layout, job.catalog, self.delivery, lambda name, _: [sink_of(name)])
@@ -110,6 +120,8 @@ class Simulated:
     def start(self, text: str | None = None) -> None:
         self.text = text or self.text
         job = bind_script(self.text, self.settings)
+        for own in job.catalog.functions.values():
+            register(own)
         self.driver = Driver(job, self.checkpoint, self.shards, lambda n: self.sinks.setdefault(n, MemorySink()))
 
     def add(self, sql: str) -> None:

@@ -29,9 +29,11 @@ from eddyline.language import Dropped, ExplainRequest, Job, parse_script, render
 from eddyline.language.catalog import Sink
 from eddyline.language.syntax import Event, Select, Statement
 from eddyline.model.constraint import ConstraintSet
+from eddyline.model.own_function import OwnFunction
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.plan.prepare import check, explanation, notices
+from eddyline.runtime.own_functions import provide
 from eddyline.runtime.workflows import workflow_rules
 from eddyline.session import Session
 from eddyline.settings import Settings
@@ -172,6 +174,8 @@ class Shell:
                 self.say(f"sink {sink.name}; the shell shows results and writes none, eddyline run does")
             case ConstraintSet() as found:
                 self.say(f"constraints {found.name}, {len(found.rules)} rules")
+            case OwnFunction() as own:
+                self._provide(own)
             case Settings():
                 return
 
@@ -184,7 +188,17 @@ class Shell:
         entries: list[Stream | Table] = [*self.job.streams, *self.job.tables]
         for entry in entries:
             own.catalog.add(entry)
+        for function in self.job.catalog.functions.values():
+            own.catalog.add(function)
         return own
+
+    def _provide(self, own: OwnFunction) -> None:
+        try:
+            provide(own, begun=False)
+        except EddylineError:
+            self.job.catalog.drop("function", own.name)
+            raise
+        self.say(f"function {own.signature}")
 
     def _show(self, query: BoundQuery) -> None:
         for warning in notices(query, self._sources):
@@ -193,6 +207,8 @@ class Shell:
         # Only what the query reads: a stream that it does not mention is not read to its end for nothing.
         for name in dict.fromkeys(reference.source for reference in query.references):
             session.job.catalog.add(self.job.catalog.relation(name))
+        for own in self.job.catalog.functions.values():
+            session.job.catalog.add(own)
         answer = session.query(query.name, query.text)
         began = time.perf_counter()
         session.run(once=True)

@@ -42,7 +42,7 @@ def bind_query(name: str, select: Select, settings: Settings, catalog: Catalog) 
 
 def _query(name: str, select: Select, settings: Settings, catalog: Catalog) -> BoundQuery:
     select, written = take_window(select)
-    scope = Scope(_entries(select, catalog))
+    scope = Scope(_entries(select, catalog), catalog.function)
     keys = None if written is None else bind_window(written, scope)
     where = _where(select, scope)
     outputs, items = _outputs(select, scope, {} if keys is None else keys.names)
@@ -150,7 +150,7 @@ def _where(select: Select, scope: Scope) -> tuple[Expression, ...]:
     for place, source in enumerate(select.sources):
         if source.on is not None:
             # ON sees what stands before it and what it joins.
-            so_far = Scope(scope.entries[: place + 1])
+            so_far = Scope(scope.entries[: place + 1], scope.own)
             parts += conjuncts(bind_condition(source.on, Clause("ON", so_far)))
     if select.where is not None:
         parts += conjuncts(bind_condition(select.where, Clause("WHERE", scope)))

@@ -21,6 +21,7 @@ from eddyline.language.syntax import BookClause, CreateConstraints, Event, Event
 from eddyline.model.constraint import Book, ConstraintSet, EventType, Rule
 from eddyline.model.datatypes import DataType
 from eddyline.model.expression import ColumnRef, Expression, conjuncts, refs_of
+from eddyline.model.own_function import OwnFunction
 from eddyline.model.pattern import MOST_LEAVES, TRACE, Leaf, Pattern
 from eddyline.model.query import BoundQuery, Output, Reference
 from eddyline.model.schema import Stream
@@ -44,8 +45,8 @@ def _event(name: str, event: Event, settings: Settings, catalog: Catalog) -> Bou
         raise Unsupported(
             f"a pattern has at most {MOST_LEAVES} events", detail=f"this one has {len(written)}", position=event.expression.position
         )
-    leaves = tuple(_leaf(leaf, negated, kind, book, stream) for leaf, negated in written)
-    scope = _TraceScope(tuple(_entries(leaves, written, stream)), book, stream)
+    leaves = tuple(_leaf(leaf, negated, kind, book, stream, catalog) for leaf, negated in written)
+    scope = _TraceScope(tuple(_entries(leaves, written, stream)), book, stream, catalog.function)
     where: tuple[Expression, ...] = ()
     if event.where is not None:
         where = conjuncts(bind_condition(event.where, Clause("WHERE", scope)))
@@ -132,13 +133,13 @@ def _check_type(value: EventType, kind: DataType, book: Book, position: Position
         raise BindingProblem(f"{value} does not fit into BIGINT", position=position)
 
 
-def _leaf(leaf: EventLeaf, negated: bool, kind: DataType, book: Book, stream: Stream) -> Leaf:
+def _leaf(leaf: EventLeaf, negated: bool, kind: DataType, book: Book, stream: Stream, catalog: Catalog) -> Leaf:
     _check_type(leaf.type, kind, book, leaf.position)
     if leaf.name.startswith("_"):
         raise BindingProblem(f"alias {leaf.name} is reserved", hint="names that begin with _ are the engine's own", position=leaf.position)
     condition = None
     if leaf.condition is not None:
-        alone = Scope((_entry(leaf.name, stream),))
+        alone = Scope((_entry(leaf.name, stream),), catalog.function)
         condition = bind_condition(leaf.condition, Clause("a condition in [ ]", alone))
     return Leaf(leaf.name, leaf.type, condition, negated)
 
@@ -164,8 +165,8 @@ def _entries(leaves: tuple[Leaf, ...], written: Sequence[tuple[EventLeaf, bool]]
 class _TraceScope(Scope):
     """Names of a pattern; a column without a name before it is one of PARTITION BY, which all events of a trace share."""
 
-    def __init__(self, entries: tuple[Entry, ...], book: Book, stream: Stream) -> None:
-        super().__init__(entries)
+    def __init__(self, entries: tuple[Entry, ...], book: Book, stream: Stream, own: Callable[[str], OwnFunction | None]) -> None:
+        super().__init__(entries, own)
         self._book, self._stream = book, stream
 
     def has(self, name: Name) -> bool:
@@ -227,4 +228,4 @@ def _found(stream: Stream, name: str) -> DataType:
 def replace_entries(scope: Scope, entries: tuple[Entry, ...]) -> Scope:
     """The same scope with fewer names."""
     assert isinstance(scope, _TraceScope)
-    return _TraceScope(entries, scope._book, scope._stream)
+    return _TraceScope(entries, scope._book, scope._stream, scope.own)

@@ -1,4 +1,4 @@
-"""What has been created: streams, tables, queries, sinks, templates, streams of requests, constraints.
+"""What has been created: streams, tables, queries, sinks, templates, streams of requests, constraints, functions.
 
 Answer   `Catalog` finds things by name, refuses a second one of the same name, and lets go of what is dropped. As in SQL the
          case of letters does not matter; the spelling of the CREATE is kept.
@@ -18,6 +18,7 @@ from typing import Any
 
 from eddyline.errors import BindingProblem, Position
 from eddyline.model.constraint import Book, ConstraintSet
+from eddyline.model.own_function import OwnFunction, calls
 from eddyline.model.punctuation import Derived
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
@@ -37,7 +38,7 @@ class Sink:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
-Entry = Stream | Table | BoundQuery | Sink | Template | RequestStream | ConstraintSet | Derived
+Entry = Stream | Table | BoundQuery | Sink | Template | RequestStream | ConstraintSet | Derived | OwnFunction
 
 #: Kinds whose names exclude each other.
 _TOGETHER = {
@@ -59,10 +60,12 @@ class Catalog:
     requests: dict[str, RequestStream]
     constraints: dict[str, ConstraintSet]
     punctuations: dict[str, Derived]
+    functions: dict[str, OwnFunction]
 
     def __init__(self) -> None:
         self.streams, self.tables, self.queries, self.sinks = {}, {}, {}, {}
         self.templates, self.requests, self.constraints, self.punctuations = {}, {}, {}, {}
+        self.functions = {}
         #: The queries that make named derived streams, by stream.
         self.makers: dict[str, tuple[BoundQuery, ...]] = {}
         #: Derived streams that only the statement being bound knows, by their names in small letters.
@@ -98,6 +101,11 @@ class Catalog:
         """The name, as spelled, of a query or of a stream of requests: both have results."""
         spelled = self._spelling["requests"].get(name.lower())
         return self.query(name, position).name if spelled is None else spelled
+
+    def function(self, name: str) -> OwnFunction | None:
+        """The function of one's own of that name, if there is one."""
+        spelled = self._spelling["function"].get(name.lower())
+        return None if spelled is None else self.functions[spelled]
 
     def constraints_of(self, book: Book) -> tuple[ConstraintSet, ...]:
         """The constraints of a book; they add up."""
@@ -152,7 +160,9 @@ class Catalog:
             raise BindingProblem(f"{spelled} is a stream of requests", hint=f"DROP REQUESTS {spelled}", position=position)
         readers = self._readers(kind, spelled)
         if readers:
-            raise BindingProblem(f"{kind} {spelled} is read by {', '.join(readers)}", hint="drop what reads it first", position=position)
+            used, uses = ("called", "calls") if kind == "function" else ("read", "reads")
+            hint = f"drop what {uses} it first"
+            raise BindingProblem(f"{kind} {spelled} is {used} by {', '.join(readers)}", hint=hint, position=position)
         if kind in ("query", "requests"):
             for sink in [s.name for s in self.sinks.values() if s.query == spelled]:
                 self.drop("sink", sink)
@@ -191,6 +201,11 @@ class Catalog:
             found += [f"constraints {c.name}" for c in self.constraints.values() if c.book.stream == name]
         if kind == "stream":
             found += [f"punctuation {d.name}" for d in self.punctuations.values() if name in (d.stream, d.source)]
+        if kind == "function":
+            key = self.functions[name].key
+            found += [f"query {q.name}" for q in self.queries.values() if calls(q, key)]
+            found += [f"stream {made}" for made, makers in self.makers.items() if calls(makers, key)]
+            found += [f"template {t.name}" for t in self.templates.values() if calls(t, key)]
         if kind == "template":
             found += [f"stream of requests {r.name}" for r in self.requests.values() if r.template.name == name]
         return found
@@ -213,6 +228,7 @@ class Catalog:
             "requests": self.requests,
             "constraints": self.constraints,
             "punctuation": self.punctuations,
+            "function": self.functions,
         }
         return shelves[kind]
 
@@ -238,6 +254,7 @@ _KINDS: dict[type, str] = {
     RequestStream: "requests",
     ConstraintSet: "constraints",
     Derived: "punctuation",
+    OwnFunction: "function",
 }
 
 

@@ -58,7 +58,9 @@ def bind_expression(node: Node, clause: Clause) -> Expression:
                 raise BindingProblem(
                     f"{node.function} does not take {inside}", hint=f"aggregates are {', '.join(AGGREGATES)}", position=node.position
                 )
-            return resolve(node.function, tuple(bind_expression(a, clause) for a in node.args), node.position)
+            args = tuple(bind_expression(a, clause) for a in node.args)
+            own = clause.scope.own(node.function)
+            return resolve(node.function, args, node.position) if own is None else own.call(args, node.position)
 
 
 def bind_condition(node: Node, clause: Clause) -> Expression:

@@ -14,10 +14,10 @@ from typing import TypeVar
 
 from eddyline.errors import Position, SyntaxProblem, Unsupported
 from eddyline.language.asking import read_ask, read_requests, read_template
-from eddyline.language.datatypes import data_type
 from eddyline.language.events import read_constraints, read_event
 from eddyline.language.group_windows import read_table_function
 from eddyline.language.heralds import read_herald
+from eddyline.language.own_functions import read_function
 from eddyline.language.punctuations import read_punctuate, read_punctuation
 from eddyline.language.reader import Reader
 from eddyline.language.syntax import (
@@ -40,6 +40,7 @@ from eddyline.language.syntax import (
     Statement,
     Union,
 )
+from eddyline.language.type_text import read_type
 from eddyline.language.windows import read_span, read_window
 from eddyline.model.query import Emit
 
@@ -157,7 +158,7 @@ def _named_queries(reader: Reader) -> tuple[tuple[str, Body], ...]:
 
 
 def _kind(reader: Reader, verb: str) -> str:
-    if kind := reader.at_any("STREAM", "TABLE", "QUERY", "SINK", "TEMPLATE", "REQUESTS", "CONSTRAINTS", "PUNCTUATION"):
+    if kind := reader.at_any("STREAM", "TABLE", "QUERY", "SINK", "TEMPLATE", "REQUESTS", "CONSTRAINTS", "PUNCTUATION", "FUNCTION"):
         reader.take(kind)
         return kind.lower()
     position = reader.position
@@ -171,7 +172,7 @@ def _kind(reader: Reader, verb: str) -> str:
         raise Unsupported(
             f"{verb} VIEW is not supported", hint="a standing SELECT is a query: CREATE QUERY name AS SELECT …", position=position
         )
-    reader.fail("expected STREAM, TABLE, QUERY, SINK, TEMPLATE, REQUESTS, CONSTRAINTS or PUNCTUATION")
+    reader.fail("expected STREAM, TABLE, QUERY, SINK, TEMPLATE, REQUESTS, CONSTRAINTS, PUNCTUATION or FUNCTION")
 
 
 def _create(reader: Reader, start: Position) -> Statement:
@@ -195,6 +196,8 @@ def _create(reader: Reader, start: Position) -> Statement:
         return read_template(reader, name, start, _options(reader), _select)
     if kind == "requests":
         return read_requests(reader, name, start, partial(_columns, kind=kind, name=name), _options)
+    if kind == "function":
+        return read_function(reader, name, start, partial(_columns, kind=kind, name=name), _options)
     if kind == "stream" and reader.at_any("AS", "WITH"):
         options = _options(reader)
         reader.expect("AS", hint="CREATE STREAM name (column TYPE, …) WITH (…), or CREATE STREAM name [WITH (…)] AS SELECT …")
@@ -223,17 +226,12 @@ def _list(reader: Reader, read: Callable[[Reader], T]) -> tuple[T, ...]:
 def _column(reader: Reader) -> ColumnDefinition:
     start = reader.position
     name = reader.name("the name of a column")
-    position = reader.position
-    word = reader.word("the type of the column")
-    sizes: tuple[int, ...] = ()
-    if reader.take("("):
-        sizes = tuple(int(s) if s.isdigit() else -1 for s in _list(reader, lambda r: r.number("a number")))
-        reader.expect(")")
+    kind = read_type(reader, "the type of the column")
     if reader.at_any("NOT", "NULL", "PRIMARY", "UNIQUE", "DEFAULT", "REFERENCES", "CHECK"):
         raise Unsupported(
             f"{reader.next.upper} after a column is not supported", hint="a column has a name and a type", position=reader.position
         )
-    return ColumnDefinition(name, data_type(word, sizes, position), start)
+    return ColumnDefinition(name, kind, start)
 
 
 def _options(reader: Reader) -> tuple[Option, ...]:

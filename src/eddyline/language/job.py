@@ -18,6 +18,7 @@ from eddyline.language.bind_event import bind_constraints
 from eddyline.language.catalog import Catalog, Entry, Sink
 from eddyline.language.derive import bind_body, bind_derived
 from eddyline.language.heralds import bind_herald
+from eddyline.language.own_functions import bind_function
 from eddyline.language.parse import parse_script
 from eddyline.language.punctuations import bind_punctuate, bind_punctuation
 from eddyline.language.syntax import (
@@ -25,6 +26,7 @@ from eddyline.language.syntax import (
     Body,
     CreateConstraints,
     CreateDerived,
+    CreateFunction,
     CreatePunctuation,
     CreateQuery,
     CreateRequests,
@@ -46,6 +48,7 @@ from eddyline.language.templates import bind_ask, bind_requests, bind_template
 from eddyline.model.constraint import ConstraintSet, Rule
 from eddyline.model.herald import KIND as HERALD
 from eddyline.model.herald import speaks_of_rows
+from eddyline.model.own_function import OwnFunction
 from eddyline.model.punctuation import Derived
 from eddyline.model.query import BoundQuery
 from eddyline.model.records import Records
@@ -100,6 +103,7 @@ Applied = (
     | Sink
     | ConstraintSet
     | Derived
+    | OwnFunction
     | Records
     | Template
     | RequestStream
@@ -181,6 +185,8 @@ class Job:
                 return self._add(bind_constraints(statement, self.catalog, self.settings, self.workflows))
             case CreatePunctuation():
                 return self._add(bind_punctuation(statement, self.catalog))
+            case CreateFunction():
+                return self._add(bind_function(statement, self.settings, self.catalog))
             case Punctuate():
                 return self.say(bind_punctuate(statement, self.catalog))
             case HeraldStatement():

@@ -18,6 +18,7 @@ from eddyline.language.syntax import (
     Constant,
     CreateConstraints,
     CreateDerived,
+    CreateFunction,
     CreatePunctuation,
     CreateQuery,
     CreateRequests,
@@ -76,6 +77,10 @@ def render(statement: Statement) -> str:
             return f"CREATE QUERY {_name(name)}{_options(options)} AS {_body(select)}"
         case CreateConstraints():
             return _constraints(statement)
+        case CreateFunction(name, arguments, result, target, options):
+            listed = ", ".join(f"{_name(a.name)} {a.type}" for a in arguments)
+            code = f" AS {_value(target)}" if target else ""
+            return f"CREATE FUNCTION {_name(name)}({listed}) RETURNS {result}{code}{_options(options)}"
         case CreatePunctuation():
             return _punctuation(statement)
         case Punctuate(stream, where, at):

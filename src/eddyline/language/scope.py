@@ -8,11 +8,13 @@ Limits   Columns only; expressions are bound in `expressions.py`.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from eddyline.errors import BindingProblem, Position
 from eddyline.language.syntax import Name
 from eddyline.model.expression import ColumnRef
+from eddyline.model.own_function import OwnFunction
 from eddyline.model.query import Reference
 from eddyline.model.schema import DERIVED_TIME, RESULT_TIME, Column, Stream, Table
 
@@ -44,8 +46,10 @@ class Entry:
 
 
 class Scope:
-    def __init__(self, entries: tuple[Entry, ...]) -> None:
+    def __init__(self, entries: tuple[Entry, ...], own: Callable[[str], OwnFunction | None] = lambda name: None) -> None:
         self.entries = entries
+        #: The function of one's own of a name.
+        self.own = own
 
     def entry(self, alias: str, position: Position | None) -> Entry:
         found = next((e for e in self.entries if e.alias.lower() == alias.lower()), None)

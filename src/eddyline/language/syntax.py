@@ -254,6 +254,18 @@ class CreateConstraints:
 
 
 @dataclass(frozen=True)
+class CreateFunction:
+    """A function of one's own; `target` is `module:attribute`, or empty where a program hands the code over."""
+
+    name: str
+    arguments: tuple[ColumnDefinition, ...]
+    result: DataType
+    target: str = ""
+    options: tuple[Option, ...] = ()
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
 class CreatePunctuation:
     """Punctuations that rows of another stream give; `at` is None where they stand at these rows."""
 
@@ -363,6 +375,7 @@ Statement = (
     | CreateRequests
     | CreateConstraints
     | CreatePunctuation
+    | CreateFunction
     | Punctuate
     | HeraldStatement
     | Ask

@@ -20,6 +20,8 @@ from eddyline.model.datatypes import BOOLEAN, DataType
 
 #: A reference of FROM: the alias that a query gives it, or, after lowering, its position in the join.
 Ref = str | int
+#: Stands in the canonical name of a function of one's own after the name that people write; see `model/own_function.py`.
+OWN = "@"
 #: A column of a reference, as values are brought to an expression.
 ColumnKey = tuple[Ref, str]
 
@@ -77,7 +79,7 @@ class Call:
             return f"{a[0]} IS {'NOT ' if 'not' in self.function else ''}NULL"
         if self.function == "not":
             return f"NOT {a[0]}"
-        return f"{self.function}({', '.join(str(x) for x in self.args)})"
+        return f"{self.function.partition(OWN)[0]}({', '.join(str(x) for x in self.args)})"
 
 
 @dataclass(frozen=True, slots=True)

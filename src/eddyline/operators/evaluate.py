@@ -21,8 +21,9 @@ import pyarrow.compute as pc
 
 from eddyline.errors import Fault
 from eddyline.model.datatypes import DOUBLE, NULL, STRING
-from eddyline.model.expression import Aggregate, Call, ColumnKey, ColumnRef, Expression, Literal, columns_of, walk
+from eddyline.model.expression import OWN, Aggregate, Call, ColumnKey, ColumnRef, Expression, Literal, columns_of, walk
 from eddyline.operators import functions_cast, functions_compare, functions_decimal, functions_number, functions_text, functions_time
+from eddyline.operators.own_functions import make_call
 from eddyline.operators.vectors import (
     Frame,
     Issues,
@@ -329,6 +330,8 @@ _MAKERS: dict[str, Callable[[Call], Kernel]] = {
 
 
 def _kernel(call: Call) -> Kernel:
+    if OWN in call.function:
+        return make_call(call)
     is_decimal = any(a.type.name == "DECIMAL" for a in call.args)
     maker = (functions_decimal.MAKERS.get(call.function) if is_decimal else None) or _MAKERS.get(call.function)
     if maker is None:
@@ -345,7 +348,7 @@ def may_fail(e: Expression) -> bool:
     """Whether an expression can have no value where DuckDB would raise an error."""
     for part in walk(e):
         if isinstance(part, Call):
-            if part.function in _ALWAYS_FAILING or (part.function in _FAILING and part.type != DOUBLE):
+            if OWN in part.function or part.function in _ALWAYS_FAILING or (part.function in _FAILING and part.type != DOUBLE):
                 return True
             if part.function == "cast" and part.type not in (DOUBLE, STRING, NULL):
                 return True

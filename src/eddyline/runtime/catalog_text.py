@@ -14,6 +14,7 @@ from eddyline.language.syntax import (
     BookClause,
     ColumnDefinition,
     CreateConstraints,
+    CreateFunction,
     CreatePunctuation,
     CreateRequests,
     CreateSink,
@@ -23,6 +24,7 @@ from eddyline.language.syntax import (
     Set,
 )
 from eddyline.model.constraint import ConstraintSet
+from eddyline.model.own_function import OwnFunction
 from eddyline.model.punctuation import Derived
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Column, Stream
@@ -36,6 +38,7 @@ def catalog_text(job: Job) -> str:
     plain = [stream for stream in job.streams if stream.name not in job.catalog.requests]
     lines = [render(CreateStream(s.name, _definitions(s.schema.columns), _stream_options(s))) for s in plain]
     lines += [render(CreateTable(t.name, _definitions(t.schema.columns), _options(t.options))) for t in job.tables]
+    lines += [line for own in job.catalog.functions.values() for line in function_texts(own)]
     lines += [line for found in job.constraints for line in _constraint_texts(found)]
     lines += [punctuation_text(derived) for derived in job.catalog.punctuations.values()]
     lines += [template_text(template) for template in job.catalog.templates.values()]
@@ -88,6 +91,15 @@ def _constraint_texts(found: ConstraintSet) -> list[str]:
     lines = [render(Set(name, value)) for name, value in around.items()]
     lines.append(render(CreateConstraints(found.name, book, found.rules)))
     return lines + [render(Set(name, getattr(plain, name))) for name in around]
+
+
+def function_texts(own: OwnFunction) -> list[str]:
+    """CREATE FUNCTION; the setting that holds for it is set around it. Code without a place is in no text."""
+    around = [] if not own.strict else [render(Set("on_bad", value)) for value in ("error", Settings().on_bad)]
+    target = "" if own.target.startswith("#") else own.target
+    arguments = tuple(ColumnDefinition(name, kind) for name, kind in own.arguments)
+    options = () if own.arrays == "arrow" else (Option("arrays", own.arrays),)
+    return [*around[:1], render(CreateFunction(own.name, arguments, own.result, target, options)), *around[1:]]
 
 
 def punctuation_text(derived: Derived) -> str:

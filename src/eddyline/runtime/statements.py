@@ -13,6 +13,7 @@ from eddyline.language import Dropped, ExplainRequest, Job, parse_script
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.language.job import Applied, DerivedStream, ExplainTemplate
 from eddyline.model.constraint import ConstraintSet
+from eddyline.model.own_function import OwnFunction
 from eddyline.model.punctuation import Derived
 from eddyline.model.query import BoundQuery
 from eddyline.model.records import Records
@@ -20,6 +21,7 @@ from eddyline.model.schema import Stream, Table
 from eddyline.model.template import BoundTemplate, RequestStream, Template
 from eddyline.plan.prepare import check, notices
 from eddyline.plan.template_text import request_text
+from eddyline.runtime.own_functions import provide
 from eddyline.runtime.runner import Runner
 
 
@@ -59,6 +61,8 @@ class Statements:
                 self._constrain(applied)
             case Derived():
                 self._promise(applied)
+            case OwnFunction():
+                self._provide(applied)
             case Records():
                 if self.runner.begun:
                     self.runner.announce([applied])
@@ -139,6 +143,13 @@ class Statements:
             self.job.catalog.drop("punctuation", found.name)
             raise UserError("punctuations cannot be created in a running job", hint="CREATE PUNCTUATION before push, start or run")
 
+    def _provide(self, own: OwnFunction) -> None:
+        try:
+            provide(own, self.runner.begun)
+        except UserError:
+            self.job.catalog.drop("function", own.name)
+            raise
+
     def _explain_template(self, explained: ExplainTemplate) -> str:
         found = self.runner.explain(explained.template.standing)
         return found if explained.request is None else request_text(explained.template, explained.request)
@@ -156,6 +167,8 @@ class Statements:
                 self.job.catalog.add(dropped.entry)
                 word = "constraints" if dropped.kind == "constraints" else "punctuations"
                 raise UserError(f"{word} cannot be dropped from a running job", hint="stop it first")
+            return
+        if dropped.kind == "function":
             return
         try:
             self.runner.forget(dropped.kind, dropped.entry.name)

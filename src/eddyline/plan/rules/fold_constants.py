@@ -1,8 +1,9 @@
 """Constants computed once, and not again for every row.
 
 Answer   A sub-expression that reads no column becomes the literal it evaluates to, everywhere in the query.
-Limits   Left as written: what cannot be computed (overflow, a failed CAST; the row that asks for it is counted), and what
-         Python's equality cannot tell (-0.0) or cannot find again (NaN), because groups are found by comparing expressions.
+Limits   Left as written: what cannot be computed (overflow, a failed CAST; the row that asks for it is counted), calls of functions
+         of one's own, and what Python's equality cannot tell (-0.0) or cannot find again (NaN), because groups are found by comparing
+         expressions.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from math import copysign, isnan
 
 import pyarrow as pa
 
-from eddyline.model.expression import Aggregate, Call, Expression, Literal
+from eddyline.model.expression import OWN, Aggregate, Call, Expression, Literal
 from eddyline.model.query import BoundQuery, Output
 from eddyline.plan.rules.terms import with_args
 
@@ -57,7 +58,7 @@ def _inside(e: Expression) -> tuple[Expression, bool]:
     if not isinstance(e, Call):
         return e, False
     parts = [_inside(a) for a in e.args]
-    if all(constant for _, constant in parts):
+    if all(constant for _, constant in parts) and OWN not in e.function:
         return e, True
     return with_args(e, tuple(_computed(part) if constant else part for part, constant in parts)), False
 

@@ -39,6 +39,7 @@ from eddyline.plan.prepare import explanation, shape
 from eddyline.plan.shape import Part
 from eddyline.plan.template_text import requests_text, template_text
 from eddyline.runtime.checkpoint_identity import Claim, claim
+from eddyline.runtime.own_functions import codes
 from eddyline.runtime.publication import Publication
 from eddyline.runtime.report import Report
 from eddyline.runtime.reporting.reporter import Reporter
@@ -52,6 +53,7 @@ from eddyline.runtime.spark.job.guest import check_session, check_workers
 from eddyline.runtime.spark.job.ledger import FORMAT, Entry, Ledger, same_text, tables_folder
 from eddyline.runtime.spark.job.progress import Progress
 from eddyline.runtime.spark.job.saying import say, say_now
+from eddyline.runtime.spark.job.shipped import Shipped
 from eddyline.runtime.spark.job.static_table import forget
 from eddyline.runtime.spark.job.unsupported import check_spark
 from eddyline.runtime.spark.job.watched import WatchedDriver
@@ -359,12 +361,14 @@ class SparkRunner:
 
     def _built(self) -> SparkDriver:
         self.prepare_out()
-        layout = make_layout(self.spark, self.checkpoint, self.job.streams, self.job.queries, self.job.tables, self.job.settings)
+        functions = tuple(self.job.catalog.functions.values())
+        layout = make_layout(self.spark, self.checkpoint, self.job.streams, self.job.queries, self.job.tables, self.job.settings, functions)
         out = self.results if self._keep_results or self._out is not None else None
         say(self.checkpoint, self.job.records)
         driver = SparkDriver(self.spark, layout, out=out, frames=self._frames, told=self._told, clock=self._clock)
         for sink in self.job.sinks:
             check_sink(self.spark, sink)
+        driver.functions = Shipped(codes(functions))
         driver.add_queries(self.job.catalog, self._own)
         driver.publication = Publication(partial(job_report, driver))
         driver.be_watched(Reporter(WatchedDriver(driver), self.checkpoint))

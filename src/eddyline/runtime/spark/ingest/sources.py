@@ -31,6 +31,7 @@ from eddyline.runtime.spark.ingest.file_log import FileLog
 from eddyline.runtime.spark.ingest.packet import PACKET, PIECE_ROWS, spark_schema
 from eddyline.runtime.spark.job.failure import reported
 from eddyline.runtime.spark.job.layout import Layout, PackedLayout, batch_id
+from eddyline.runtime.spark.job.shipped import Shipped
 from eddyline.state.sealed import RESTORE
 
 if TYPE_CHECKING:
@@ -56,6 +57,9 @@ class Work(InputPartition):
 class PacketSource(DataSource):
     """`spark.readStream.format("eddyline")`, with the layout in its options."""
 
+    #: What rows are placed by may call functions of one's own.
+    functions = Shipped()
+
     @classmethod
     def name(cls) -> str:
         return "eddyline"
@@ -64,8 +68,13 @@ class PacketSource(DataSource):
         return spark_schema(PACKET)
 
     def streamReader(self, schema: Any) -> PacketReader:
-        packed = PackedLayout(self.options["digest"], self.options["layout"])
+        packed = PackedLayout(self.options["digest"], self.options["layout"], self.functions)
         return PacketReader(packed, int(self.options["tasks"]), self.options["once"] == "true")
+
+
+def source_with(functions: Shipped) -> type[PacketSource]:
+    """The source of a job that has functions of its own: a class that Spark carries whole, and its functions with it."""
+    return type("PacketSource", (PacketSource,), {"functions": functions}) if functions.functions else PacketSource
 
 
 class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

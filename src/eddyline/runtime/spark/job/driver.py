@@ -17,6 +17,7 @@ import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -42,7 +43,7 @@ from eddyline.runtime.spark.ingest.file_log import take_warnings
 from eddyline.runtime.spark.ingest.frames import packed_frame
 from eddyline.runtime.spark.ingest.idle import IdleWatch
 from eddyline.runtime.spark.ingest.packet import PARCEL, spark_schema
-from eddyline.runtime.spark.ingest.sources import PacketSource
+from eddyline.runtime.spark.ingest.sources import PacketSource, source_with
 from eddyline.runtime.spark.job.asking import Pending
 from eddyline.runtime.spark.job.failure import kept_in, readable
 from eddyline.runtime.spark.job.guest import job_settings
@@ -51,6 +52,7 @@ from eddyline.runtime.spark.job.ledger import JOB
 from eddyline.runtime.spark.job.progress import Progress, StageTimes
 from eddyline.runtime.spark.job.roster import Own, Roster
 from eddyline.runtime.spark.job.shard_report import committed_batch, write_standing
+from eddyline.runtime.spark.job.shipped import Shipped
 from eddyline.runtime.spark.output.sinks import Delivered, Delivery
 from eddyline.runtime.spark.output.table_sink import open_spark_sink
 from eddyline.runtime.spark.shard.processor import ShardProcessor
@@ -101,6 +103,8 @@ class SparkDriver:
         self.roster: Roster | None = None
         #: Writes the job's report; None: the job has none.
         self.reporter: Reporter | None = None
+        #: Functions of one's own, which tasks get along with the layout.
+        self.functions = Shipped()
         self.query: StreamingQuery | None = None
         self._stopping = False
         #: Requests that are answered when the run ends, and what takes the answers.
@@ -312,11 +316,11 @@ class SparkDriver:
         if self._stopping:
             # The request came before the start; the one of an earlier run has been forgotten.
             ask_to_stop(self.layout.checkpoint, self._last_control)
-        self.spark.dataSource.register(PacketSource)
+        self.spark.dataSource.register(source_with(self.functions))
         if self.roster is not None:
             self.roster.begin()
             self.layout = self.roster.layout
-        packed = PackedLayout.of(self.layout)
+        packed = replace(PackedLayout.of(self.layout), functions=self.functions)
         packed.begin()
         source = (
             self.spark.readStream.format(PacketSource.name())

@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from eddyline.language import Job
+from eddyline.model.own_function import OwnFunction
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.operators.reading import timeline_name
@@ -36,6 +37,7 @@ def make_layout(
     queries: Sequence[BoundQuery],
     tables: Sequence[Table] = (),
     settings: Settings | None = None,
+    functions: Sequence[OwnFunction] = (),
 ) -> Layout:
     """The layout of a job over a checkpoint, new or continued; refuses what does not fit the checkpoint."""
     return settled(
@@ -46,6 +48,7 @@ def make_layout(
         settings or Settings(),
         shard_labels,
         spark.sparkContext.defaultParallelism,
+        functions,
     )
 
 

@@ -23,6 +23,7 @@ from eddyline.model.template import BoundRequests, BoundTemplate
 from eddyline.model.window import Rows
 from eddyline.plan.shares import RoutingTable
 from eddyline.runtime.spark.job.document import from_document, to_document
+from eddyline.runtime.spark.job.shipped import Shipped
 from eddyline.runtime.spark.job.static_table import StaticTable, digest_of
 from eddyline.settings import Settings
 from eddyline.state.sealed import read_sealed, write_sealed
@@ -92,6 +93,8 @@ class PackedLayout:
 
     digest: str
     path: str
+    #: They are known where this arrives.
+    functions: Shipped = field(default_factory=Shipped, compare=False, repr=False)
 
     @staticmethod
     def of(layout: Layout) -> PackedLayout:

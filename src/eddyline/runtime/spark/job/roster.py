@@ -87,6 +87,8 @@ class Roster:
                 job.catalog.add(stream)
         for table in catalog.tables.values():
             job.catalog.add(table)
+        for own in catalog.functions.values():
+            job.catalog.add(own)
         for name, entry in self.ledger.routed.items():
             if (name in catalog.queries or name in catalog.requests) and not entry.is_leaving:
                 entry.sinks = [(s.name, dict(s.options)) for s in catalog.sinks.values() if s.query == name]

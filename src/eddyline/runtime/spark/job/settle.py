@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from eddyline.connectors.files import read_table
 from eddyline.language import Job, parse_script
+from eddyline.model.own_function import OwnFunction
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.model.template import Template
@@ -33,6 +34,7 @@ def settled(
     settings: Settings,
     labels: Callable[[int], tuple[int, ...]],
     usual_shards: int,
+    functions: Sequence[OwnFunction] = (),
 ) -> Layout:
     """The layout of a job over a checkpoint, new or continued.
 
@@ -44,6 +46,7 @@ def settled(
         settings: Of the job.
         labels: The labels of a number of shards.
         usual_shards: How many there are if neither the job nor the checkpoint says it.
+        functions: Functions of one's own that its queries may call.
     """
     checkpoint = os.path.abspath(checkpoint)
     ledger = Ledger.read(checkpoint)
@@ -59,7 +62,7 @@ def settled(
         tables=tuple(ledger.table(table, read_table) for table in tables),
         settings=settings,
     )
-    layout = laid_out(bare, _definitions(streams, queries, tables, ledger), ledger)
+    layout = laid_out(bare, _definitions(streams, queries, tables, ledger, functions), ledger)
     ledger.write()
     return layout
 
@@ -75,7 +78,7 @@ def laid_out(layout: Layout, queries: tuple[BoundQuery, ...], ledger: Ledger) ->
 
 
 def _definitions(
-    streams: Sequence[Stream], queries: Sequence[BoundQuery], tables: Sequence[Table], ledger: Ledger
+    streams: Sequence[Stream], queries: Sequence[BoundQuery], tables: Sequence[Table], ledger: Ledger, functions: Sequence[OwnFunction]
 ) -> tuple[BoundQuery, ...]:
     """The queries that shards may have to know; those that only the ledger has are bound from its statements."""
     given = {query.name: query for query in queries}
@@ -84,6 +87,8 @@ def _definitions(
         names.catalog.add(stream)
     for table in tables:
         names.catalog.add(table)
+    for own in functions:
+        names.catalog.add(own)
     found: list[BoundQuery] = []
     for name, entry in ledger.routed.items():
         if name in given and not entry.is_leaving:
