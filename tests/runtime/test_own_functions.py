@@ -151,7 +151,9 @@ def test_binding_a_catalog_imports_nothing(module: str) -> None:
 
 
 def test_the_text_of_a_catalog_keeps_the_setting() -> None:
-    job = bind_script("SET on_bad = 'error'; CREATE FUNCTION f(x BIGINT) RETURNS BIGINT AS 'a:b' WITH (arrays = 'numpy'); SET on_bad = 'dead-letter'")
+    job = bind_script(
+        "SET on_bad = 'error'; CREATE FUNCTION f(x BIGINT) RETURNS BIGINT AS 'a:b' WITH (arrays = 'numpy'); SET on_bad = 'dead-letter'"
+    )
     assert bind_script(catalog_text(job)).catalog.functions == job.catalog.functions
 
 

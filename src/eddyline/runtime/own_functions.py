@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import uuid4
 
 import pyarrow as pa
@@ -23,7 +23,8 @@ from eddyline.language.type_text import read_type
 from eddyline.model.datatypes import DataType, from_arrow
 from eddyline.model.own_function import ARRAYS, OwnFunction
 
-Kind = DataType | pa.DataType | str
+#: A type of a column, one of Arrow, or its name.
+Kind: TypeAlias = Any
 
 
 def provide(own: OwnFunction, begun: bool) -> None:
