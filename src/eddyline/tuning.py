@@ -1,7 +1,7 @@
 """Every number that decides how work is done, in one record; no answer depends on any of them.
 
 Answer   `Tuning` holds the thresholds of joins, shared results, schedules, demand, the lottery, planning, state, zones,
-         templates, punctuations and patterns, each with the measurement that shows its effect, or the bound that it keeps.
+         templates, punctuations, patterns, files and reports, each with the measurement that shows its effect, or the bound that it keeps.
 Limits   Not an option of SET: a number here suits all jobs. `Settings.tuning` carries the record, so that a test gives another one.
 """
 
@@ -218,6 +218,58 @@ class PatternTuning:
 
 
 @dataclass(frozen=True)
+class InputTuning:
+    #: Rows of a parquet file that are decoded at once, and bytes of a text file that are read at once: large enough that the cost per call
+    #: vanishes, small enough to stay in the cache. Chosen, not measured.
+    parquet_rows: int = 131_072
+    text_bytes: int = 4 << 20
+    #: Seconds between two looks for new files, and after which a broken file that no longer changes is given up. Bounds of the time after
+    #: which a file counts.
+    poll_seconds: float = 0.2
+    settle_seconds: float = 2.0
+    #: Clocks of file systems are coarse: only after this number of seconds does an unchanged time prove that nothing has come. Not every
+    #: file system keeps the times of folders: each is listed again after the other number.
+    settled_seconds: float = 3.0
+    again_seconds: float = 60.0
+    #: After a look that took longer than `long_look` seconds follows a pause of `pause` times its length, at most `longest_pause`
+    #: seconds: looks take at most about 2 % of the time.
+    long_look: float = 0.002
+    pause: float = 50.0
+    longest_pause: float = 5.0
+    #: Seconds between two looks at files that were read. At most 1,000 files are looked at, which takes a few milliseconds.
+    watch_seconds: float = 10.0
+    #: A log of file names is begun anew when this number of bytes, and twice its beginning, have been appended. A bound of disk space.
+    log_bytes: int = 1 << 20
+    #: On Spark, without `files_per_batch`, a batch takes files of a stream up to this number of bytes together, at least one. A bound of
+    #: memory.
+    batch_bytes: int = 64 << 20
+
+
+@dataclass(frozen=True)
+class OutputTuning:
+    #: A file of results is written when this much has been collected. Bounds of memory.
+    file_rows: int = 1_000_000
+    file_bytes: int = 32 << 20
+    #: All sinks together hold at most about this much: then the next one to be written to makes a smaller file. A bound of memory, as is
+    #: the number of bytes under way in the writing thread.
+    collected_bytes: int = 256 << 20
+    under_way_bytes: int = 128 << 20
+    #: Larger results go into a file of their own at once: writing them twice would cost more than a file. Chosen, not measured.
+    small_bytes: int = 1 << 20
+    #: At most this number of files are closed by age per second. A bound of work for very many sinks.
+    files_per_second: int = 20
+
+
+@dataclass(frozen=True)
+class ReportTuning:
+    #: Seconds between two reports, without pages and with some.
+    seconds: float = 1.0
+    watched_seconds: float = 0.5
+    #: A report takes at most one part in this number of the time. Measured by `python -m bench.dashboard`.
+    parts: int = 50
+
+
+@dataclass(frozen=True)
 class Tuning:
     #: About how many pairs are made before they are carried further. A bound of memory: 8 MB per column of ids.
     pairs_at_once: int = 1 << 20
@@ -236,3 +288,6 @@ class Tuning:
     templates: TemplateTuning = field(default_factory=TemplateTuning)
     punctuations: PunctuationTuning = field(default_factory=PunctuationTuning)
     patterns: PatternTuning = field(default_factory=PatternTuning)
+    input: InputTuning = field(default_factory=InputTuning)
+    output: OutputTuning = field(default_factory=OutputTuning)
+    reports: ReportTuning = field(default_factory=ReportTuning)

@@ -8,16 +8,16 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from eddyline.connectors import file_log, files, watch
 from eddyline.connectors.file_log import Seen, TakenFiles, remove_other_logs
 from eddyline.connectors.files import open_source
 from eddyline.errors import CheckpointProblem
 from eddyline.model.datatypes import BIGINT, TIMESTAMP
 from eddyline.model.schema import Column, Schema, Stream
+from eddyline.tuning import InputTuning
 
 
-def taken(folder):
-    made = TakenFiles()
+def taken(folder, tuning=None):
+    made = TakenFiles(tuning)
     made.keep_log(str(folder))
     return made
 
@@ -55,9 +55,8 @@ def test_a_position_does_not_grow_with_the_number_of_files_and_its_log_grows_by_
     assert source.saved(5001) == second and os.path.getsize(tmp_path / first["log"]) - size < 150
 
 
-def test_a_log_that_has_grown_is_begun_anew_and_the_old_one_stays_until_it_is_removed(tmp_path, monkeypatch):
-    monkeypatch.setattr(file_log, "_ENOUGH", 1000)
-    source, logs = taken(tmp_path), []
+def test_a_log_that_has_grown_is_begun_anew_and_the_old_one_stays_until_it_is_removed(tmp_path):
+    source, logs = taken(tmp_path, InputTuning(log_bytes=1000)), []
     for number in range(3000):
         source.add(Seen(f"{number:06d}", 1, 1))
         logs.append(source.saved(number + 1)["log"])
@@ -133,11 +132,9 @@ def test_a_file_that_arrives_inside_the_order_of_names_is_read_after_a_restart(t
     assert keys(later) == [3]
 
 
-def test_a_file_that_changes_after_it_was_read_is_warned_of_once_and_never_read_again(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(files, "POLL_SECONDS", 0.0)
-    monkeypatch.setattr(watch, "_EVERY_SECONDS", 0.0)
+def test_a_file_that_changes_after_it_was_read_is_warned_of_once_and_never_read_again(tmp_path, caplog):
     (tmp_path / "1.csv").write_text("k,ts\n1,2024-01-01\n")
-    source = open_source(stream(tmp_path, format="csv"), follow=True)
+    source = open_source(stream(tmp_path, format="csv"), follow=True, tuning=InputTuning(poll_seconds=0.0, watch_seconds=0.0))
     assert keys(source) == [1] and keys(source) == [] and not caplog.records
     with open(tmp_path / "1.csv", "a") as file:
         file.write("2,2024-01-02\n")

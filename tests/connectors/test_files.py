@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from eddyline.connectors import files
 from eddyline.connectors.files import open_source, read_table
 from eddyline.errors import CheckpointProblem, SourceProblem
 from eddyline.model.datatypes import BIGINT, DATE, STRING, TIMESTAMP
 from eddyline.model.schema import Column, Schema, Stream, Table
+from eddyline.tuning import InputTuning
 
 SCHEMA = Schema((Column("k", BIGINT), Column("s", STRING), Column("ts", TIMESTAMP)))
 START = datetime(2024, 1, 1)
@@ -100,9 +100,8 @@ def test_a_begun_file_is_finished_before_one_that_appeared_earlier_in_name_order
     assert drain(later)[0] == [2, 3, 10, 11]
 
 
-def test_following_finds_new_files_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "POLL_SECONDS", 0.0)
-    source = open_source(stream(tmp_path), follow=True)
+def test_following_finds_new_files_once(tmp_path):
+    source = open_source(stream(tmp_path), follow=True, tuning=InputTuning(poll_seconds=0.0))
     assert not source.bounded and not source.finished and source.read(10) is None
     pq.write_table(rows(5, 2), tmp_path / "m.parquet")
     assert drain(source)[0] == [5, 6]
@@ -111,11 +110,10 @@ def test_following_finds_new_files_once(tmp_path, monkeypatch):
     assert source.read(10) is None and not source.finished
 
 
-def test_following_waits_for_a_file_in_the_writing_and_gives_a_broken_one_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "POLL_SECONDS", 0.0)
+def test_following_waits_for_a_file_in_the_writing_and_gives_a_broken_one_up(tmp_path):
     path = tmp_path / "a.parquet"
     path.write_bytes(b"PAR1")
-    source = open_source(stream(tmp_path), follow=True)
+    source = open_source(stream(tmp_path), follow=True, tuning=InputTuning(poll_seconds=0.0))
     assert source.read(10) is None
     pq.write_table(rows(0, 2), path)
     assert drain(source) == ([0, 1], [])

@@ -4,14 +4,11 @@ import os
 
 import pytest
 
-from eddyline.connectors import finding
 from eddyline.connectors.finding import Finder, check_path, list_files
 from eddyline.errors import SourceProblem
+from eddyline.tuning import InputTuning
 
-
-@pytest.fixture(autouse=True)
-def without_pauses(monkeypatch):
-    monkeypatch.setattr(finding, "_LONGEST_PAUSE", 0.0)
+RESTLESS = InputTuning(longest_pause=0.0)
 
 
 def make(folder, *names):
@@ -27,7 +24,7 @@ def look(finder):
 
 def test_each_file_comes_once_also_one_inside_the_order_of_names(tmp_path):
     make(tmp_path, "a/3.csv", "1.csv", "9.csv")
-    finder = Finder(str(tmp_path))
+    finder = Finder(str(tmp_path), tuning=RESTLESS)
     assert look(finder) == ["1.csv", "9.csv", "a/3.csv"] and look(finder) == []
     make(tmp_path, "5.csv", "a/b/c/1.csv", "_hidden", "day=1/_x=1/2.csv")
     assert look(finder) == ["5.csv", "a/b/c/1.csv", "day=1/_x=1/2.csv"] and look(finder) == []
@@ -35,7 +32,7 @@ def test_each_file_comes_once_also_one_inside_the_order_of_names(tmp_path):
 
 def test_what_goes_and_comes_again_is_found_again(tmp_path):
     make(tmp_path, "a/1.csv", "2.csv")
-    finder = Finder(str(tmp_path))
+    finder = Finder(str(tmp_path), tuning=RESTLESS)
     assert look(finder) == ["2.csv", "a/1.csv"]
     (tmp_path / "a/1.csv").unlink()
     (tmp_path / "a").rmdir()
@@ -47,7 +44,7 @@ def test_what_goes_and_comes_again_is_found_again(tmp_path):
 
 def test_a_folder_that_becomes_a_file(tmp_path):
     make(tmp_path, "a/1.csv")
-    finder = Finder(str(tmp_path))
+    finder = Finder(str(tmp_path), tuning=RESTLESS)
     assert look(finder) == ["a/1.csv"]
     (tmp_path / "a/1.csv").unlink()
     (tmp_path / "a").rmdir()
@@ -57,8 +54,7 @@ def test_a_folder_that_becomes_a_file(tmp_path):
 
 def test_where_nothing_changes_a_look_is_one_stat_per_folder(tmp_path, monkeypatch):
     make(tmp_path, *(f"{folder}/{number}.csv" for folder in "abc" for number in range(50)))
-    monkeypatch.setattr(finding, "_SETTLED_SECONDS", 0.0)
-    finder = Finder(str(tmp_path))
+    finder = Finder(str(tmp_path), tuning=InputTuning(longest_pause=0.0, settled_seconds=0.0))
     assert len(finder.look()) == 150
     calls = {"stat": 0, "list": 0}
     stat, listdir = os.stat, os.listdir
@@ -70,7 +66,7 @@ def test_where_nothing_changes_a_look_is_one_stat_per_folder(tmp_path, monkeypat
 
 def test_a_change_within_the_grain_of_the_clock_is_not_missed(tmp_path):
     make(tmp_path, "1.csv")
-    finder = Finder(str(tmp_path))
+    finder = Finder(str(tmp_path), tuning=RESTLESS)
     assert look(finder) == ["1.csv"]
     before = os.stat(tmp_path).st_mtime_ns
     make(tmp_path, "2.csv")

@@ -9,23 +9,33 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from eddyline.connectors import outbox, output
 from eddyline.connectors.outbox import Outbox
 from eddyline.connectors.output import result_files
 from eddyline.connectors.sinks import ParquetSink
 from eddyline.errors import CheckpointProblem
+from eddyline.tuning import OutputTuning
 from tests.seeds import first_seed
 
 SCHEMA = pa.schema([("k", pa.int64())])
+
+PLAIN = OutputTuning()
 
 
 class Job:
     """A driver with some sinks: epochs, checkpoints, a process that dies and one that follows it."""
 
-    def __init__(self, tmp_path: Path, names: tuple[str, ...] = ("a", "b"), files: str = "auto", epoch: int = -1, out: str = "out") -> None:
+    def __init__(
+        self,
+        tmp_path: Path,
+        names: tuple[str, ...] = ("a", "b"),
+        files: str = "auto",
+        epoch: int = -1,
+        out: str = "out",
+        tuning: OutputTuning = PLAIN,
+    ) -> None:
         self.path = tmp_path
         self.out = tmp_path / out
-        self.box = Outbox(files, 2.0, str(tmp_path / "pending"))
+        self.box = Outbox(files, 2.0, str(tmp_path / "pending"), tuning)
         self.sinks = {name: ParquetSink(str(self.out / name)) for name in names}
         for name, sink in self.sinks.items():
             self.box.adopt(sink, f"out/{name}")
@@ -121,9 +131,8 @@ def test_rows_of_batches_that_are_not_committed_are_in_no_file(tmp_path: Path) -
     assert again.files() == [[0]] and again.segments() == 0
 
 
-def test_large_results_are_files_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outbox, "SMALL_BYTES", 100)
-    job = Job(tmp_path)
+def test_large_results_are_files_of_their_own(tmp_path: Path) -> None:
+    job = Job(tmp_path, tuning=OutputTuning(small_bytes=100))
     job.epoch(1, 0.0, closable=0, a=[1])
     job.checkpoint(1, closable=0)
     job.epoch(2, 0.1, closable=1, a=list(range(50)))
@@ -131,9 +140,8 @@ def test_large_results_are_files_of_their_own(tmp_path: Path, monkeypatch: pytes
     assert job.files() == [[1], list(range(50))]
 
 
-def test_an_epoch_in_several_files_is_in_files_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output, "FILE_ROWS", 4)
-    job = Job(tmp_path)
+def test_an_epoch_in_several_files_is_in_files_whole(tmp_path: Path) -> None:
+    job = Job(tmp_path, tuning=OutputTuning(file_rows=4))
     job.epoch(1, 0.0, a=[0])
     for part in range(3):
         job.sinks["a"].write(2, pa.table({"k": [10 * part, 10 * part + 1]}, schema=SCHEMA))
@@ -142,10 +150,9 @@ def test_an_epoch_in_several_files_is_in_files_whole(tmp_path: Path, monkeypatch
     assert job.files() == [[0], [0, 1, 10, 11], [20, 21]] and job.segments() == 0
 
 
-def test_many_sinks_keep_their_files_open_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outbox, "FILES_PER_SECOND", 1)
+def test_many_sinks_keep_their_files_open_longer(tmp_path: Path) -> None:
     names = tuple(f"q{number}" for number in range(10))
-    job = Job(tmp_path, names)
+    job = Job(tmp_path, names, tuning=OutputTuning(files_per_second=1))
     for number in range(6):
         job.epoch(number, number * 1.9, **{name: [number] for name in names})
     assert not any(job.files(name) for name in names)
@@ -201,19 +208,18 @@ def test_what_a_run_left_before_its_first_checkpoint_is_forgotten(tmp_path: Path
 
 @pytest.mark.parametrize("run", range(30))
 @pytest.mark.parametrize("spark", [False, True])
-def test_random_lives(tmp_path: Path, run: int, spark: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_lives(tmp_path: Path, run: int, spark: bool) -> None:
     """Epochs, checkpoints, crashes, restarts with the other setting: each row is in one file, in order, whatever happens."""
     draw = random.Random(f"{first_seed()} {run} {spark}")
-    monkeypatch.setattr(outbox, "SMALL_BYTES", draw.choice([1, 60, 1 << 20]))
-    monkeypatch.setattr(output, "FILE_ROWS", draw.choice([3, 20, 1 << 20]))
+    tuning = OutputTuning(small_bytes=draw.choice([1, 60, 1 << 20]), file_rows=draw.choice([3, 20, 1 << 20]))
     names = ("a", "b", "c")
     made: dict[int, dict[str, list[int]]] = {}
-    job, saved, epoch, now = Job(tmp_path, names), -1, 0, 0.0
+    job, saved, epoch, now = Job(tmp_path, names, tuning=tuning), -1, 0, 0.0
     for _ in range(60):
         if draw.random() < 0.15:
             # The writing thread of this process lives on: what it has under way is finished before the process is said to be dead.
             job.box._settle()
-            job = Job(tmp_path, names, draw.choice(["auto", "each"]), saved)
+            job = Job(tmp_path, names, draw.choice(["auto", "each"]), saved, tuning=tuning)
             epoch = saved + 1
         rows = made.setdefault(epoch, {n: [epoch * 100 + i for i in range(draw.choice([0, 1, 2, 9]))] for n in names})
         closable = epoch - 1 if spark else None
@@ -227,7 +233,7 @@ def test_random_lives(tmp_path: Path, run: int, spark: bool, monkeypatch: pytest
                 job.box.committed(epoch if closable is None else closable)
             else:
                 job.box._settle()
-                job = Job(tmp_path, names, draw.choice(["auto", "each"]), saved)
+                job = Job(tmp_path, names, draw.choice(["auto", "each"]), saved, tuning=tuning)
                 epoch = saved
         epoch += 1
     job.stop(epoch)

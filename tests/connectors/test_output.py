@@ -9,7 +9,6 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from eddyline.connectors import output
 from eddyline.connectors.encoders import ENCODERS
 from eddyline.connectors.files import open_source
 from eddyline.connectors.output import FileSink, prepare_output
@@ -17,6 +16,7 @@ from eddyline.connectors.sinks import ParquetSink
 from eddyline.errors import UserError
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, decimal
 from eddyline.model.schema import Column, Schema, Stream
+from eddyline.tuning import OutputTuning
 
 SCHEMA = pa.schema([("k", pa.int64()), ("_ts", pa.timestamp("us"))])
 
@@ -41,8 +41,8 @@ def jsonl_sink(folder):
     return FileSink(folder, ENCODERS["jsonl"])
 
 
-def opened(folder):
-    sink = ParquetSink(str(folder))
+def opened(folder, tuning=None):
+    sink = ParquetSink(str(folder), tuning=tuning)
     sink.open(SCHEMA)
     return sink
 
@@ -59,9 +59,8 @@ def test_files_are_named_by_epoch_and_in_order(tmp_path):
     assert pq.read_schema(tmp_path / "q" / "000000000002-0000.parquet").field("_ts").type == pa.timestamp("us")
 
 
-def test_large_results_become_several_parts_of_one_epoch(tmp_path, monkeypatch):
-    monkeypatch.setattr(output, "FILE_ROWS", 10)
-    sink = opened(tmp_path)
+def test_large_results_become_several_parts_of_one_epoch(tmp_path):
+    sink = opened(tmp_path, OutputTuning(file_rows=10))
     for i in range(5):
         sink.write(0, results(i * 6, 6))
     sink.close()
@@ -69,9 +68,8 @@ def test_large_results_become_several_parts_of_one_epoch(tmp_path, monkeypatch):
     assert keys(tmp_path) == list(range(30))
 
 
-def test_much_collected_by_all_sinks_makes_smaller_files(tmp_path, monkeypatch):
-    monkeypatch.setattr(output, "COLLECTED_BYTES", 1)
-    sink = opened(tmp_path)
+def test_much_collected_by_all_sinks_makes_smaller_files(tmp_path):
+    sink = opened(tmp_path, OutputTuning(collected_bytes=1))
     sink.write(0, results(0, 2))
     sink.write(1, results(2, 2))
     sink.close()

@@ -4,11 +4,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from eddyline.connectors import parquet
 from eddyline.connectors.listing import DataFile
 from eddyline.connectors.parquet import read_parquet
 from eddyline.model.datatypes import BIGINT, DOUBLE, STRING, decimal
 from eddyline.model.schema import Column, Schema
+from eddyline.tuning import InputTuning
 
 SCHEMA = Schema((Column("k", BIGINT), Column("v", DOUBLE), Column("s", STRING)))
 
@@ -20,9 +20,8 @@ def write(path, count=50, group=8, **changes):
 
 
 @pytest.mark.parametrize("first", [0, 1, 7, 8, 9, 49, 50, 60])
-def test_from_any_row_on(tmp_path, monkeypatch, first):
-    monkeypatch.setattr(parquet, "STRETCH", 5)
-    blocks = list(read_parquet(write(tmp_path / "a.parquet"), SCHEMA, first))
+def test_from_any_row_on(tmp_path, first):
+    blocks = list(read_parquet(write(tmp_path / "a.parquet"), SCHEMA, first, tuning=InputTuning(parquet_rows=5)))
     assert [k for b in blocks for k in b.rows["k"].to_pylist()] == list(range(first, 50))
     assert all(b.first == b.rows["k"][0].as_py() for b in blocks)
 

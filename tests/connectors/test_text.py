@@ -8,10 +8,10 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from eddyline.connectors import lines
 from eddyline.connectors.files import open_source
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DOUBLE, STRING, TIMESTAMP, decimal
 from eddyline.model.schema import Column, Schema, Stream
+from eddyline.tuning import InputTuning
 
 SCHEMA = Schema((Column("note", STRING), Column("k", BIGINT), Column("price", decimal(8, 2)), Column("ts", TIMESTAMP)))
 NOON = datetime(2024, 1, 1, 12)
@@ -19,12 +19,14 @@ HEADER = "note,k,price,ts\n"
 GOOD = 'a,1,1.50,2024-01-01 12:00:00\n"b, ""c""",2,2,2024-01-01T12:00:00Z\n'
 
 
-def source(tmp_path, text, name="a.csv", schema=SCHEMA, columns=None, **options):
+def source(tmp_path, text, name="a.csv", schema=SCHEMA, columns=None, tuning=None, **options):
     data = text if isinstance(text, bytes) else text.encode()
     with pa.output_stream(str(tmp_path / name)) as stream:
         stream.write(data)
     kind = "csv" if ".csv" in name else "jsonl"
-    return open_source(Stream("s", schema, "ts", options={"format": kind, "path": str(tmp_path), **options}), columns)
+    return open_source(
+        Stream("s", schema, "ts", options={"format": kind, "path": str(tmp_path), **options}), columns, tuning=tuning or InputTuning()
+    )
 
 
 def everything(source, size=1000):
@@ -162,28 +164,28 @@ def test_compressed_files_are_read_as_what_is_in_them(tmp_path, suffix):
     assert [r["k"] for r in rows] == [1, 2] and bad == []
 
 
-def test_a_compressed_file_cut_short_gives_its_whole_lines_and_one_bad_row(tmp_path, monkeypatch):
-    monkeypatch.setattr(lines, "PORTION", 1000)
+def test_a_compressed_file_cut_short_gives_its_whole_lines_and_one_bad_row(tmp_path):
     source(tmp_path, HEADER + "".join(f"n{i},{i},1,2024-01-01 12:00:{i % 60:02d}\n" for i in range(5000)), "a.csv.gz")
     path = tmp_path / "a.csv.gz"
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    rows, bad = everything(open_source(Stream("s", SCHEMA, "ts", options={"format": "csv", "path": str(tmp_path)})))
+    declared = Stream("s", SCHEMA, "ts", options={"format": "csv", "path": str(tmp_path)})
+    rows, bad = everything(open_source(declared, tuning=InputTuning(text_bytes=1000)))
     assert 0 < len(rows) < 5000 and [r["k"] for r in rows] == list(range(len(rows)))
     assert len(bad) == 1 and bad[0]["_reason"].startswith(f"bad: a.csv.gz cannot be read after record {len(rows)}")
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
 @pytest.mark.parametrize("taken", [1, 2, 3, 7, 30, 99])
-def test_a_position_is_exact_among_bad_lines(tmp_path, monkeypatch, name, taken):
-    monkeypatch.setattr(lines, "PORTION", 200)
+def test_a_position_is_exact_among_bad_lines(tmp_path, name, taken):
+    small = InputTuning(text_bytes=200)
     if name == "a.csv":
         text = HEADER + "".join("broken\n" if i % 5 == 3 else f"n,{i},1,2024-01-01 12:00:00\n\n" for i in range(100))
     else:
         text = "".join("broken\n" if i % 5 == 3 else as_json({"k": i, "ts": "2024-01-01 12:00:00"}) for i in range(100))
-    begun = source(tmp_path, text, name)
+    begun = source(tmp_path, text, name, tuning=small)
     first = begun.read(taken)
     assert first.num_rows == taken
-    resumed = source(tmp_path, text, name)
+    resumed = source(tmp_path, text, name, tuning=small)
     resumed.seek(begun.saved(begun.position()))
     rows, bad = everything(resumed, 7)
     whole_rows, whole_bad = everything(source(tmp_path, text, name))
@@ -191,9 +193,9 @@ def test_a_position_is_exact_among_bad_lines(tmp_path, monkeypatch, name, taken)
     assert ([] if first.bad is None else first.bad.to_pylist()) + bad == whole_bad and len(whole_bad) == 20
 
 
-def test_a_last_line_without_end_counts_and_lines_longer_than_a_portion_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(lines, "PORTION", 64)
-    rows, bad = everything(source(tmp_path, HEADER + f"{'x' * 500},1,1,2024-01-01 12:00:00\ny,2,2,2024-01-01 12:00:00"))
+def test_a_last_line_without_end_counts_and_lines_longer_than_a_portion_too(tmp_path):
+    text = HEADER + f"{'x' * 500},1,1,2024-01-01 12:00:00\ny,2,2,2024-01-01 12:00:00"
+    rows, bad = everything(source(tmp_path, text, tuning=InputTuning(text_bytes=64)))
     assert [len(r["note"]) for r in rows] == [500, 1] and bad == []
 
 

@@ -170,10 +170,9 @@ def test_the_job_passes_a_poisoned_record_before_it_is_set_aside(tmp_path: Path,
     again.stop()
 
 
-def test_refused_records_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control_record, "KEPT", 5)
+def test_refused_records_are_bounded(tmp_path: Path) -> None:
     (tmp_path / "control").mkdir()
-    refused = RefusedRecords(str(tmp_path / "control"))
+    refused = RefusedRecords(str(tmp_path / "control"), kept=5)
     for number in range(12):
         folder(tmp_path / "control" / record_name(number)) if number % 2 else (tmp_path / "control" / record_name(number)).write_text("x")
         refused.set_aside(number, "why not")
@@ -188,7 +187,7 @@ def test_a_huge_record_leaves_only_its_beginning(tmp_path: Path) -> None:
     outside.write_bytes(b"x" * (control_record.LARGEST_RECORD + 1))
     # A hard link: what it shares with another name stays untouched.
     os.link(outside, tmp_path / "control" / record_name(3))
-    RefusedRecords(str(tmp_path / "control")).set_aside(3, "too large")
+    RefusedRecords(str(tmp_path / "control"), kept=5).set_aside(3, "too large")
     assert (tmp_path / "control/refused" / record_name(3)).stat().st_size == 64 << 10
     assert outside.stat().st_size == control_record.LARGEST_RECORD + 1
 

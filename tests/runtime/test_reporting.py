@@ -18,6 +18,8 @@ from eddyline.runtime.reporting import history
 from eddyline.runtime.reporting.decisions import decisions
 from eddyline.runtime.reporting.history import QueryLines, read_overview, read_query
 from eddyline.runtime.reporting.places import Places, read_json
+from eddyline.settings import Settings
+from eddyline.tuning import ReportTuning, Tuning
 
 STREAMS = """CREATE STREAM a (k BIGINT, v STRING, ts TIMESTAMP) WITH (time = 'ts');
              CREATE STREAM b (k BIGINT, w BIGINT, ts TIMESTAMP) WITH (time = 'ts')"""
@@ -42,13 +44,8 @@ def fill(session: Session, first: int = 0, count: int = 50) -> None:
     session.step()
 
 
-@pytest.fixture
-def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A report after every epoch."""
-    from eddyline.runtime.reporting import reporter
-
-    for name in ("_SECONDS", "_WATCHED_SECONDS", "_PARTS"):
-        monkeypatch.setattr(reporter, name, 0)
+#: A report after every epoch.
+EAGER = Settings(tuning=Tuning(reports=ReportTuning(seconds=0.0, watched_seconds=0.0, parts=0)))
 
 
 def report(folder: Path) -> dict[str, Any]:
@@ -88,9 +85,9 @@ def test_at_most_one_report_a_second(tmp_path: Path) -> None:
         assert Places(str(tmp_path / "job")).is_running()
 
 
-def test_decisions_are_the_difference_of_reports(tmp_path: Path, eager: None) -> None:
+def test_decisions_are_the_difference_of_reports(tmp_path: Path) -> None:
     folder = tmp_path / "job"
-    with opened(folder) as session:
+    with opened(folder, settings=EAGER) as session:
         fill(session)
         control = ControlFolder(str(folder))
         control.append(add_record("CREATE QUERY more AS SELECT v FROM a WHERE k = 1"))
@@ -103,14 +100,14 @@ def test_decisions_are_the_difference_of_reports(tmp_path: Path, eager: None) ->
         ("start", None), ("added", "more"), ("refused", None), ("dropped", "sums"),
     ]  # fmt: skip
     assert "nothing" in next(e for e in events(folder) if e["kind"] == "refused")["reason"]
-    with opened(folder) as session:
+    with opened(folder, settings=EAGER) as session:
         session.step()
     assert [e["kind"] for e in events(folder)][4:] == ["start"]
 
 
-def test_pages_see_plans_and_newest_rows_of_what_they_look_at(tmp_path: Path, eager: None) -> None:
+def test_pages_see_plans_and_newest_rows_of_what_they_look_at(tmp_path: Path) -> None:
     places = Places(str(tmp_path / "job"))
-    with opened(tmp_path / "job", out=str(tmp_path / "out")) as session:
+    with opened(tmp_path / "job", out=str(tmp_path / "out"), settings=EAGER) as session:
         fill(session)
         assert report(tmp_path / "job")["details"] == {}
         Path(places.wanted, "page.json").write_text(json.dumps(["pairs", "unknown"]))
@@ -129,16 +126,16 @@ def test_pages_see_plans_and_newest_rows_of_what_they_look_at(tmp_path: Path, ea
         assert report(tmp_path / "job")["tails"] == {}
 
 
-def test_a_tried_query_writes_no_files_and_goes_with_its_lease(tmp_path: Path, eager: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tried_query_writes_no_files_and_goes_with_its_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, out = tmp_path / "job", tmp_path / "out"
-    with opened(folder, out=str(out)) as session:
+    with opened(folder, out=str(out), settings=EAGER) as session:
         fill(session)
         ControlFolder(str(folder)).append(add_record("CREATE QUERY try_1 WITH (lease = 30) AS SELECT v FROM a WHERE k = 1"))
         fill(session, 50)
         fill(session, 100)
         assert report(folder)["tails"]["try_1"]["rows"][-1][0].startswith("<script>")
         assert not (out / "try_1").exists()
-    with opened(folder, out=str(out)) as session:
+    with opened(folder, out=str(out), settings=EAGER) as session:
         # It survives a restart; then its lease ends, for no page asks for it.
         fill(session, 150)
         assert "try_1" in report(folder)["names"]
@@ -183,8 +180,8 @@ def test_moves_and_listening_edges_are_decisions() -> None:
     assert found[0]["gain"] == 0.75 and found[2]["queries"] == ["q"] and "shard 0" in found[3]["text"]
 
 
-def test_dead_rows_have_samples_by_reason(tmp_path: Path, eager: None) -> None:
-    with opened(tmp_path / "job") as session:
+def test_dead_rows_have_samples_by_reason(tmp_path: Path) -> None:
+    with opened(tmp_path / "job", settings=EAGER) as session:
         fill(session)
         session.push("a", [(1, "late", 0)])
         session.step()
@@ -203,8 +200,8 @@ def test_a_failed_job_says_so(tmp_path: Path) -> None:
     assert found["state_of_job"] == "failed" and "ZeroDivision" in found["error"]
 
 
-def test_a_report_that_cannot_be_written_does_not_end_the_job(tmp_path: Path, eager: None) -> None:
-    with opened(tmp_path / "job") as session:
+def test_a_report_that_cannot_be_written_does_not_end_the_job(tmp_path: Path) -> None:
+    with opened(tmp_path / "job", settings=EAGER) as session:
         fill(session)
         os.rename(tmp_path / "job" / "dashboard", tmp_path / "elsewhere")
         fill(session, 50)

@@ -17,6 +17,7 @@ from eddyline.model.schema import Column, Schema, Stream
 from eddyline.model.window import Range, Window
 from eddyline.plan.shares import route_all
 from eddyline.runtime.spark.job.layout import Layout
+from eddyline.settings import Settings
 
 SCHEMA = Schema((Column("k", BIGINT), Column("v", BIGINT), Column("ts", TIMESTAMP)))
 
@@ -58,7 +59,9 @@ def query(name: str, references: str, *where: Expression, window: Window | None 
     return BoundQuery(name, found, where, outputs, text=f"{name}: {references} {[str(w) for w in where]}")
 
 
-def layout(streams: Sequence[Stream], queries: Sequence[BoundQuery], shards: int, checkpoint: Path) -> Layout:
+def layout(
+    streams: Sequence[Stream], queries: Sequence[BoundQuery], shards: int, checkpoint: Path, settings: Settings | None = None
+) -> Layout:
     """A layout without a session: labels are the shards' numbers."""
     return Layout(
         streams=tuple(streams),
@@ -67,4 +70,5 @@ def layout(streams: Sequence[Stream], queries: Sequence[BoundQuery], shards: int
         labels=tuple(range(shards)),
         checkpoint=str(checkpoint),
         spool=str(checkpoint / "spool"),
+        settings=settings or Settings(),
     )

@@ -12,11 +12,10 @@ import pyarrow.parquet as parquet
 import pytest
 
 from eddyline import Session
-from eddyline.connectors import finding, watch
 from eddyline.errors import CheckpointProblem
-from eddyline.runtime.spark.ingest import file_log
 from eddyline.runtime.spark.ingest.file_log import FileLog, take_warnings
 from eddyline.runtime.spark.job.failure import readable
+from eddyline.tuning import InputTuning
 from tests.spark.material import rows, stream, write_files
 from tests.spark.running import run_script
 from tests.spark.test_sources import offsets, reader, taken
@@ -27,8 +26,8 @@ CREATE QUERY q AS SELECT k, v FROM s;
 """
 
 
-def log_of(tmp_path: Path) -> FileLog:
-    return FileLog(stream("a", 0, tmp_path), str(tmp_path / "ck"))
+def log_of(tmp_path: Path, tuning: InputTuning | None = None) -> FileLog:
+    return FileLog(stream("a", 0, tmp_path), str(tmp_path / "ck"), tuning)
 
 
 def spoiled(folder: Path) -> None:
@@ -100,14 +99,14 @@ def test_a_broken_file_that_no_longer_changes_is_given_up(tmp_path: Path) -> Non
     assert offsets(of)[-1]["files"]["a"] == 1
 
 
-def test_a_file_that_grows_is_warned_of_once_in_the_driver(tmp_path: Path, monkeypatch, caplog) -> None:
-    monkeypatch.setattr(watch, "_EVERY_SECONDS", 0.0)
+def test_a_file_that_grows_is_warned_of_once_in_the_driver(tmp_path: Path, caplog) -> None:
+    watchful = InputTuning(watch_seconds=0.0)
     write_files(tmp_path / "a", ["1.parquet"], 10)
-    log = log_of(tmp_path)
+    log = log_of(tmp_path, watchful)
     log.look()
     with open(tmp_path / "a" / "1.parquet", "ab") as file:
         file.write(b"more")
-    again = log_of(tmp_path)  # also after a restart
+    again = log_of(tmp_path, watchful)  # also after a restart
     for _ in range(3):
         again.look()
     with caplog.at_level(logging.WARNING):
@@ -117,18 +116,17 @@ def test_a_file_that_grows_is_warned_of_once_in_the_driver(tmp_path: Path, monke
     assert again.total == 1
 
 
-def test_the_log_keeps_ranges_of_what_no_batch_reads_again(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(file_log, "_ENOUGH", 2_000)
+def test_the_log_keeps_ranges_of_what_no_batch_reads_again(tmp_path: Path) -> None:
     # On a busy machine a look may take so long that the next ones rest.
-    monkeypatch.setattr(finding, "_LONG", float("inf"))
+    hasty = InputTuning(log_bytes=2_000, long_look=float("inf"))
     (tmp_path / "a").mkdir()
-    log = log_of(tmp_path)
+    log = log_of(tmp_path, hasty)
     for number in range(300):
         (tmp_path / "a" / f"{number:04d}.parquet").write_bytes(b"")
         log.look()
         log.forget(log.total - 1)
     assert log.total == 300 and len(log.names()) == 1
-    again = log_of(tmp_path)
+    again = log_of(tmp_path, hasty)
     again.look()
     assert again.total == 300 and again.recovered == 300
     (tmp_path / "a" / "0042b.parquet").write_bytes(b"")

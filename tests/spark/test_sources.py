@@ -10,12 +10,14 @@ from eddyline.runtime.spark.ingest.control import write_control
 from eddyline.runtime.spark.ingest.file_log import FileLog
 from eddyline.runtime.spark.ingest.sources import PacketReader, Work
 from eddyline.runtime.spark.job.layout import PackedLayout
+from eddyline.settings import Settings
+from eddyline.tuning import InputTuning, Tuning
 from tests.spark.material import layout, query, stream, write_files
 
 
-def reader(tmp_path: Path, once: bool = True, **options: str) -> PacketReader:
+def reader(tmp_path: Path, once: bool = True, settings: Settings | None = None, **options: str) -> PacketReader:
     streams = [stream("a", 0, tmp_path, **options), stream("b", 1, tmp_path, **options)]
-    packed = PackedLayout.of(layout(streams, [query("q", "a b")], 2, tmp_path / "ck"))
+    packed = PackedLayout.of(layout(streams, [query("q", "a b")], 2, tmp_path / "ck", settings))
     made = PacketReader(packed, 2, once)
     if once:
         made.prepareForTriggerAvailableNow()
@@ -87,12 +89,12 @@ def test_following_never_ends(tmp_path: Path) -> None:
     assert taken(of.partitions(*offsets(of, end))) == [("b", "1.parquet", False)]
 
 
-def test_without_a_number_batches_are_cut_by_size(tmp_path: Path, monkeypatch) -> None:
+def test_without_a_number_batches_are_cut_by_size(tmp_path: Path) -> None:
     write_files(tmp_path / "a", ["1.parquet", "2.parquet", "3.parquet"], 10)
     (tmp_path / "b").mkdir()
     size = (tmp_path / "a" / "1.parquet").stat().st_size
-    monkeypatch.setattr("eddyline.runtime.spark.ingest.file_log.BATCH_BYTES", 2 * size + 10)
-    assert [o["files"]["a"] for o in offsets(reader(tmp_path))] == [0, 2, 3]
+    settings = Settings(tuning=Tuning(input=InputTuning(batch_bytes=2 * size + 10)))
+    assert [o["files"]["a"] for o in offsets(reader(tmp_path, settings=settings))] == [0, 2, 3]
 
 
 def test_a_line_that_was_not_finished_does_not_count(tmp_path: Path) -> None:

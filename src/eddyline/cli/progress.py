@@ -18,11 +18,14 @@ from rich.table import Table
 from eddyline.model.clock import WALL, Clock
 from eddyline.runtime.report import Report
 
-_SECONDS_BETWEEN = {True: 0.25, False: 2.0}
+#: Seconds between two displays: in place on a terminal, and as lines.
+_IN_PLACE, _AS_LINES = 0.25, 2.0
 
 
 class Progress:
-    def __init__(self, quiet: bool = False, console: Console | None = None, clock: Clock = WALL) -> None:
+    def __init__(self, quiet: bool = False, console: Console | None = None, clock: Clock = WALL, seconds: float | None = None) -> None:
+        """`seconds` lie between two displays; None: as a person can read them."""
+        self._seconds = seconds
         self._clock = clock
         self.quiet = quiet
         self.console = console or Console()
@@ -42,7 +45,8 @@ class Progress:
 
     def observe(self, look: Callable[[], Report]) -> None:
         now = self._clock.now()
-        if self.quiet or now - self._shown < _SECONDS_BETWEEN[self._live is not None]:
+        usual = _AS_LINES if self._live is None else _IN_PLACE
+        if self.quiet or now - self._shown < (usual if self._seconds is None else self._seconds):
             return
         seen = look()
         # The rate of now: a start takes its time, and says nothing about rows.

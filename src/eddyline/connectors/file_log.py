@@ -22,11 +22,10 @@ from eddyline.connectors.taken import TakenNames
 from eddyline.errors import CheckpointProblem
 from eddyline.state.sealed import RESTORE, sealed, unsealed
 from eddyline.state.whole_file import PRIVATE, make_folder, write_whole
+from eddyline.tuning import InputTuning
 
 #: How many of the newest files are watched for changes.
 WATCHED = 1000
-#: A log is begun anew when this many bytes, and twice its beginning, have been appended.
-_ENOUGH = 1 << 20
 _HOLDS = "the names of files that were read"
 
 
@@ -42,7 +41,8 @@ class Seen(NamedTuple):
 class TakenFiles:
     """The files that a source has read out. See the head of this file."""
 
-    def __init__(self) -> None:
+    def __init__(self, tuning: InputTuning | None = None) -> None:
+        self._tuning = tuning or InputTuning()
         self._names = TakenNames()
         #: Files that no saved position counts, in the order of reading; empty without a log.
         self._recent: deque[Seen] = deque()
@@ -81,7 +81,7 @@ class TakenFiles:
         if self._folder is None:
             return {"files": count, "taken": self._names.to_json(), "newest": [*self.newest]}
         make_folder(self._folder)
-        if self._log is None or self._appended > max(_ENOUGH, 2 * self._begun):
+        if self._log is None or self._appended > max(self._tuning.log_bytes, 2 * self._begun):
             self._begin(count)
         elif fresh:
             self._append(sealed({"files": count, "names": fresh}))

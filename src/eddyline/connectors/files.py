@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -25,21 +25,20 @@ from eddyline.connectors.conform import bad_row, conform, find_column, target_of
 from eddyline.connectors.file_log import Seen, TakenFiles
 from eddyline.connectors.finding import Finder, check_path, list_files
 from eddyline.connectors.listing import DataFile, required_path
-from eddyline.connectors.parquet import first_line, read_parquet
+from eddyline.connectors.parquet import PLAIN, first_line, read_parquet
 from eddyline.connectors.text import read_csv, read_json
 from eddyline.connectors.watch import Watch, seen, warn_of
 from eddyline.errors import CheckpointProblem, SourceProblem
 from eddyline.model.clock import WALL, Clock
 from eddyline.model.schema import Schema, Stream, Table
+from eddyline.tuning import InputTuning
 
 FORMATS = ("parquet", "csv", "jsonl", "json")
 
-#: Seconds between two looks for new files, and after which a broken file that no longer changes is given up.
-POLL_SECONDS = 0.2
-SETTLE_SECONDS = 2.0
 
-
-def open_source(stream: Stream, columns: Iterable[str] | None = None, follow: bool = False, clock: Clock = WALL) -> Source:
+def open_source(
+    stream: Stream, columns: Iterable[str] | None = None, follow: bool = False, clock: Clock = WALL, tuning: InputTuning = PLAIN
+) -> Source:
     """The source that a stream's options describe.
 
     Args:
@@ -47,12 +46,13 @@ def open_source(stream: Stream, columns: Iterable[str] | None = None, follow: bo
         columns: those that queries need; None: all. Time and sequence always come along.
         follow: keep looking for new files; otherwise the files that are there now are read once.
         clock: says when to look again.
+        tuning: how much is read at once, and how often the source looks.
     """
     what = f"stream {stream.name}"
     path = required_path(stream.options, what)
-    reader = _reader(stream.options, what)
+    reader = _reader(stream.options, what, tuning)
     check_path(path, what, follow=follow)
-    return FileSource(stream, path, reader, wanted_columns(stream, columns), follow, clock)
+    return FileSource(stream, path, reader, wanted_columns(stream, columns), follow, clock, tuning)
 
 
 def read_table(table: Table) -> pa.Table:
@@ -79,16 +79,16 @@ def read_chunks(stream: Stream, file: DataFile, first: int = 0) -> Iterator[Chun
         yield _conformed(block, file, stream, None)
 
 
-def is_unfinished(stream: Stream, file: DataFile) -> bool:
+def is_unfinished(stream: Stream, file: DataFile, tuning: InputTuning) -> bool:
     """Whether a file seems to be still in the writing: it changed a moment ago, and its beginning cannot be read."""
-    if not _is_young(file):
+    if not _is_young(file, tuning):
         return False
     first = next(_reader(stream.options, f"stream {stream.name}")(file, stream.schema, 0, None), None)
     return first is not None and first.last and first.first == 0
 
 
-def _reader(options: Any, what: str) -> Reader:
-    return partial(_read_regular, _reader_of_format(options, what))
+def _reader(options: Any, what: str, tuning: InputTuning = PLAIN) -> Reader:
+    return partial(_read_regular, partial(_reader_of_format(options, what), tuning=tuning))
 
 
 def _read_regular(reader: Reader, file: DataFile, schema: Schema, first: int, columns: frozenset[str] | None) -> Iterator[Block]:
@@ -102,7 +102,7 @@ def _read_regular(reader: Reader, file: DataFile, schema: Schema, first: int, co
     return reader(file, schema, first, columns)
 
 
-def _reader_of_format(options: Any, what: str) -> Reader:
+def _reader_of_format(options: Any, what: str) -> Callable[..., Iterator[Block]]:
     name = str(options.get("format", "parquet")).strip().lower()
     if name == "parquet":
         return read_parquet
@@ -127,17 +127,20 @@ def _flag(options: Any, name: str, default: bool) -> bool:
 class FileSource:
     """Rows of a stream's files. See the head of this file."""
 
-    def __init__(self, stream: Stream, path: str, reader: Reader, columns: frozenset[str] | None, follow: bool, clock: Clock):
+    def __init__(
+        self, stream: Stream, path: str, reader: Reader, columns: frozenset[str] | None, follow: bool, clock: Clock, tuning: InputTuning
+    ):
         self.stream = stream
+        self._tuning = tuning
         self._clock = clock
         self.bounded = not follow
         self._path = path
         self._reader = reader
         self._columns = columns
-        self._finder = Finder(path, clock)
+        self._finder = Finder(path, clock, tuning)
         #: Files read out; never read again.
-        self._taken = TakenFiles()
-        self._watch = Watch(stream.name, lambda name: self._finder.path_of(name), clock=clock)
+        self._taken = TakenFiles(tuning)
+        self._watch = Watch(stream.name, lambda name: self._finder.path_of(name), clock=clock, seconds=tuning.watch_seconds)
         #: Known files not yet read out, in name order; the first one may be begun.
         self._waiting: list[DataFile] = []
         #: Records of the first waiting file that have been handed out.
@@ -186,7 +189,7 @@ class FileSource:
     def seek(self, position: Position) -> None:
         self._drop()
         self._taken.restore(position)
-        self._finder = Finder(self._path, self._clock)
+        self._finder = Finder(self._path, self._clock, self._tuning)
         self._waiting = []
         self._next_look = float("-inf")
         self._look()
@@ -220,7 +223,7 @@ class FileSource:
         now = self._clock.now()
         if now < self._next_look:
             return
-        self._next_look = now + POLL_SECONDS
+        self._next_look = now + self._tuning.poll_seconds
         known = {f.name for f in self._waiting}
         fresh = [f for f in self._finder.look() if f.name not in known and f.name not in self._taken]
         begun = self._waiting[:1] if self._blocks is not None or self._row else []
@@ -240,7 +243,7 @@ class FileSource:
                 self._begun = self._begun if self._row and self._begun else seen(file.name, file.path)
                 self._blocks = self._reader(file, self.stream.schema, self._row, self._columns)
             block = next(self._blocks, None)
-            if block is not None and not self.bounded and block.last and block.first == 0 and _is_young(file):
+            if block is not None and not self.bounded and block.last and block.first == 0 and _is_young(file, self._tuning):
                 self._blocks = None
                 return False
             if block is None:
@@ -283,10 +286,10 @@ class FileSource:
         return pa.concat_tables(found)
 
 
-def _is_young(file: DataFile) -> bool:
+def _is_young(file: DataFile, tuning: InputTuning) -> bool:
     """Whether a file changed a moment ago: where it is broken from its start it may still be in the writing."""
     try:
-        return abs(time.time() - os.stat(file.path).st_mtime) < SETTLE_SECONDS
+        return abs(time.time() - os.stat(file.path).st_mtime) < tuning.settle_seconds
     except OSError:
         return False
 

@@ -20,13 +20,7 @@ from dataclasses import dataclass, field
 from eddyline.connectors.listing import DataFile, is_hidden, relative_hint, split_pattern
 from eddyline.errors import SourceProblem
 from eddyline.model.clock import WALL, Clock
-
-#: Clocks of file systems are coarse: only after this number of seconds does an unchanged time prove that nothing has come.
-_SETTLED_SECONDS = 3.0
-#: Not every file system keeps the times of folders.
-_AGAIN_SECONDS = 60.0
-#: After a look that took longer than this follows a pause of this multiple of its length.
-_LONG, _PAUSE, _LONGEST_PAUSE = 0.002, 50.0, 5.0
+from eddyline.tuning import InputTuning
 
 
 @dataclass(slots=True)
@@ -42,18 +36,19 @@ class _Folder:
     listed: float = float("-inf")
     names: set[str] = field(default_factory=set)
 
-    def is_listed(self, changed: int, now: float) -> bool:
+    def is_listed(self, changed: int, now: float, tuning: InputTuning) -> bool:
         """Whether the last listing still holds."""
         if changed != self.changed:
             self.changed, self.seen = changed, now
             return False
-        return self.listed - self.seen >= _SETTLED_SECONDS and now - self.listed < _AGAIN_SECONDS
+        return self.listed - self.seen >= tuning.settled_seconds and now - self.listed < tuning.again_seconds
 
 
 class Finder:
     """The files of one path: a file, a folder with its subfolders, or a pattern."""
 
-    def __init__(self, path: str, clock: Clock = WALL) -> None:
+    def __init__(self, path: str, clock: Clock = WALL, tuning: InputTuning | None = None) -> None:
+        self._tuning = tuning or InputTuning()
         self._path = path
         self._clock = clock
         self._base, self._pattern = split_pattern(path)
@@ -73,7 +68,8 @@ class Finder:
             return []
         fresh = sorted(self._fresh(now), key=lambda file: file.name)
         took = time.thread_time() - began
-        self._next = now + min(took * _PAUSE, _LONGEST_PAUSE) if took > _LONG else now
+        tuning = self._tuning
+        self._next = now + min(took * tuning.pause, tuning.longest_pause) if took > tuning.long_look else now
         return fresh
 
     def _fresh(self, now: float) -> Iterator[DataFile]:
@@ -91,7 +87,7 @@ class Finder:
         for folder in turn:
             try:
                 changed = os.stat(folder.path).st_mtime_ns
-                names = None if folder.is_listed(changed, now) else set(os.listdir(folder.path))
+                names = None if folder.is_listed(changed, now, self._tuning) else set(os.listdir(folder.path))
             except (FileNotFoundError, NotADirectoryError):
                 self._forget(folder)
             except OSError:

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-#: Bytes read at once.
-PORTION = 4 << 20
 _LONGEST = 32 << 20
 _NEWLINE, _RETURN, _QUOTE = 10, 13, 34
 
@@ -60,8 +58,8 @@ class Lines:
         return Lines(self.data, self.starts[count:], self.ends[count:], self.numbers[count:])
 
 
-def read_lines(path: str, multiline: bool = False) -> Iterator[Lines]:
-    """All records of a file.
+def read_lines(path: str, portion_bytes: int, multiline: bool = False) -> Iterator[Lines]:
+    """All records of a file, which is read in portions of this size.
 
     Raises:
         OSError: the file, or the rest of it, cannot be read; everything before has been yielded.
@@ -71,7 +69,7 @@ def read_lines(path: str, multiline: bool = False) -> Iterator[Lines]:
         problem: OSError | None = None
         while True:
             try:
-                portion = stream.read(PORTION)
+                portion = stream.read(portion_bytes)
             except OSError as found:
                 problem, portion = found, b""
             if line == 1 and not rest:

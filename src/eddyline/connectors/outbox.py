@@ -11,7 +11,7 @@ State    The sinks of a run, since when rows of each wait, and which segments of
          A file holds all rows of its sink up to the epoch in its name that no earlier file has. So the rows of a segment that are newer
          than the newest file are exactly those that are in no file, and a run that begins needs no other record. A segment goes when
          all its rows are in files that a checkpoint covers.
-Limits   Where very many sinks have rows, files stay open longer: at most `FILES_PER_SECOND` are closed by age. Used under the
+Limits   Where very many sinks have rows, files stay open longer: at most `OutputTuning.files_per_second` are closed by age. Used under the
          driver's lock.
 """
 
@@ -21,14 +21,12 @@ from eddyline.connectors.base import Sink
 from eddyline.connectors.encoders import ENCODERS
 from eddyline.connectors.journal import Journal, Piece
 from eddyline.connectors.output import FileSink, last_epoch
-
-#: Larger results go into a file of their own at once: writing them twice would cost more than a file.
-SMALL_BYTES = 1 << 20
-FILES_PER_SECOND = 20
+from eddyline.tuning import OutputTuning
 
 
 class Outbox:
-    def __init__(self, files: str = "auto", seconds: float = 2.0, journal: str | None = None) -> None:
+    def __init__(self, files: str = "auto", seconds: float = 2.0, journal: str | None = None, tuning: OutputTuning | None = None) -> None:
+        self.tuning = tuning or OutputTuning()
         self._each = files == "each"
         self._seconds = seconds
         self._journal = None if journal is None else Journal(journal)
@@ -83,7 +81,7 @@ class Outbox:
             closable: rows up to this epoch may be seen by readers; a file never mixes them with newer ones. Without it: all rows.
         """
         closable = epoch if closable is None else closable
-        limit = max(self._seconds, len(self._since) / FILES_PER_SECOND)
+        limit = max(self._seconds, len(self._since) / self.tuning.files_per_second)
         for key, since in list(self._since.items()):
             sink = self._sinks[key]
             sink.end_epoch(epoch)
@@ -112,7 +110,7 @@ class Outbox:
         noted: list[FileSink] = []
         for key in list(self._since):
             sink = self._sinks[key]
-            if last or self._each or self._journal is None or sink.new_bytes >= SMALL_BYTES:
+            if last or self._each or self._journal is None or sink.new_bytes >= self.tuning.small_bytes:
                 sink.close_up_to(epoch if closable is None else closable)
                 sink.close_up_to(epoch)
             elif sink.new_bytes:
@@ -188,7 +186,7 @@ class Outbox:
         # The job no longer has this sink: its rows go where they belonged.
         place = (piece.key, piece.folder)
         if place not in others:
-            others[place] = FileSink(piece.folder, next(e for e in ENCODERS.values() if e.suffix == piece.suffix))
+            others[place] = FileSink(piece.folder, next(e for e in ENCODERS.values() if e.suffix == piece.suffix), tuning=self.tuning)
             others[place].open(piece.table.schema)
         others[place].write(piece.epoch, piece.table)
 

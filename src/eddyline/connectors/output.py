@@ -25,17 +25,10 @@ import pyarrow as pa
 from eddyline.connectors.encoders import Encoder
 from eddyline.connectors.journal import Piece
 from eddyline.errors import UserError
+from eddyline.tuning import OutputTuning
 
 if TYPE_CHECKING:
     from eddyline.connectors.outbox import Outbox
-
-#: A file is written when this much has been collected.
-FILE_ROWS = 1_000_000
-FILE_BYTES = 32 << 20
-#: All sinks together hold at most about this much: then the next one to be written to makes a smaller file.
-COLLECTED_BYTES = 256 << 20
-#: Files under way in the writing thread; more than this and `write` waits.
-UNDER_WAY_BYTES = 128 << 20
 
 _NAME = re.compile(r"(\d{12})-(\d{4,})\.[a-z]+$")
 
@@ -70,11 +63,12 @@ class Writer:
         #: Bytes that sinks have collected and not yet handed over.
         self.collected = 0
 
-    def submit(self, work: Callable[[], None], size: int) -> Future[None]:
+    def submit(self, work: Callable[[], None], size: int, most: int) -> Future[None]:
+        """Hand work over; where more than `most` bytes are under way, this call waits."""
         future = self._pool.submit(work)
         with self._lock:
             self._under_way.append((future, size))
-            while sum(s for _, s in self._under_way) > UNDER_WAY_BYTES or self._under_way[0][0].done():
+            while sum(s for _, s in self._under_way) > most or self._under_way[0][0].done():
                 oldest, _ = self._under_way.popleft()
                 oldest.exception()  # waits; the sink that owns it raises what it finds
                 if not self._under_way:
@@ -98,8 +92,9 @@ def shared_writer() -> Writer:
 class FileSink:
     """Results of one query in one folder."""
 
-    def __init__(self, folder: str, encoder: Encoder, writer: Writer | None = None):
+    def __init__(self, folder: str, encoder: Encoder, writer: Writer | None = None, tuning: OutputTuning | None = None):
         self.folder = folder
+        self._tuning = tuning or OutputTuning()
         #: What the outbox knows the sink by.
         self.key = folder
         self._encoder = encoder
@@ -126,6 +121,7 @@ class FileSink:
     def gather(self, outbox: Outbox, key: str) -> None:
         """From now on the outbox says when a file is closed; before `open`."""
         self._outbox, self.key = outbox, key
+        self._tuning = outbox.tuning
 
     def open(self, schema: pa.Schema) -> None:
         if self._schema is None:
@@ -149,11 +145,11 @@ class FileSink:
         if table.num_rows == 0:
             return
         if epoch != self._newest:
-            if self._size.is_large:
+            if self._size.is_large(self._tuning):
                 self._hand_over(self._tables)
             self._newest_size = _Size()
         self._new_bytes += self._collect(epoch, table)
-        if self._newest_size.is_large or self._writer.collected >= COLLECTED_BYTES:
+        if self._newest_size.is_large(self._tuning) or self._writer.collected >= self._tuning.collected_bytes:
             self.close_up_to(epoch - 1)
             self._hand_over(self._tables)
             self._split = epoch
@@ -268,7 +264,7 @@ class FileSink:
                 os.remove(placeholder)
 
         size = self._forget(closing)
-        self._futures.append(self._writer.submit(work, size))
+        self._futures.append(self._writer.submit(work, size, self._tuning.under_way_bytes))
         if self._outbox is not None:
             self._outbox.closed(self, epoch)
 
@@ -316,9 +312,8 @@ class _Size:
         self.rows += held.table.num_rows
         self.bytes += held.bytes
 
-    @property
-    def is_large(self) -> bool:
-        return self.rows >= FILE_ROWS or self.bytes >= FILE_BYTES
+    def is_large(self, tuning: OutputTuning) -> bool:
+        return self.rows >= tuning.file_rows or self.bytes >= tuning.file_bytes
 
 
 def last_epoch(folder: str, encoder: Encoder) -> int:

@@ -18,12 +18,14 @@ from eddyline.connectors.conform import bad_row, find_column
 from eddyline.connectors.listing import DataFile
 from eddyline.model.datatypes import DataType
 from eddyline.model.schema import Schema
+from eddyline.tuning import InputTuning
 
-#: Rows decoded at once: large enough that the cost per call vanishes, small enough to stay in cache.
-STRETCH = 131_072
+PLAIN = InputTuning()
 
 
-def read_parquet(file: DataFile, schema: Schema, first: int = 0, columns: frozenset[str] | None = None) -> Iterator[Block]:
+def read_parquet(
+    file: DataFile, schema: Schema, first: int = 0, columns: frozenset[str] | None = None, *, tuning: InputTuning = PLAIN
+) -> Iterator[Block]:
     """The rows of one file from row `first` on."""
     row = first
     try:
@@ -31,7 +33,7 @@ def read_parquet(file: DataFile, schema: Schema, first: int = 0, columns: frozen
         with pq.ParquetFile(file.path, pre_buffer=False) as opened:
             groups, skip = _groups_from(opened.metadata, first)
             names, projected = _projection(opened.schema_arrow, schema, columns)
-            for batch in opened.iter_batches(STRETCH, row_groups=groups, columns=names, use_threads=False):
+            for batch in opened.iter_batches(tuning.parquet_rows, row_groups=groups, columns=names, use_threads=False):
                 if skip >= batch.num_rows:
                     skip -= batch.num_rows
                     continue

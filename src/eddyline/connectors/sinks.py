@@ -18,6 +18,7 @@ from eddyline.connectors.base import Sink
 from eddyline.connectors.encoders import ENCODERS
 from eddyline.connectors.output import FileSink, Writer
 from eddyline.errors import BindingProblem, EddylineError, SourceProblem, UserError
+from eddyline.tuning import OutputTuning
 
 SINK_FORMATS = (*ENCODERS, "memory", "console", "drop")
 #: Written by Spark's own connectors, where their jars are.
@@ -61,8 +62,8 @@ def hand_over_problem(problem: Exception) -> EddylineError:
     )
 
 
-def ParquetSink(folder: str, writer: Writer | None = None) -> FileSink:
-    return FileSink(folder, ENCODERS["parquet"], writer)
+def ParquetSink(folder: str, writer: Writer | None = None, tuning: OutputTuning | None = None) -> FileSink:
+    return FileSink(folder, ENCODERS["parquet"], writer, tuning)
 
 
 class _Passing:

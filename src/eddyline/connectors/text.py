@@ -24,9 +24,10 @@ from eddyline.connectors.conform import bad_row, bad_schema, find_column
 from eddyline.connectors.json_values import DEEPEST, OPENING, decode, documents, json_text
 from eddyline.connectors.lines import Lines, read_lines
 from eddyline.connectors.listing import DataFile
-from eddyline.connectors.parquet import first_line
+from eddyline.connectors.parquet import PLAIN, first_line
 from eddyline.model.datatypes import DataType
 from eddyline.model.schema import Schema
+from eddyline.tuning import InputTuning
 
 #: The rows of some records, and of those that are none their number within the lines and what is wrong.
 Parsed = tuple[pa.Table, list[tuple[int, str]]]
@@ -52,12 +53,13 @@ def read_csv(
     delimiter: str = ",",
     header: bool = True,
     multiline: bool = False,
+    tuning: InputTuning = PLAIN,
 ) -> Iterator[Block]:
     """The records of a CSV file from record `first` on; the header is none."""
 
     def stretches() -> Iterator[tuple[Lines, Parser]]:
         parser = None if header else _csv_parser(list(schema.names), schema, delimiter, multiline)
-        for lines in read_lines(file.path, multiline):
+        for lines in read_lines(file.path, tuning.text_bytes, multiline):
             if parser is None and len(lines):
                 names = next(csv.reader([lines.text(0)], delimiter=delimiter))
                 parser = _csv_parser([n.strip() for n in names], schema, delimiter, multiline)
@@ -71,13 +73,19 @@ def read_csv(
 
 
 def read_json(
-    file: DataFile, schema: Schema, first: int = 0, columns: frozenset[str] | None = None, *, document: bool = False
+    file: DataFile,
+    schema: Schema,
+    first: int = 0,
+    columns: frozenset[str] | None = None,
+    *,
+    document: bool = False,
+    tuning: InputTuning = PLAIN,
 ) -> Iterator[Block]:
     """The records of a file with one JSON object per line; with `document`, also of arrays and objects over several lines."""
-    if document and not _starts_with_a_line(file):
+    if document and not _starts_with_a_line(file, tuning):
         return _read_document(file, schema, first)
     parser = _json_parser(schema)
-    return _blocks(file, schema, first, ((lines, parser) for lines in read_lines(file.path)))
+    return _blocks(file, schema, first, ((lines, parser) for lines in read_lines(file.path, tuning.text_bytes)))
 
 
 def _blocks(file: DataFile, schema: Schema, first: int, stretches: Iterator[tuple[Lines, Parser]]) -> Iterator[Block]:
@@ -211,10 +219,10 @@ def _json_rows(values: list[dict[str, Any]], schema: Schema) -> pa.Table:
     return pa.table({name: pa.array([json_text(v.get(name)) for v in values], pa.string()) for name in schema.names})
 
 
-def _starts_with_a_line(file: DataFile) -> bool:
+def _starts_with_a_line(file: DataFile, tuning: InputTuning) -> bool:
     """Whether a file of format json holds one object per line."""
     try:
-        lines = next(read_lines(file.path), None)
+        lines = next(read_lines(file.path, tuning.text_bytes), None)
         return lines is None or not len(lines) or isinstance(decode(lines.text(0)), dict)
     except (OSError, ValueError):
         return False

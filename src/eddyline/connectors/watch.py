@@ -2,7 +2,7 @@
 
 Answer   `Watch.look` compares size and time of the newest files that were read with what they were then, and logs one warning for all
          that have changed since the last look.
-Limits   A file that has gone has not changed. Only the newest files are watched, every ten seconds, so that the cost does not grow with
+Limits   A file that has gone has not changed. Only the newest files are watched, now and then, so that the cost does not grow with
          the number of files.
 """
 
@@ -16,8 +16,6 @@ from eddyline.connectors.file_log import Seen
 from eddyline.model.clock import WALL, Clock
 
 log = logging.getLogger(__name__)
-
-_EVERY_SECONDS = 10.0
 
 
 def seen(name: str, path: str) -> Seen:
@@ -33,19 +31,26 @@ class Watch:
     """Looks at files of one stream. `path_of` gives the path of a name."""
 
     def __init__(
-        self, stream: str, path_of: Callable[[str], str], warn: Callable[[str, list[str]], None] | None = None, clock: Clock = WALL
+        self,
+        stream: str,
+        path_of: Callable[[str], str],
+        warn: Callable[[str, list[str]], None] | None = None,
+        clock: Clock = WALL,
+        seconds: float = 10.0,
     ) -> None:
+        """`seconds` lie between two looks."""
         self._stream = stream
         self._path_of = path_of
         self._warn = warn or warn_of
         self._clock = clock
+        self._seconds = seconds
         self._next = float("-inf")
 
     def look(self, files: MutableSequence[Seen], *, now: bool = False) -> None:
         """Warn of files that have changed, once each; where it is not time yet, nothing is done."""
         if not now and self._clock.now() < self._next:
             return
-        self._next = self._clock.now() + _EVERY_SECONDS
+        self._next = self._clock.now() + self._seconds
         changed = [file for file in files if self._has_changed(file)]
         for file in changed:
             files.remove(file)

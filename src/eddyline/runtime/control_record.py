@@ -133,8 +133,9 @@ def _checked_request(found: Record) -> Record:
 class RefusedRecords:
     """Records that a job does not take, and why."""
 
-    def __init__(self, control: str) -> None:
+    def __init__(self, control: str, kept: int = KEPT) -> None:
         self.control = control
+        self.kept = kept
         self.folder = os.path.join(control, "refused")
 
     def set_aside(self, number: int, reason: str) -> None:
@@ -155,7 +156,7 @@ class RefusedRecords:
 
     def forget_oldest(self) -> None:
         """Keep the newest refused records."""
-        for number in record_numbers(self.folder)[:-KEPT]:
+        for number in record_numbers(self.folder)[: -self.kept]:
             for name in (record_name(number), f"{number:012d}.reason.json"):
                 with contextlib.suppress(OSError):
                     _remove(os.path.join(self.folder, name))

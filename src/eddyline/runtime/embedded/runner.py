@@ -123,7 +123,9 @@ class EmbeddedRunner:
             if stream.options.get("format", "parquet" if "path" in stream.options else "memory") == "memory":
                 self._sources[stream.name] = MemorySource(stream)
             elif self._driver is not None:
-                self._sources[stream.name] = open_source(stream, follow=self._follow, clock=self._clock)
+                self._sources[stream.name] = open_source(
+                    stream, follow=self._follow, clock=self._clock, tuning=self.job.settings.tuning.input
+                )
         if self._driver is not None:
             with self._driver.changing():
                 self._driver.pipeline.add_stream(stream)
@@ -383,10 +385,13 @@ class EmbeddedRunner:
         sources = {}
         for stream in self.job.streams:
             if stream.name not in self._sources:
-                self._sources[stream.name] = open_source(stream, follow=self._follow, clock=self._clock)
+                self._sources[stream.name] = open_source(
+                    stream, follow=self._follow, clock=self._clock, tuning=self.job.settings.tuning.input
+                )
             sources[stream.name] = self._sources[stream.name]
         pending = None if self._checkpoint is None else os.path.join(self._checkpoint.folder, "pending")
-        delivery = Delivery(self._out, Outbox(self.job.settings.output_files, self.job.settings.output_seconds, pending))
+        settings = self.job.settings
+        delivery = Delivery(self._out, Outbox(settings.output_files, settings.output_seconds, pending, settings.tuning.output))
         if self._keep_results:
             delivery.kept_dead = {}
         streams = {s.name: s for s in self.job.streams}
@@ -407,7 +412,7 @@ class EmbeddedRunner:
         driver.roster.tell()
         driver.roster.fold(at_once=True)
         if self._folder is not None:
-            driver.be_watched(Reporter(WatchedDriver(driver), self._folder))
+            driver.be_watched(Reporter(WatchedDriver(driver), self._folder, self.job.settings.tuning.reports))
         return driver
 
     def latest_report(self) -> dict[str, Any] | None:
@@ -424,7 +429,7 @@ class EmbeddedRunner:
             if self._driver is not None:
                 with self._driver.changing():
                     self._driver.roster.be_controlled(ControlFolder(self._folder))
-                    self._driver.be_watched(Reporter(WatchedDriver(self._driver), self._folder))
+                    self._driver.be_watched(Reporter(WatchedDriver(self._driver), self._folder, self.job.settings.tuning.reports))
         return self._folder
 
     def _observed(self, look: Callable[[], Report]) -> None:

@@ -30,11 +30,10 @@ from eddyline.runtime.reporting.document import overview_line, query_figures, re
 from eddyline.runtime.reporting.history import DECISION_BYTES, OVERVIEW_BYTES, Journal, QueryLines
 from eddyline.runtime.reporting.places import Places, read_json, replace_file
 from eddyline.runtime.reporting.samples import DeadSamples, Tail
+from eddyline.tuning import ReportTuning
 
 log = logging.getLogger("eddyline.report")
 
-#: Seconds between two reports, without pages and with some; a report takes at most this fraction (one in …) of the time.
-_SECONDS, _WATCHED_SECONDS, _PARTS = 1.0, 0.5, 50
 #: Seconds after which a file in `wanted` says nothing any more, and how many queries are looked into at once.
 WANTED_SECONDS, _WANTED = 15.0, 12
 
@@ -62,8 +61,9 @@ class Engine(Protocol):
 
 
 class Reporter:
-    def __init__(self, engine: Engine, folder: str) -> None:
+    def __init__(self, engine: Engine, folder: str, tuning: ReportTuning) -> None:
         self.engine = engine
+        self.tuning = tuning
         self.places = Places(folder)
         self.control = ControlFolder(folder)
         self.lock = threading.RLock()
@@ -127,8 +127,9 @@ class Reporter:
                 log.warning("reports of the job are not written: %s: %s", type(problem).__name__, problem)
         spent = time.thread_time() - began
         self.spent += spent
-        pause = _WATCHED_SECONDS if self._tails or self._is_watched else _SECONDS
-        self._due = WALL.now() + max(pause, _PARTS * spent)
+        tuning = self.tuning
+        pause = tuning.watched_seconds if self._tails or self._is_watched else tuning.seconds
+        self._due = WALL.now() + max(pause, tuning.parts * spent)
 
     def _write(self, state: str, error: str | None) -> None:
         now = time.time()

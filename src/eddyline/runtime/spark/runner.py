@@ -371,7 +371,7 @@ class SparkRunner:
         driver.functions = Shipped(codes(functions))
         driver.add_queries(self.job.catalog, self._own)
         driver.publication = Publication(partial(job_report, driver))
-        driver.be_watched(Reporter(WatchedDriver(driver), self.checkpoint))
+        driver.be_watched(Reporter(WatchedDriver(driver), self.checkpoint, self.job.settings.tuning.reports))
         driver.asked, driver.on_answers = self.job.asked, self._answered
         return driver
 

@@ -24,13 +24,10 @@ from eddyline.errors import CheckpointProblem
 from eddyline.model.schema import Stream
 from eddyline.state.sealed import RESTORE, sealed, unsealed, write_sealed
 from eddyline.state.whole_file import PRIVATE, make_folder, write_whole
+from eddyline.tuning import InputTuning
 
 log = logging.getLogger(__name__)
 
-#: Without `files_per_batch`, a batch takes files of a stream up to this number of bytes together, at least one.
-BATCH_BYTES = 64 << 20
-#: A log is begun anew when this many bytes, and twice its beginning, have been appended.
-_ENOUGH = 1 << 20
 _HOLDS = "the files of a stream in the order of reading"
 
 
@@ -44,7 +41,8 @@ class TakenFile(NamedTuple):
 class FileLog:
     """The files of one stream. See the head of this file."""
 
-    def __init__(self, stream: Stream, checkpoint: str) -> None:
+    def __init__(self, stream: Stream, checkpoint: str, tuning: InputTuning | None = None) -> None:
+        self._tuning = tuning or InputTuning()
         self.stream = stream
         self._folder = os.path.join(checkpoint, "eddyline", "files")
         self._path = os.path.join(self._folder, f"{stream.name}.log")
@@ -52,11 +50,11 @@ class FileLog:
         #: The files that a batch may still read, and the number of the first of them.
         self._files: deque[TakenFile] = deque()
         self._first = 0
-        self._finder = Finder(stream.options["path"])
+        self._finder = Finder(stream.options["path"], tuning=self._tuning)
         #: Files that were found and are not in the log yet: the first of them may still be in the writing.
         self._waiting: list[DataFile] = []
         self._newest: deque[Seen] = deque(maxlen=WATCHED)
-        self._watch = Watch(stream.name, self._finder.path_of, self._warn)
+        self._watch = Watch(stream.name, self._finder.path_of, self._warn, seconds=self._tuning.watch_seconds)
         #: None: the log on the disk cannot be appended to.
         self._begun: int | None = None
         self._appended = 0
@@ -85,7 +83,7 @@ class FileLog:
         if wanted is not None:
             return min(start + int(wanted), self.total)
         end, size = start, 0
-        while end < self.total and (end == start or size + self.file(end).size <= BATCH_BYTES):
+        while end < self.total and (end == start or size + self.file(end).size <= self._tuning.batch_bytes):
             size += self.file(end).size
             end += 1
         return end
@@ -109,12 +107,13 @@ class FileLog:
         # Not at the top: the process that plans batches loads no readers until it needs one.
         from eddyline.connectors.files import is_unfinished
 
-        return next((place for place, file in enumerate(self._waiting) if is_unfinished(self.stream, file)), len(self._waiting))
+        unfinished = (place for place, file in enumerate(self._waiting) if is_unfinished(self.stream, file, self._tuning))
+        return next(unfinished, len(self._waiting))
 
     def _append(self, fresh: list[TakenFile]) -> None:
         line = sealed({"first": self.total, "files": fresh})
         self._take(fresh)
-        if self._begun is None or self._appended > max(_ENOUGH, 2 * self._begun):
+        if self._begun is None or self._appended > max(self._tuning.log_bytes, 2 * self._begun):
             self._begin()
             return
         self._appended += len(line)

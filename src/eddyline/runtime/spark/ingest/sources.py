@@ -96,7 +96,9 @@ class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._logs is None:
             layout = self.packed.open()
             with reported("the lists of files"):
-                self._logs = {s.name: FileLog(s, layout.checkpoint) for s in layout.streams if "path" in s.options}
+                self._logs = {
+                    s.name: FileLog(s, layout.checkpoint, layout.settings.tuning.input) for s in layout.streams if "path" in s.options
+                }
         return self._logs
 
     def prepareForTriggerAvailableNow(self) -> None:
