@@ -65,6 +65,8 @@ def aggregate_value(a: Agg, members: Sequence[Combination]) -> Value:
     if a.arg is None:
         return len(members)
     value_of = compiled(a.arg)
+    if a.by is not None:
+        return _arg_extreme(a, members)
     values = [v for v in map(value_of, members) if v is not None]
     if a.distinct:
         values = list({same(v): v for v in values}.values())
@@ -72,6 +74,9 @@ def aggregate_value(a: Agg, members: Sequence[Combination]) -> Value:
         return len(values)
     if not values:
         return None
+    if a.function == "STRING_AGG":
+        # Members of one reference come in the order of its rows.
+        return ", ".join(values)
     if a.function in ("MIN", "MAX"):
         return (min if a.function == "MIN" else max)(values, key=order_key)
     if a.function == "SUM":
@@ -82,6 +87,17 @@ def aggregate_value(a: Agg, members: Sequence[Combination]) -> Value:
         return float(mean)
     assert a.function == "STDDEV", f"no aggregate {a.function}"
     return math.sqrt(_sum([float(v - mean) ** 2 for v in values]) / (len(values) - 1)) if len(values) > 1 else None
+
+
+def _arg_extreme(a: Agg, members: Sequence[Combination]) -> Value:
+    """x where y is largest or smallest; of several the oldest, and of one instant the smallest x."""
+    x_of, y_of, times = compiled(a.arg), compiled(a.by), [compiled(t) for t in a.times]
+    found = [(x_of(m), y_of(m), max(t(m) for t in times)) for m in members]
+    found = [one for one in found if one[0] is not None and one[1] is not None]
+    if not found:
+        return None
+    best = (max if a.function == "ARG_MAX" else min)((order_key(y) for _, y, _ in found))
+    return min(((ts, order_key(x), x) for x, y, ts in found if order_key(y) == best), key=lambda one: one[:2])[2]
 
 
 def _sum(values: Sequence[Value]) -> Value:

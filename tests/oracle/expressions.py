@@ -43,11 +43,14 @@ class Call:
 
 @dataclass(frozen=True)
 class Agg:
-    """COUNT, SUM, AVG, MIN, MAX or STDDEV; `arg` is None for COUNT(*)."""
+    """COUNT, SUM, AVG, MIN, MAX, STDDEV, ARG_MAX, ARG_MIN or STRING_AGG; `arg` is None for COUNT(*)."""
 
     function: str
     arg: Expression | None = None
     distinct: bool = False
+    #: Of ARG_MAX and ARG_MIN: what is largest or smallest, and the event times of the references.
+    by: Expression | None = None
+    times: tuple[Col, ...] = ()
 
 
 Expression = Col | Lit | Call | Agg
@@ -298,6 +301,15 @@ def render(e: Expression, *, duckdb: bool = False) -> str:
         return literal(e.value, e.type, duckdb=duckdb)
     if isinstance(e, Agg):
         inner = "*" if e.arg is None else render(e.arg, duckdb=duckdb)
+        if e.by is not None:
+            by = render(e.by, duckdb=duckdb)
+            if not duckdb:
+                return f"{e.function}({inner}, {by})"
+            turn = "DESC" if e.function == "ARG_MAX" else "ASC"
+            newest = f"greatest({', '.join(render(t) for t in e.times)})"
+            return f"first({inner} ORDER BY {by} {turn}, {newest}, {inner}) FILTER ({inner} IS NOT NULL AND {by} IS NOT NULL)"
+        if e.function == "STRING_AGG":
+            return f"string_agg({inner}, ', '" + (f" ORDER BY {e.times[0].ref}._number)" if duckdb else ")")
         return f"{e.function}({'DISTINCT ' if e.distinct else ''}{inner})"
     a = [render(x, duckdb=duckdb) for x in e.args]
     name, _, target = e.function.partition(":")
@@ -359,7 +371,7 @@ def span(micros: int) -> str:
 
 def walk(e: Expression) -> list[Expression]:
     """The expression and everything in it."""
-    inner = e.args if isinstance(e, Call) else (e.arg,) if isinstance(e, Agg) and e.arg is not None else ()
+    inner = e.args if isinstance(e, Call) else [x for x in (e.arg, e.by) if x is not None] if isinstance(e, Agg) else ()
     return [e, *(x for part in inner for x in walk(part))]
 
 

@@ -303,7 +303,13 @@ def _aggregate(rng: Random, places: Sequence[Place]) -> Expression:
     if kind < 0.4:
         return Agg("COUNT", place.col(column), distinct=rng.random() < 0.6)
     if kind < 0.62 and column.domain.family != "flag":
-        return Agg(rng.choice(("MIN", "MAX")), place.col(column))
+        function = rng.choice(("MIN", "MAX", "ARG_MIN", "ARG_MAX"))
+        times = tuple(Col(p.alias, p.time, "TIMESTAMP") for p in places if p.time)
+        if function in ("MIN", "MAX"):
+            if len(places) == 1 and column.domain.family == "text" and function == "MAX":
+                return Agg("STRING_AGG", place.col(column), times=times)
+            return Agg(function, place.col(column))
+        return Agg(function, place.col(rng.choice(place.columns)), by=place.col(column), times=times)
     if not numbers:
         return Agg("COUNT", place.col(column))
     col = place.col(rng.choice(numbers))

@@ -63,18 +63,21 @@ def _closing(rng: Random, case: Case, spec: QuerySpec, unit: str) -> QuerySpec:
         Call("//", (Call("epoch_us", (time,)), Lit(3 * UNITS[unit], "BIGINT"))),
         Call(f"date_trunc:{unit}", (Call("+", (time, Lit(UNITS[unit] // 2 + 1, "INTERVAL"))),)),
     )
+    times = tuple(Col(r.alias, case.source(r.source).time, "TIMESTAMP") for r in spec.references if r.window is not None)
     groups: list[Expression] = [rng.choice(buckets)]
     groups += rng.sample(columns, rng.choice((0, 0, 1)))
-    aggregates = [_aggregate(rng, columns) for _ in range(rng.randint(1, 4))]
+    aggregates = [_aggregate(rng, columns, times) for _ in range(rng.randint(1, 4))]
     having = Call(rng.choice((">", "<=", "<>")), (Agg("COUNT"), Lit(rng.choice((0, 1, 2)), "INT"))) if rng.random() < 0.3 else None
     outputs = [(f"g{i}", e) for i, e in enumerate(dict.fromkeys(groups))] + [(f"m{i}", e) for i, e in enumerate(aggregates)]
     return replace(spec, outputs=tuple(outputs), group_by=tuple(dict.fromkeys(groups)), having=having, distinct=False, emit=Emit("close"))
 
 
-def _aggregate(rng: Random, columns: list[Col]) -> Expression:
+def _aggregate(rng: Random, columns: list[Col], times: tuple[Col, ...]) -> Expression:
     column = rng.choice(columns)
     kinds = ["COUNT"] + ["MIN", "MAX"] * (type_of(column) != "BOOLEAN")
     kinds += ["SUM", "AVG", "STDDEV"] * (type_of(column).split("(")[0] in ("INT", "BIGINT", "DOUBLE", "DECIMAL"))
+    if rng.random() < 0.15:
+        return Agg(rng.choice(("ARG_MIN", "ARG_MAX")), rng.choice(columns), by=column, times=times)
     return Agg("COUNT") if rng.random() < 0.2 else Agg(kind := rng.choice(kinds), column, kind not in ("MIN", "MAX") and rng.random() < 0.3)
 
 

@@ -40,7 +40,7 @@ def bind_derived(statement: CreateDerived, settings: Settings, catalog: Catalog)
     parts = statement.body.parts if isinstance(statement.body, Union) else (statement.body,)
     named = statement.body.named if isinstance(statement.body, Union) else ()
     with found.names(named):
-        stream = found.stream(statement.name, parts, statement.position)
+        stream = found.stream(statement.name, parts, statement.position, _sequence(statement))
     # The outermost makers are the stream's own queries; those behind their subqueries come and go with the first of them.
     own = [maker for maker in found.makers if maker.feeds is stream]
     inner = tuple(maker for maker in found.makers if maker.feeds is not stream)
@@ -107,7 +107,7 @@ class _Derivation:
                 return self.stream(name, body.parts, body.position)
         return self.stream(name, (body,), body.position)
 
-    def stream(self, name: str, parts: Sequence[Body], position: Position | None) -> Stream:
+    def stream(self, name: str, parts: Sequence[Body], position: Position | None, sequence: str | None = None) -> Stream:
         plain = name if name.startswith("_") else f"_{name}"
         names = [plain] if len(parts) == 1 else [f"{plain}.{at + 1}" for at in range(len(parts))]
         queries = [self.query(of_part, part) for of_part, part in zip(names, parts, strict=True)]
@@ -121,7 +121,8 @@ class _Derivation:
             time=DERIVED_TIME,
             position=self.catalog.next_position,
             makers=tuple(names),
-            ordered=len(queries) == 1 and self._is_selection(queries[0]),
+            sequence=sequence,
+            ordered=sequence is not None or (len(queries) == 1 and self._is_selection(queries[0])),
         )
         self.catalog.next_position += 1
         self.makers += [replace(query, feeds=stream) for query in queries]
@@ -135,6 +136,12 @@ class _Derivation:
         inner = {maker.feeds.name: maker.feeds for maker in self.makers if maker.feeds is not None}
         source = inner[name] if name in inner else self.catalog.relation(name)
         return isinstance(source, Stream) and source.ordered
+
+
+def _sequence(statement: CreateDerived) -> str | None:
+    """The column that orders rows of equal time, where WITH names one."""
+    found = next((o for o in statement.options if o.name == "sequence"), None)
+    return None if found is None else str(found.value)
 
 
 def _check_final(query: BoundQuery, position: Position | None) -> None:

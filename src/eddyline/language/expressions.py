@@ -10,15 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from eddyline.errors import BindingProblem, EddylineError
+from eddyline.language.further_aggregates import FURTHER, bind_further
 from eddyline.language.scope import Scope
 from eddyline.language.syntax import Apply, Cast, Constant, Name, Node
 from eddyline.language.windows import parse_span
 from eddyline.model.coercion import read_text
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INT, INTERVAL, NULL, STRING, TIMESTAMP
 from eddyline.model.expression import Expression, Literal
-from eddyline.model.functions import AGGREGATES, resolve, resolve_aggregate, resolve_cast
+from eddyline.model.functions import AGGREGATE_SYNONYMS, AGGREGATES, resolve, resolve_aggregate, resolve_cast
 
-_AGGREGATE_NAMES = frozenset(AGGREGATES) | {"mean", "stddev_samp"}
+_AGGREGATE_NAMES = frozenset(AGGREGATES) | frozenset(AGGREGATE_SYNONYMS) | {"mean", "stddev_samp"}
 
 
 @dataclass
@@ -91,6 +92,9 @@ def _aggregate(node: Apply, clause: Clause) -> Expression:
         raise BindingProblem(f"aggregate {node.function} is not allowed in {clause.name}", hint=hint, position=node.position)
     if node.function == "count_if":
         node = _counted(node)
+    name = AGGREGATE_SYNONYMS.get(node.function, node.function)
+    if name in FURTHER:
+        return bind_further(name, node, lambda inner: bind_expression(inner, Clause(clause.name, clause.scope, inside=name)), clause.scope)
     if node.star:
         return resolve_aggregate(node.function, None, False, node.position)
     if len(node.args) != 1:

@@ -219,7 +219,7 @@ class Job:
         return bind_body(name, body, settings, self.catalog)
 
     def _derived_settings(self, statement: CreateDerived) -> Settings:
-        return bind_settings(statement.options, self.settings)
+        return bind_settings(tuple(o for o in statement.options if o.name != "sequence"), self.settings)
 
     def say(self, records: Records) -> Records:
         """Take what a statement says of a stream at an instant."""

@@ -18,8 +18,9 @@ from eddyline.language.expressions import Clause, bind_condition, bind_constant
 from eddyline.language.scope import Entry, Scope
 from eddyline.language.syntax import Apply, Ask, CreateRequests, CreateStream, CreateTemplate, Name, Option
 from eddyline.language.windows import parse_span
+from eddyline.model.arranged import IN_ORDER
 from eddyline.model.datatypes import BIGINT, INT, STRING
-from eddyline.model.expression import Call, ColumnRef, Expression, Literal, columns_of, conjuncts, has_aggregate, walk
+from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, Literal, columns_of, conjuncts, has_aggregate, walk
 from eddyline.model.query import Reference
 from eddyline.model.schema import Column, Schema, Stream, Table
 from eddyline.model.template import MOST_BITS, Condition, Request, RequestStream, Template, window_size
@@ -67,6 +68,12 @@ def bind_template(statement: CreateTemplate, settings: Settings, catalog: Catalo
             raise BindingProblem(
                 f"output {output.name} mixes a grouping column with an aggregate",
                 hint="a template lists grouping columns and aggregates apart: a request may leave a grouping column out",
+                position=item.position,
+            )
+        if any(isinstance(x, Aggregate) and x.function in IN_ORDER for x in walk(output.expression)):
+            raise BindingProblem(
+                f"output {output.name} puts values in the order of rows, which a template does not keep",
+                hint="CREATE QUERY … AS SELECT … GROUP BY … keeps it",
                 position=item.position,
             )
     return Template(statement.name, query, **_template_options(statement.options, settings))

@@ -189,13 +189,13 @@ class Translation:
         """`f(x) FILTER (WHERE c)`: a row for which c does not hold brings NULL, which aggregates pass over."""
         self._only(e, "this", "expression")
         inner = self.node(e.this)
-        if not isinstance(inner, Apply) or (len(inner.args) != 1 and not inner.star):
+        if not isinstance(inner, Apply) or (not inner.args and not inner.star):
             raise Unsupported("FILTER stands after an aggregate", hint="count(*) FILTER (WHERE x > 1)", position=position)
         value = Constant("integer", 1, position) if inner.star else inner.args[0]
         chosen = Apply("case", (self.node(e.expression), value, Constant("null", None, position)), position=position)
         if inner.function == "count_if":
             chosen = Apply("and", (value, self.node(e.expression)), position=position)
-        return Apply(inner.function, (chosen,), distinct=inner.distinct, position=inner.position)
+        return Apply(inner.function, (chosen, *inner.args[1:]), distinct=inner.distinct, position=inner.position)
 
     def call(self, e: exp.Expr, position: Any) -> Node:
         self._only(e, "this", "expressions")

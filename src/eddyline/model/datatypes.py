@@ -57,6 +57,8 @@ STRING = DataType("STRING")
 DATE = DataType("DATE")
 TIMESTAMP = DataType("TIMESTAMP")
 NULL = DataType("NULL")
+#: Several values in one, in the order of their bytes: arguments of ARG_MAX and of aggregates in event order. Never a column.
+BYTES = DataType("BYTES")
 #: An INTERVAL literal such as INTERVAL '5 minutes': int64 microseconds. It exists in expressions only, never as a column.
 INTERVAL = DataType("INTERVAL")
 
@@ -69,6 +71,7 @@ _ARROW = {
     "DATE": pa.date32(),
     "TIMESTAMP": pa.timestamp("us"),
     "NULL": pa.null(),
+    "BYTES": pa.binary(),
     "INTERVAL": pa.int64(),
 }
 _NUMPY: dict[str, np.dtype[np.generic]] = {

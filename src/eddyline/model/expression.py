@@ -84,15 +84,18 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """COUNT, SUM, AVG, MIN, MAX, STDDEV; `arg` is None for COUNT(*)."""
+    """COUNT, SUM, AVG, MIN, MAX, STDDEV and those of `model/arranged.py`; `arg` is None for COUNT(*)."""
 
     function: str
     arg: Expression | None
     distinct: bool
     type: DataType
+    #: What is constant: the part of APPROX_QUANTILE, the separator of STRING_AGG.
+    parameter: float | str | None = None
 
     def __str__(self) -> str:
-        return f"{self.function}({'DISTINCT ' if self.distinct else ''}{'*' if self.arg is None else self.arg})"
+        more = "" if self.parameter is None else f", {self.parameter!r}"
+        return f"{self.function}({'DISTINCT ' if self.distinct else ''}{'*' if self.arg is None else self.arg}{more})"
 
 
 Expression = ColumnRef | Literal | Call | Aggregate

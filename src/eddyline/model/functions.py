@@ -256,6 +256,26 @@ AGGREGATES: dict[str, tuple[str, str]] = {
     "avg": ("avg([DISTINCT] x)", "the mean, as DOUBLE"),
     "min": ("min(x)", "the smallest value"),
     "max": ("max(x)", "the largest value"),
+    "arg_max": (
+        "arg_max(x, y)",
+        "x of the row with the largest y; of several the oldest. Rows in which one of them is NULL are passed over",
+    ),
+    "arg_min": ("arg_min(x, y)", "x of the row with the smallest y; of several the oldest"),
+    "string_agg": ("string_agg(s, separator)", "the texts that are not NULL, in the order of rows"),
+    "approx_count_distinct": ("approx_count_distinct(x)", "about how many different values there are: within 4 % (95 %)"),
+    "approx_quantile": (
+        "approx_quantile(x, part)",
+        "about the value below which that part of the values lies: within 1.33 % of the ranks (99 %)",
+    ),
     "stddev": ("stddev([DISTINCT] x)", "the sample standard deviation, as DOUBLE; NaN where a square exceeds DOUBLE, from about 1e154 on"),
 }
 _AGGREGATE_ALIASES = {"mean": "avg", "stddev_samp": "stddev"}
+#: Other names of aggregates with several arguments.
+AGGREGATE_SYNONYMS = {
+    "argmax": "arg_max",
+    "max_by": "arg_max",
+    "argmin": "arg_min",
+    "min_by": "arg_min",
+    "listagg": "string_agg",
+    "group_concat": "string_agg",
+}

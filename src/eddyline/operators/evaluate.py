@@ -22,7 +22,15 @@ import pyarrow.compute as pc
 from eddyline.errors import Fault
 from eddyline.model.datatypes import DOUBLE, NULL, STRING
 from eddyline.model.expression import OWN, Aggregate, Call, ColumnKey, ColumnRef, Expression, Literal, columns_of, walk
-from eddyline.operators import functions_cast, functions_compare, functions_decimal, functions_number, functions_text, functions_time
+from eddyline.operators import (
+    functions_arranged,
+    functions_cast,
+    functions_compare,
+    functions_decimal,
+    functions_number,
+    functions_text,
+    functions_time,
+)
 from eddyline.operators.own_functions import make_call
 from eddyline.operators.vectors import (
     Frame,
@@ -322,6 +330,7 @@ _MAKERS: dict[str, Callable[[Call], Kernel]] = {
     **functions_compare.MAKERS,
     **functions_text.MAKERS,
     **functions_time.MAKERS,
+    **functions_arranged.MAKERS,
     "cast": functions_cast.make_cast,
     "not": lambda call: _negation,
     "is_null": lambda call: _is_null,

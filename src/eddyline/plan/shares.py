@@ -35,7 +35,8 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.errors import PlanProblem
-from eddyline.model.expression import Call, ColumnRef, Expression, rename_refs
+from eddyline.model.arranged import IN_ORDER
+from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, rename_refs, walk
 from eddyline.model.monotone import trend_of
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
@@ -237,6 +238,8 @@ def whole_because(query: BoundQuery) -> str:
         return "as only EMIT ON CLOSE merges them"
     if query.group_window is not None and query.group_window.kind == "session":
         return "as all rows of a group make its sessions"
+    if any(isinstance(x, Aggregate) and x.function in IN_ORDER for o in query.outputs for x in walk(o.expression)):
+        return "as its values are put in the order of rows"
     if query.by_promises:
         return "as punctuations close them where all their rows are"
     return ""

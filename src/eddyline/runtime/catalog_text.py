@@ -67,7 +67,8 @@ def statement_text(query: BoundQuery) -> str:
 
 def derived_text(stream: str, maker: BoundQuery) -> str:
     """CREATE STREAM … AS with everything that differs from the defaults said in WITH."""
-    settings = ", ".join(f"{name} = {_value(value)}" for name, value in _settings(maker.settings).items())
+    named = {} if maker.feeds is None or maker.feeds.sequence is None else {"sequence": maker.feeds.sequence}
+    settings = ", ".join(f"{name} = {_value(value)}" for name, value in (named | _settings(maker.settings)).items())
     return f'CREATE STREAM "{stream}"{f" WITH ({settings})" if settings else ""} AS {maker.text.rstrip().rstrip(";")}'
 
 

@@ -19,6 +19,7 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
+from eddyline.model.arranged import IN_ORDER
 from eddyline.model.expression import ColumnKey, ColumnRef, Expression, columns_of
 from eddyline.model.monotone import trend_of
 from eddyline.model.query import BoundQuery
@@ -33,6 +34,7 @@ from eddyline.operators.aggregate.tables import arrays_of, as_table
 from eddyline.operators.aggregate.windows import Sessions, several
 from eddyline.operators.closings import Closings
 from eddyline.operators.evaluate import Compiled, Issues, compile_expression
+from eddyline.operators.functions_arranged import PLACE
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.group_roots import GroupRoots
@@ -78,6 +80,8 @@ class AggregateQuery(StandingQuery):
         self.columns = frozenset().union(*(columns_of(e) for e, _ in (*self.keys, *self.arguments)))
         for ref, name in self.columns:
             self.bases[ref].stream.need_column(name)
+        #: Whether aggregates ask for the places of rows.
+        self.in_order = any(f.aggregate.function in IN_ORDER for f in self.aggregation.layout.families)
         #: ON CLOSE: others have parts of the same groups, and results are what `merged_parts` makes of all of them.
         self.parts = parts
         self.waiting: list[Batch] = []
@@ -130,6 +134,8 @@ class AggregateQuery(StandingQuery):
 
     def _batch(self, rows: Combinations, issues: Issues) -> Batch:
         values = gather(self.columns, rows, self.bases)
+        if self.in_order:
+            values[PLACE] = pa.array(rows.stamp)
         words = self.aggregation.words
         keys = [_computed(e, c, values, len(rows), issues) for e, c in self.keys]
         groups = words.encode_rows(keys, [e.type for e, _ in self.keys]) if keys else np.zeros((len(rows), 1), np.int64)

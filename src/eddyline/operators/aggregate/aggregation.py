@@ -20,17 +20,20 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.kernels import group as kernels
+from eddyline.model.arranged import ARG_EXTREMES
 from eddyline.model.datatypes import BIGINT, TIMESTAMP
 from eddyline.model.expression import ColumnKey, ColumnRef, Expression
-from eddyline.operators.aggregate.accumulators import Accumulator, Distinct, LastingExtreme, accumulator, live_values
+from eddyline.operators.aggregate.accumulators import Accumulator, Distinct, LastingExtreme, live_values
 from eddyline.operators.aggregate.buckets import FOREVER, Buckets
 from eddyline.operators.aggregate.changelog import Emitted, change_table
 from eddyline.operators.aggregate.config import AGGREGATE, KEY, AggregateConfig
 from eddyline.operators.aggregate.contributions import Batch, Contributions
 from eddyline.operators.aggregate.groups import Dictionary, Touched
+from eddyline.operators.aggregate.kinds import accumulator_of
 from eddyline.operators.aggregate.windows import Sessions
 from eddyline.operators.aggregate.words import ALL, Words, grown, is_text
 from eddyline.operators.evaluate import Issues, compile_expression, compile_predicate
+from eddyline.operators.functions_arranged import payloads
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.vectors import Mask
 from eddyline.state.columns import Ints
@@ -63,8 +66,7 @@ class Aggregation:
         self.totals: Ints = np.zeros(1, np.int64)
         self.contributions = None if config.lasting else Contributions(len(layout.arguments), config.queues)
         self.accumulators: list[Accumulator] = [
-            accumulator(f.name, layout.arguments[f.argument].type, f.aggregate.type, f.distinct, f.squares, config.lasting, self.words)
-            for f in layout.families
+            accumulator_of(f, layout.arguments[f.argument].type, config.lasting, self.words) for f in layout.families
         ]
         #: Contributions whose keys lie below have left; per queue.
         self.limits = [LONG_AGO] * config.queues
@@ -257,7 +259,10 @@ class Aggregation:
             if family_number < 0:
                 columns[AGGREGATE, str(at)] = pa.array(groups.totals[groups.places], BIGINT.arrow)
             else:
-                columns[AGGREGATE, str(at)] = groups.kept[family_number].read(function, groups.places, issues)
+                found = groups.kept[family_number].read(function, groups.places, issues)
+                if function in ARG_EXTREMES:
+                    found = payloads(found, self.layout.families[family_number].aggregate.type)
+                columns[AGGREGATE, str(at)] = found
         return columns
 
     def key_column(self, at: int, codes: Ints) -> pa.Array:

@@ -17,6 +17,13 @@ from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, Li
 from eddyline.model.query import Emit, Output
 from eddyline.operators.aggregate.buckets import Bucket
 
+#: Functions whose state is not made of sums.
+_FAMILIES = {name: name for name in ("count", "min", "max", "approx_count_distinct", "approx_quantile")} | {
+    "arg_min": "min",
+    "arg_max": "min",
+    "string_agg": "collected",
+    "array_agg": "collected",
+}
 KEY = "key"
 AGGREGATE = "aggregate"
 
@@ -104,13 +111,13 @@ class _Reader:
         return self.known[e]
 
     def _family(self, e: Aggregate, arg: Expression) -> int:
-        name = e.function if e.function in ("count", "min", "max") else "float" if e.type == DOUBLE else "whole"
+        name = _FAMILIES.get(e.function) or ("float" if e.type == DOUBLE else "whole")
         distinct = e.distinct and name not in ("min", "max")
         if arg not in self.layout.arguments:
             self.layout.arguments.append(arg)
         argument = self.layout.arguments.index(arg)
         for number, family in enumerate(self.layout.families):
-            if (family.name, family.argument, family.distinct) == (name, argument, distinct):
+            if (family.name, family.argument, family.distinct, family.aggregate.parameter) == (name, argument, distinct, e.parameter):
                 self.layout.families[number] = replace(family, squares=family.squares or e.function == "stddev")
                 return number
         self.layout.families.append(Family(name, argument, distinct, e, e.function == "stddev"))

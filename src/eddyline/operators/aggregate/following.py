@@ -15,6 +15,8 @@ import numpy as np
 
 from eddyline.kernels import history
 from eddyline.operators.aggregate.accumulators import Accumulator, Distinct, Extreme, FloatSums, LastingExtreme, Tally, WholeSums
+from eddyline.operators.aggregate.collected import Collected, LiveQuantiles, follow_each
+from eddyline.operators.aggregate.sketches import Sketches
 from eddyline.operators.aggregate.words import ALL, grown
 from eddyline.operators.vectors import Mask
 from eddyline.state.columns import Ints
@@ -53,6 +55,8 @@ def follow(
     kept: Accumulator, came: Flow, left: Flow, rows: Rows, held: Ints, groups: int, live: Callable[[int], Values] | None
 ) -> Accumulator:
     """`held` are the words of all contributions by slot; `live` gives the live values at an instant, None where nothing ever leaves."""
+    if isinstance(kept, Collected | LiveQuantiles | Sketches):
+        return _each(kept, came, left, rows, groups, live)
     if isinstance(kept, Distinct):
         return _distinct(kept, came, left, rows, held, groups, live)
     if isinstance(kept, FloatSums):
@@ -69,6 +73,19 @@ def follow(
         kept.counts, came.codes, came.valid, came.ends, left.codes, left.valid, left.ends, rows.codes, rows.ends
     )
     return found
+
+
+def _each(kept: Accumulator, came: Flow, left: Flow, rows: Rows, groups: int, live: Callable[[int], Values] | None) -> Accumulator:
+    """One instant after the other: for what has to look at all values of a group."""
+
+    def apply(instant: int) -> None:
+        for flow, sign in ((came, 1), (left, -1)):
+            part = slice(int(flow.ends[instant - 1]) if instant else 0, int(flow.ends[instant]))
+            kept.change(flow.codes[part], flow.words[part], flow.valid[part] if len(flow.valid) else ALL, sign)
+        if live is not None:
+            kept.renew(rows.codes[int(rows.ends[instant - 1]) if instant else 0 : int(rows.ends[instant])], live(instant), groups)
+
+    return follow_each(kept, rows.ends, rows.codes, apply)
 
 
 def _floats(kept: FloatSums, came: Flow, left: Flow, rows: Rows, groups: int, live: Callable[[int], Values] | None) -> FloatSums:

@@ -1,7 +1,7 @@
 """Values as 64-bit words, and back: how groups and aggregates hold everything.
 
 Answer   `Words.encode` turns an Arrow array into words and a validity mask; equal values have equal words, and for everything
-         but STRING and DECIMAL the words are in the order of the values. STRING and DECIMAL become ids of interned bytes, in
+         but STRING, DECIMAL and BYTES the words are in the order of the values. Those become ids of interned bytes, in
          whose bytewise order values lie. `decode` goes back.
 State    The interned bytes. `sweep` forgets those that no group names any more; the others keep their ids.
 Limits   -0.0 is 0.0 and every NaN the same: as groups and comparisons in SQL want it.
@@ -40,7 +40,7 @@ def grown(values: Array, size: int, fill: int = 0) -> Array:
 
 def is_text(kind: DataType) -> bool:
     """Whether words are ids of interned bytes."""
-    return kind.name in ("STRING", "DECIMAL")
+    return kind.name in ("STRING", "DECIMAL", "BYTES")
 
 
 class Words:
@@ -65,7 +65,7 @@ class Words:
             return np.zeros(len(values), np.int64), np.zeros(len(values), np.bool_)
         there = validity(values)
         valid = ALL if there is None else there
-        if kind.name == "STRING":
+        if kind.name in ("STRING", "BYTES"):
             return self._intern(*string_buffers(values), valid), valid
         if kind.name == "DECIMAL":
             raw = ordered_bytes(as_plain(values, kind))
@@ -141,12 +141,12 @@ class Words:
         if kind.name == "NULL":
             return pa.nulls(rows)
         mask = None if len(valid) == 0 or valid.all() else pack_bits(valid)
-        if kind.name == "STRING":
+        if kind.name in ("STRING", "BYTES"):
             offsets, data = kernels.gather_bytes(self.begins, self.sizes, self.arena, np.where(valid, words, 0) if len(valid) else words)
             if offsets[-1] >= 2**31:
-                whole = pa.Array.from_buffers(pa.large_string(), rows, [mask, pa.py_buffer(offsets), pa.py_buffer(data)])
-                return whole.cast(pa.string())
-            return pa.Array.from_buffers(pa.string(), rows, [mask, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)])
+                large = pa.large_string() if kind.name == "STRING" else pa.large_binary()
+                return pa.Array.from_buffers(large, rows, [mask, pa.py_buffer(offsets), pa.py_buffer(data)]).cast(kind.arrow)
+            return pa.Array.from_buffers(kind.arrow, rows, [mask, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)])
         if kind.name == "DECIMAL":
             low, high = self.whole(words)
             return decimals(low, high, mask, kind)
