@@ -13,6 +13,8 @@ import pyarrow.parquet as parquet
 import pytest
 
 from eddyline.language import bind_script
+from eddyline.plan.decided import finished_line
+from eddyline.runtime.epoch import punctuations_of
 from eddyline.runtime.spark.job.saying import say
 from eddyline.settings import Settings
 from tests.property.compare import plain_rows
@@ -25,8 +27,19 @@ SECOND = 1_000_000
 
 
 def script(case: Case) -> str:
-    queries = [f"CREATE QUERY joined{n} AS {ask.select}; CREATE QUERY closing{n} AS {ask.closing}" for n, ask in enumerate(case.asks)]
+    queries = [
+        f"CREATE QUERY joined{n} AS {ask.select}; CREATE QUERY closing{n} AS {ask.closing};"
+        f"CREATE QUERY told{n} WITH (propagate = 'on') AS {ask.told}"
+        for n, ask in enumerate(case.asks)
+    ]
     return ";\n".join([*case.declarations(), *queries])
+
+
+def told_outputs(job: Simulated, name: str) -> set[str]:
+    """The outputs whose finished values shards tell, as EXPLAIN has them."""
+    line = finished_line(job.driver.layout.by_name[name], job.driver.layout.routing.routings[name], {})
+    said = line.removeprefix("  punctuations: ").split(";")[0]
+    return set(said.removeprefix("of ").split(", ")) if said.startswith("of ") else set()
 
 
 def as_rows(table: pa.Table) -> list[dict[str, object]]:
@@ -58,7 +71,11 @@ def test_shards_answer_as_one_engine_does(seed: int, tmp_path: Path) -> None:
     wanted, letters = expected(case)
     for name, results in wanted.items():
         if name.startswith("told"):
-            # Embedded only.
+            # A line whose column does not decide the shard is not told.
+            told = told_outputs(job, name)
+            lines = [line for line in results if {column for column, value in line if value != "None"} - {"_ts"} <= told]
+            assert plain(as_rows(job.table(punctuations_of(name)))) == lines, name
+            assert len(lines) == len(results) or job.shards > 1
             continue
         assert plain(as_rows(job.table(name))) == results, name
     for stream in case.streams:
@@ -74,6 +91,8 @@ def test_on_spark_itself(spark: Any, tmp_path: Path) -> None:
         CREATE STREAM bids (item BIGINT, price DOUBLE, ts TIMESTAMP) WITH (time = 'ts', path = '{tmp_path}/bids');
         CREATE PUNCTUATION sold ON bids (item) FROM auctions (item) AT closes;
         CREATE QUERY joined AS SELECT a.item, b.price FROM auctions AS a, bids AS b WHERE a.item = b.item;
+        CREATE QUERY ended WITH (propagate = 'on') AS SELECT a.item, b.price FROM auctions AS a, bids AS b WHERE a.item = b.item;
+        CREATE SINK ended_files FOR ended WITH (path = '{tmp_path}/ended', punctuation = 'closed');
         CREATE QUERY won AS SELECT a.item, max(b.price) AS price FROM auctions AS a, bids AS b WHERE a.item = b.item
             GROUP BY a.item EMIT ON CLOSE
     """
@@ -89,5 +108,12 @@ def test_on_spark_itself(spark: Any, tmp_path: Path) -> None:
     broken = [bid for bid in bids if bid["price"] == 4.0]
     assert len(plain_rows((running.delivery.kept_dead or {}).get("bids", []))) == len(broken)
     assert len(found["joined"]) == len(bids) - len(broken)
+    ended = parquet.read_table(tmp_path / "ended")
+    assert ended.column("_ts").to_pylist() == sorted(ended.column("_ts").to_pylist())
+    lines = [row for row in ended.to_pylist() if row["closed"]]
+    assert sorted((row["item"], row["price"], row["_ts"].second + 60 * row["_ts"].minute) for row in lines) == [
+        (n, None, n + 3) for n in range(60)
+    ]
+    assert len(ended) - len(lines) == len(found["joined"])
     won = {row["item"]: row["price"] for row in plain_rows([found["won"]])}
     assert won == dict.fromkeys(range(60), 3.0)

@@ -44,7 +44,7 @@ def axes_of(query: BoundQuery, aliases: tuple[str, ...], merged: bool) -> tuple[
     # In an order that neither aliases nor the order of conditions change: queries that join alike are routed alike.
     streams = {r.alias: r.source for r in query.references}
     classes = sorted(
-        (sorted(keys, key=lambda k: _canonical(k, streams)) for keys in _classes(query.where)),
+        (sorted(keys, key=lambda k: _canonical(k, streams)) for keys in key_classes(query.where)),
         key=lambda keys: [_canonical(key, streams) for key in keys],
     )
     axes = _group_axes(query, classes, aliases) if query.is_aggregate and not merged else _join_axes(classes, aliases)
@@ -122,7 +122,7 @@ def _axis(keys: Sequence[Expression], aliases: tuple[str, ...]) -> Axis:
     return Axis(found)
 
 
-def _classes(where: Sequence[Expression]) -> list[list[Expression]]:
+def key_classes(where: Sequence[Expression]) -> list[list[Expression]]:
     """The connected components of the equalities, in the order of their first appearance."""
     classes: list[list[Expression]] = []
     for part in where:

@@ -240,6 +240,8 @@ def whole_because(query: BoundQuery) -> str:
         return "as all rows of a group make its sessions"
     if any(isinstance(x, Aggregate) and x.function in IN_ORDER for o in query.outputs for x in walk(o.expression)):
         return "as its values are put in the order of rows"
+    if query.settings.propagate != "off":
+        return "as the end of a group is announced where all its rows are"
     if query.by_promises:
         return "as punctuations close them where all their rows are"
     return ""

@@ -7,11 +7,12 @@ Answer   `routed` gives a lowered query with the routes of its references; `is_m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from eddyline.model.constraint import Book
 from eddyline.model.query import BoundQuery
@@ -19,12 +20,18 @@ from eddyline.model.template import Template
 from eddyline.plan.lower import Lowered
 from eddyline.state.columns import Ints
 
+#: Values of a column to which of them have their results in this pipeline.
+Homes = Callable[[pa.Array], npt.NDArray[np.bool_]]
+
 
 class Routes(Protocol):
     def routed(self, lowered: Lowered) -> Lowered:
         """The query with the route of each reference; queries with different routes do not share a join."""
 
     def is_merged(self, query: str) -> bool: ...
+
+    def homes(self, query: str, columns: Collection[tuple[str, str]]) -> Homes | bool:
+        """Which values of columns (by alias) that are equal to each other have their results here; True: all, False: none has all."""
 
     def book(self, book: Book) -> int | None:
         """The route that sends the rows of a book with constraints; None: all rows are for it."""
@@ -42,6 +49,9 @@ class Everything:
 
     def is_merged(self, query: str) -> bool:
         return False
+
+    def homes(self, query: str, columns: Collection[tuple[str, str]]) -> Homes | bool:
+        return True
 
     def book(self, book: Book) -> int | None:
         return None

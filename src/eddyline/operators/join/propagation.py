@@ -5,17 +5,18 @@ Answer   `settle` gives, when an epoch has ended, one line per value that no res
 State    Per class of equal output columns the values that were seen in rows or named by promises and are not finished, each with the
          instant at which it was first seen; those that were announced; lines that wait for `propagate = n` or `'d seconds'`.
 Limits   Output columns that are columns of a reference, and not its event time, which `_ts` tells of. Values that ranges cover and that
-         were never seen are not announced.
+         were never seen are not announced. On shards a column is announced where its value decides the shard of its results.
 Reading  docs/punctuations.md
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from uuid import uuid4
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.model.expression import ColumnRef
@@ -32,6 +33,13 @@ from eddyline.state.columns import Ints
 
 _VALUE = "value"
 
+#: Columns that are equal to each other, by reference, to which of their values have their results here: all, none, or as a function says.
+Homes = Callable[[Collection[tuple[int, str]]], Callable[[pa.Array], npt.NDArray[np.bool_]] | bool]
+
+
+def _everywhere(_: object) -> bool:
+    return True
+
 
 class _Class:
     """Output columns that are always equal."""
@@ -45,7 +53,13 @@ class _Class:
         self.open: pa.Array = pa.array([], column.type.arrow)
         self.since: Ints = np.empty(0, np.int64)
         self.told = Closed({_VALUE: column.type})
+        self.homes: Homes = _everywhere
         self._new: list[tuple[pa.Array, Ints]] = []
+
+    @property
+    def columns(self) -> set[tuple[int, str]]:
+        """The columns of references that have the value."""
+        return {(position, pin.column) for position, pin in self.pins if pin.is_column and pin.column is not None}
 
     @property
     def pins(self) -> list[tuple[int, Pin]]:
@@ -100,6 +114,9 @@ class _Class:
         since = np.concatenate([self.since, *(s for _, s in self._new)])
         self._new = []
         fresh = ~self.told.old({_VALUE: values}, len(values)) & np.asarray(values.is_valid())
+        homes = self.homes(self.columns)
+        if callable(homes) and len(values):
+            fresh &= homes(values)
         values, since = values.filter(pa.array(fresh)), since[fresh]
         codes = codes_of(pa.table({_VALUE: values}))
         order = np.lexsort((since, codes))
@@ -110,7 +127,7 @@ class _Class:
 class Propagation:
     """The output punctuations of one query."""
 
-    def __init__(self, group: JoinGroup, closings: Closings, outputs: tuple[Output, ...], when: str) -> None:
+    def __init__(self, group: JoinGroup, closings: Closings, outputs: tuple[Output, ...], when: str, homes: Homes = _everywhere) -> None:
         self.group = group
         self.schema = result_schema(outputs)
         self.when = when
@@ -124,6 +141,10 @@ class Propagation:
             column = output.expression
             if isinstance(column, ColumnRef) and self._can_finish(column, closings):
                 self._class_of(column, closings).names.append(output.name)
+        # Where parts of a stream are, only columns that decide where their results are have an end that is seen.
+        self.classes = [one for one in self.classes if homes(one.columns) is not False]
+        for one in self.classes:
+            one.homes = homes
 
     def _can_finish(self, column: ColumnRef, closings: Closings) -> bool:
         assert isinstance(column.ref, int)

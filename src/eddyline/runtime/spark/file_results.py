@@ -18,6 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from eddyline.connectors.output import result_files
 from eddyline.model.query import BoundQuery
 from eddyline.model.template import BoundRequests
+from eddyline.runtime.epoch import punctuations_of
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.spark.job.shard_report import committed_batch
 
@@ -34,8 +35,12 @@ class FileResults:
         #: (batch, part) of the file that was taken last: at first the newest that is there to stay. Committed results that are in no
         #: file yet are still to come.
         committed = committed_batch(runner.checkpoint)
-        there = [(batch, part) for batch, part, _ in result_files(self._folder()) if batch <= committed] if runner.keeps_files else []
-        self._taken = max(there, default=(-1, -1))
+        self._taken, self._taken_told = (self._newest(name, committed) for name in (query.name, punctuations_of(query.name)))
+
+    def _newest(self, name: str, committed: int) -> tuple[int, int]:
+        """The newest file of committed batches."""
+        files = result_files(self._folder(name)) if self._runner.keeps_files else []
+        return max(((batch, part) for batch, part, _ in files if batch <= committed), default=(-1, -1))
 
     @property
     def start(self) -> int | None:
@@ -58,15 +63,12 @@ class FileResults:
         return pipeline.add_query(self._query).schema
 
     def take_told(self) -> list[pa.Table]:
-        return []
+        found, self._taken_told = _after(self._folder(punctuations_of(self._query.name)), self._taken_told)
+        return found
 
     def take(self) -> list[pa.Table]:
-        found = []
-        for batch, part, path in result_files(self._folder()):
-            if (batch, part) > self._taken:
-                self._taken = (batch, part)
-                found.append(parquet.read_table(path))
-        return [table for table in found if table.num_rows]
+        found, self._taken = _after(self._folder(), self._taken)
+        return found
 
     def peek(self) -> list[pa.Table]:
         if not self._runner.keeps_files:
@@ -86,5 +88,12 @@ class FileResults:
         frame: DataFrame = reader.option("pathGlobFilter", "*.parquet").parquet(folder)
         return frame
 
-    def _folder(self) -> str:
-        return os.path.join(self._runner.results, self._query.name)
+    def _folder(self, name: str | None = None) -> str:
+        return os.path.join(self._runner.results, name or self._query.name)
+
+
+def _after(folder: str, taken: tuple[int, int]) -> tuple[list[pa.Table], tuple[int, int]]:
+    """The tables of the files after one, and the newest of them."""
+    files = [(batch, part, path) for batch, part, path in result_files(folder) if (batch, part) > taken]
+    found = [parquet.read_table(path) for _, _, path in files]
+    return [table for table in found if table.num_rows], files[-1][:2] if files else taken

@@ -35,6 +35,7 @@ from eddyline.model.records import Records
 from eddyline.model.schema import Schema, Stream, Table
 from eddyline.model.template import BoundRequests, BoundTemplate, Request
 from eddyline.model.window import PartitionedRows, Rows
+from eddyline.plan.decided import finished_line
 from eddyline.plan.prepare import explanation, shape
 from eddyline.plan.shape import Part
 from eddyline.plan.template_text import requests_text, template_text
@@ -55,7 +56,6 @@ from eddyline.runtime.spark.job.progress import Progress
 from eddyline.runtime.spark.job.saying import say, say_now
 from eddyline.runtime.spark.job.shipped import Shipped
 from eddyline.runtime.spark.job.static_table import forget
-from eddyline.runtime.spark.job.unsupported import check_spark
 from eddyline.runtime.spark.job.watched import WatchedDriver
 from eddyline.runtime.spark.output.sinks import DEAD_LETTER, Delivered
 from eddyline.runtime.spark.output.table_sink import check_sink
@@ -151,7 +151,6 @@ class SparkRunner:
         return self.job.catalog.streams[query.references[0].source]
 
     def register(self, query: BoundQuery) -> None:
-        check_spark(query)
         if self.begun and isinstance(query, BoundTemplate | BoundRequests):
             raise Unsupported(f"{query.name} cannot be created while the job runs", hint="stop(), CREATE TEMPLATE, start()")
         for part in (*query.makers, query):
@@ -289,7 +288,9 @@ class SparkRunner:
         else:
             plan = explanation(query, {**self.job.catalog.streams, **self.job.catalog.tables})
         others = [other for other in self.job.queries if other.name != query.name]
-        return f"{plan}\n{planned_routing(self.spark, self.checkpoint, self.job, [*others, query]).routings[query.name].explain()}"
+        routing = planned_routing(self.spark, self.checkpoint, self.job, [*others, query]).routings[query.name]
+        times = {stream.name: stream.time for stream in self.job.catalog.streams.values()}
+        return "\n".join(line for line in (plan, routing.explain(), finished_line(query, routing, times)) if line)
 
     def plan(self, query: BoundQuery) -> tuple[str, Part]:
         text = self.explain(query)

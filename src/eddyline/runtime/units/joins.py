@@ -9,13 +9,14 @@ Reading  docs/operators/join.md
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -30,7 +31,7 @@ from eddyline.operators.join.join_slice import JoinSlice
 from eddyline.operators.join.partitions import judging
 from eddyline.operators.join.policy import WatchedEdge
 from eddyline.operators.join.port import LONG_AGO, Membership
-from eddyline.operators.join.propagation import Propagation
+from eddyline.operators.join.propagation import Homes, Propagation
 from eddyline.operators.join.punctuations import Punctuations
 from eddyline.operators.join.registry import join_group
 from eddyline.operators.promises import Promises
@@ -188,7 +189,7 @@ class JoinKind:
         propagates = query.settings.propagate != "off" and not query.is_aggregate
         standing = standing_query(query, lowered, unit, group, slot, start, times, merged, closings)
         if propagates:
-            standing.propagation = Propagation(group, closings, lowered.outputs, query.settings.propagate)
+            standing.propagation = Propagation(group, closings, lowered.outputs, query.settings.propagate, self._homes(lowered))
             for base in group.bases.values():
                 base.port.lingers = LONG_AGO, 0
         starts = [LONG_AGO if seat.is_table else start for seat in lowered.seats]
@@ -229,6 +230,15 @@ class JoinKind:
         closings = self.pipeline.timeline(streams).closings
         closings.want({name: promises.closed for name, promises in known.items() if isinstance(promises, Promises)})
         return closings
+
+    def _homes(self, lowered: Lowered) -> Homes:
+        """Which values of columns, by reference, have all their results here; the routes may change while the query stands."""
+
+        def homes(columns: Collection[tuple[int, str]]) -> Callable[[pa.Array], npt.NDArray[np.bool_]] | bool:
+            named = {(lowered.aliases[position], column) for position, column in columns}
+            return self.pipeline.routes.homes(lowered.query.name, named)
+
+        return homes
 
     def _table_states(self, lowered: Lowered) -> dict[str, StreamState]:
         """A store for each static table of a query: a group has its own."""

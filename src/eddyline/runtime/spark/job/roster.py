@@ -28,11 +28,13 @@ from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.language.syntax import CreateQuery
 from eddyline.model.query import BoundQuery
 from eddyline.model.template import BoundRequests, BoundTemplate, RequestStream, Template
+from eddyline.operators.project import result_schema
 from eddyline.plan.prepare import check
 from eddyline.runtime.catalog_text import catalog_text, query_text, sink_text
 from eddyline.runtime.control import FOLD_RECORDS, ControlFolder, apply_record, refusal, undo
 from eddyline.runtime.control_fold import Fold
 from eddyline.runtime.control_record import Record
+from eddyline.runtime.epoch import punctuations_of
 from eddyline.runtime.spark.ingest.control import write_control
 from eddyline.runtime.spark.job.asking import Asking
 from eddyline.runtime.spark.job.layout import Layout, PackedLayout
@@ -40,7 +42,6 @@ from eddyline.runtime.spark.job.ledger import CONTROL, Entry, Ledger
 from eddyline.runtime.spark.job.replanning import Replanning
 from eddyline.runtime.spark.job.settle import laid_out
 from eddyline.runtime.spark.job.shard_report import committed_batch
-from eddyline.runtime.spark.job.unsupported import check_spark
 from eddyline.runtime.spark.output.sinks import Delivered, Delivery
 from eddyline.runtime.spark.shard.pipeline import LayoutRoutes, model_pipeline
 
@@ -125,6 +126,9 @@ class Roster:
             return
         schema = self.model.queries[name].schema
         self.delivery.add_query(name, schema, declared, self.own(name, schema), self.model.queries[name].merging)
+        if query.settings.propagate != "off":
+            told = punctuations_of(name)
+            self.delivery.add_query(told, result_schema(query.outputs), (), self.own(told, result_schema(query.outputs)))
 
     # -- a run
 
@@ -273,7 +277,6 @@ class Roster:
         """Make everything ready for queries, or leave everything as it was."""
         for query in added:
             self._check_free(query.name)
-            check_spark(query)
             check(query, {**self.job.catalog.streams, **self.job.catalog.tables})
         layout, entries = self.layout, dict(self.ledger.queries)
         for query in added:

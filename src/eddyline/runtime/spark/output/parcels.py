@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import Row
 
-from eddyline.runtime.epoch import Outcome
+from eddyline.runtime.epoch import Outcome, results_of
 from eddyline.runtime.spark.ingest.packet import PARCEL, from_blob, to_blob
 from eddyline.runtime.spark.job.layout import Layout
 
@@ -29,7 +29,7 @@ _parcel = Row(*PARCEL.names)
 def parcels(layout: Layout, shard: int, batch: int, outcome: Outcome, silent: Set[str]) -> Iterator[Row]:
     """The tables of one epoch; queries in `silent` have no cell here."""
     for query, tables in outcome.results.items():
-        if query not in silent:
+        if results_of(query) not in silent:
             yield from _sent(layout, "result", query, shard, batch, tables)
     for name, part in outcome.answers.items():
         yield from _sent(layout, "answer", name, shard, batch, [part])

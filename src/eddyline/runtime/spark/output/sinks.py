@@ -194,7 +194,7 @@ class Delivery:
 
     def _deliver(self, frame: DataFrame, batch: int) -> None:
         pieces: dict[tuple[str, str], list[tuple[int, pa.Table]]] = {}
-        delivered = Delivered(batch, results=dict.fromkeys(self.sinks, 0))
+        delivered = Delivered(batch, results={name: 0 for name in self.sinks if name == results_of(name)})
         for row in frame.collect():
             if row["kind"] == "note":
                 delivered.notes[row["shard"]] = json.loads(bytes(row["blob"]))
@@ -221,9 +221,10 @@ class Delivery:
             if kind == "result":
                 tables = [table for _, table in sorted(found, key=lambda piece: piece[0])]
                 whole = whole_results(tables, self.merging.get(name), delivered.issues)
-                delivered.results[name] = whole.num_rows
+                if name == results_of(name):
+                    delivered.results[name] = whole.num_rows
                 # Of groups in parts, HAVING may leave none.
-                for sink in self.sinks[name] if whole.num_rows else ():
+                for sink in self.sinks.get(name, ()) if whole.num_rows else ():
                     sink.write(batch, whole)
             elif kind == "answer":
                 delivered.answers[name] = [table for _, table in found]

@@ -11,8 +11,9 @@ Limits   Queries of equal joins but different routes do not share a join: rows t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,18 +21,22 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.model.constraint import Book
-from eddyline.model.expression import rename_refs
+from eddyline.model.expression import Expression, columns_of, rename_refs
 from eddyline.model.query import BoundQuery
 from eddyline.model.template import Template
+from eddyline.operators.evaluate import Issues, compile_expression
 from eddyline.operators.join.port import LONG_AGO
+from eddyline.operators.keys import key_words
+from eddyline.plan.decided import deciding
 from eddyline.plan.lower import Lowered
 from eddyline.plan.migration import Migration, plan_document, plan_from
-from eddyline.plan.shares import book_route
+from eddyline.plan.shares import Route, book_route
 from eddyline.runtime.epoch import Epoch, Outcome
 from eddyline.runtime.figures import avoided, counts, demand, further, held_rows, operators, stored_rows
 from eddyline.runtime.newest import NewestPlaces
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.planner import running_orders
+from eddyline.runtime.routes import Homes
 from eddyline.runtime.snapshot import Snapshot, restore, saved_queries, take_snapshot
 from eddyline.runtime.spark.job.layout import Layout
 from eddyline.runtime.spark.shard.asked import ShardAsked
@@ -89,6 +94,19 @@ class LayoutRoutes:
     def is_merged(self, query: str) -> bool:
         return query in self._merged
 
+    def homes(self, query: str, columns: Collection[tuple[str, str]]) -> Homes | bool:
+        routing = self._routings.get(query)
+        if routing is None:
+            # The query behind a subquery: all of it is in one shard.
+            return True
+        route = deciding(routing, columns)
+        return False if route is None else partial(self._at_home, route)
+
+    def _at_home(self, route: Route, values: pa.Array) -> npt.NDArray[np.bool_]:
+        hashes = [[_words(key, values) for key in keys] for keys in route.keys]
+        found: npt.NDArray[np.bool_] = route.shards_of(hashes, 0, len(values))[:, 0] == self.shard
+        return found
+
     def book(self, book: Book) -> int | None:
         route = self._books.get(book)
         return None if route is None else self._routes[book.stream].index(route)
@@ -106,6 +124,12 @@ class LayoutRoutes:
         places = route.shards_of(hashes, 0, len(words[0]))
         found: npt.NDArray[np.bool_] = (places == self.shard).any(axis=1)
         return found
+
+
+def _words(key: Expression, values: pa.Array) -> Ints:
+    """The words of a key over one column, as those that pack rows compute them."""
+    compiled = compile_expression(key)
+    return key_words(compiled(dict.fromkeys(columns_of(key), values), len(values), Issues()), key.type)
 
 
 def routed_pipeline(layout: Layout) -> Pipeline:
