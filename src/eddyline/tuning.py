@@ -262,11 +262,13 @@ class OutputTuning:
 
 @dataclass(frozen=True)
 class ReportTuning:
-    #: Seconds between two reports, without pages and with some.
+    #: Seconds between two reports at least.
     seconds: float = 1.0
-    watched_seconds: float = 0.5
-    #: A report takes at most one part in this number of the time. Measured by `python -m bench.dashboard`.
-    parts: int = 50
+    #: Reports take at most one part in this number of the CPU time of the process. Measured by `python -m bench.dashboard`.
+    parts: int = 60
+    #: A process that uses fewer cores than this counts as one that uses this number, so that reports of a quiet job stay fresh: a report
+    #: that takes 1 ms comes every second.
+    least_busy: float = 0.1
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,10 @@ import pytest
 
 from eddyline import Session
 from eddyline.errors import EddylineError
+from eddyline.model.clock import WALL
 from eddyline.runtime.control import ControlFolder
 from eddyline.runtime.control_record import add_record, drop_record
+from eddyline.runtime.report import Report
 from eddyline.runtime.reporting import history
 from eddyline.runtime.reporting.decisions import decisions
 from eddyline.runtime.reporting.history import QueryLines, read_overview, read_query
@@ -45,7 +47,7 @@ def fill(session: Session, first: int = 0, count: int = 50) -> None:
 
 
 #: A report after every epoch.
-EAGER = Settings(tuning=Tuning(reports=ReportTuning(seconds=0.0, watched_seconds=0.0, parts=0)))
+EAGER = Settings(tuning=Tuning(reports=ReportTuning(seconds=0.0, parts=0)))
 
 
 def report(folder: Path) -> dict[str, Any]:
@@ -224,6 +226,30 @@ def test_an_hour_of_a_thousand_queries_fits_and_more_is_forgotten(tmp_path: Path
         small.note(second, figures)
     assert sum(os.path.getsize(tmp_path / n) for n in os.listdir(tmp_path) if n.startswith("small")) <= 300_000
     assert read_query(str(tmp_path / "small.jsonl"), "a_query_with_a_name_7", 0.0, 1_000)[-1]["t"] == 3_590
+
+
+def test_reports_that_are_dear_come_rarely(tmp_path: Path) -> None:
+    rare = Settings(tuning=Tuning(reports=ReportTuning(seconds=0.0, parts=60)))
+    with opened(tmp_path / "job", settings=rare) as session:
+        fill(session)
+        reporter = session.driver.reporter
+        assert reporter is not None
+        cheap = reporter.engine.report
+
+        def dear() -> Report:
+            until = time.thread_time() + 0.05
+            while time.thread_time() < until:
+                pass
+            return cheap()
+
+        reporter.engine.report = dear  # type: ignore[method-assign]
+        reporter._due = 0.0
+        fill(session, 50)
+        # 50 ms of one core, and the process used at most a few: the next report is due after a second at least.
+        assert reporter._due - WALL.now() > 60 * 0.05 / (os.cpu_count() or 1) / 2
+        before = report(tmp_path / "job")["sequence"]
+        fill(session, 100)
+        assert report(tmp_path / "job")["sequence"] == before
 
 
 def test_a_history_that_was_cut_off_is_read(tmp_path: Path) -> None:

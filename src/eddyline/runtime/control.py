@@ -163,11 +163,16 @@ class ControlFolder:
         make_folder(self.folder)
         write_whole(os.path.join(self.folder, STATE), json.dumps(state))
 
+    @property
+    def state_path(self) -> str:
+        """The file that `state` reads."""
+        return os.path.join(self.folder, STATE)
+
     def state(self) -> dict[str, Any]:
         """What the job wrote last: `applied` records, `queries` with state, start and stop, `refused` records."""
         unknown: dict[str, Any] = {"applied": 0, "queries": [], "refused": {}}
         try:
-            with open(os.path.join(self.folder, STATE), encoding="utf-8") as file:
+            with open(self.state_path, encoding="utf-8") as file:
                 found = json.load(file)
         except (OSError, ValueError, RecursionError):
             # The job writes it anew with its next change.

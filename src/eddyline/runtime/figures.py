@@ -162,7 +162,7 @@ def pipeline_report(
             name: QueryFigures(query.results, frontiers[name], responses.get(name), query.unit.name)
             for name, query in pipeline.queries.items()
         },
-        nodes_of(operators(pipeline, units)),
+        nodes(pipeline, units),
         edges,
         {name: StoreFigures(peaks.get(name, 0), spilled.get(name, 0), held.get(name, 0)) for name in dict.fromkeys((*peaks, *spilled))},
         further=further(pipeline),
@@ -241,6 +241,14 @@ def operators(pipeline: Pipeline, units: Sequence[UnitFigures] | None = None) ->
     found: dict[str, dict[str, float]] = {name: dict(seen) for unit in units for name, seen in unit.operators.items()}
     for query in pipeline.queries.values():
         found[f"query {query.name}"] = {"rows_in": query.rows_in, "rows_out": query.results, "seconds": query.seconds}
+    return found
+
+
+def nodes(pipeline: Pipeline, units: Sequence[UnitFigures]) -> dict[str, NodeFigures]:
+    """What every operator did: join nodes, filters of streams, queries."""
+    found = nodes_of({name: seen for unit in units for name, seen in unit.operators.items()})
+    for name, query in pipeline.queries.items():
+        found[f"query {name}"] = NodeFigures(query.rows_in, query.results, query.seconds)
     return found
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 #: The sums over all operators, by their names in `--stats`.
 COUNTS = ("partials_produced", "probes", "probes_shared", "visited", "suspensions", "resumptions", "marks", "demand_checks")
@@ -57,8 +57,9 @@ class StreamFigures:
     horizon: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class QueryFigures:
+class QueryFigures(NamedTuple):
+    """One per query: a tuple is made in a third of the time that a frozen dataclass takes."""
+
     results: int
     #: Event times strictly below are answered.
     frontier: int | None = None
@@ -68,8 +69,7 @@ class QueryFigures:
     unit: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFigures:
+class NodeFigures(NamedTuple):
     """An operator: a join node, the filters of a stream, or a query."""
 
     rows_in: int

@@ -56,9 +56,12 @@ class QueryLines:
         self._names: list[str] | None = None
         self._due = 0.0
 
+    def is_due(self, now: float) -> bool:
+        return now >= self._due
+
     def note(self, now: float, figures: Mapping[str, Sequence[float | None]]) -> None:
-        """`figures`: per query results, seconds, 95th percentile of the response time."""
-        if now < self._due:
+        """`figures`: per query results, seconds, 95th percentile of the response time. A line is written if one is due."""
+        if not self.is_due(now):
             return
         self._due = now + QUERY_SECONDS * max(1.0, len(figures) / QUERIES_AT_PACE)
         names = list(figures)

@@ -77,8 +77,11 @@ class Reporter:
         self._tails: dict[str, Tail] = {}
         #: The last report has been written.
         self._is_over = False
-        #: Pages are open.
-        self._is_watched = False
+        #: Instants of the wall clock and of the CPU clock of the process at the last report.
+        self._clocks = (WALL.now(), time.process_time())
+        #: The file of control records as it was when it was read last, and the refused records in it.
+        self._refused_at: tuple[int, int] | None = None
+        self._refused_records: Any = {}
         #: Tried queries whose lease has ended, until they have gone.
         self._ended: set[str] = set()
         #: The queries and those that leave, as they were described, and how.
@@ -127,9 +130,25 @@ class Reporter:
                 log.warning("reports of the job are not written: %s: %s", type(problem).__name__, problem)
         spent = time.thread_time() - began
         self.spent += spent
-        tuning = self.tuning
-        pause = tuning.watched_seconds if self._tails or self._is_watched else tuning.seconds
-        self._due = WALL.now() + max(pause, tuning.parts * spent)
+        self._due = WALL.now() + max(self.tuning.seconds, self.tuning.parts * spent / self._busy())
+
+    def _busy(self) -> float:
+        """How many cores the process has used since the last report; a job that does little counts as one that uses a tenth of a core."""
+        now, used = WALL.now(), time.process_time()
+        before, used_before = self._clocks
+        self._clocks = (now, used)
+        return max((used - used_before) / max(now - before, 1e-3), self.tuning.least_busy)
+
+    def _refused(self) -> Any:
+        """The control records that were refused; the file is read when it has changed."""
+        try:
+            found = os.stat(self.control.state_path)
+            stamp = (found.st_mtime_ns, found.st_ino)
+        except OSError:
+            stamp = None
+        if stamp is None or stamp != self._refused_at:
+            self._refused_at, self._refused_records = stamp, self.control.state()["refused"]
+        return self._refused_records
 
     def _write(self, state: str, error: str | None) -> None:
         now = time.time()
@@ -138,7 +157,7 @@ class Reporter:
         document |= {
             "sequence": self._sequence, "written": now, "started": self._started, "state_of_job": state, "error": error,
             "engine": self.engine.name, "pid": os.getpid(), "dead": self.dead.as_json(),
-            "control": {"refused": self.control.state()["refused"]},
+            "control": {"refused": self._refused()},
         }  # fmt: skip
         described = self._describe(document["names"], now)
         wanted = self._wanted(now, described)
@@ -148,7 +167,8 @@ class Reporter:
             self._decisions.append({"t": round(now, 2), **event})
         replace_file(self.places.report, json.dumps(document, separators=(",", ":")).encode())
         self._overview.append(overview_line(document))
-        self._lines.note(now, query_figures(document))
+        if self._lines.is_due(now):
+            self._lines.note(now, query_figures(document))
         self._before = self.latest = document
         self._end_leases(described, now)
 
@@ -170,13 +190,11 @@ class Reporter:
     def _wanted(self, now: float, described: Mapping[str, Mapping[str, Any]]) -> list[str]:
         """The queries whose plans pages look at; their results, and those of tried queries, are kept from now on."""
         names: dict[str, None] = {}
-        self._is_watched = False
         with os.scandir(self.places.wanted) as entries:
             for entry in entries:
                 if now - entry.stat().st_mtime > WANTED_SECONDS:
                     os.unlink(entry.path)
                     continue
-                self._is_watched = True
                 found = read_json(entry.path)
                 if isinstance(found, list):
                     names |= {name: None for name in found if isinstance(name, str) and name in described}
