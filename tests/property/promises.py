@@ -42,6 +42,8 @@ class Ask:
     group_column: str = "k"
     filters: dict[str, str] = field(default_factory=dict)
     windows: dict[str, str] = field(default_factory=dict)
+    #: (first, second, seconds): the second reference is at most so much later than the first.
+    bounds: list[tuple[str, str, int]] = field(default_factory=list)
 
     @property
     def select(self) -> str:
@@ -64,7 +66,29 @@ class Ask:
     def _where(self) -> str:
         parts = [f"{a}.{x} = {b}.{y}" for a, x, b, y in self.equalities]
         parts += [f"{alias}.{text}" for alias, text in self.filters.items()]
+        parts += [f"{b}.ts <= {a}.ts {'-' if seconds < 0 else '+'} INTERVAL '{abs(seconds)} seconds'" for a, b, seconds in self.bounds]
         return f" WHERE {' AND '.join(parts)}" if parts else ""
+
+    def storing(self) -> list[Reference]:
+        """The references with the windows that bounds between event times imply where nothing else is written."""
+        aliases = [reference.alias for reference in self.references]
+        later = {(b, a): seconds * SECOND for a, b, seconds in self.bounds}
+        for reference in self.references:
+            for other in aliases:
+                if reference.range is not None:
+                    later[other, reference.alias] = min(later.get((other, reference.alias), reference.range), reference.range)
+        for middle in aliases:
+            for b in aliases:
+                for a in aliases:
+                    if (b, middle) in later and (middle, a) in later:
+                        way = later[b, middle] + later[middle, a]
+                        later[b, a] = min(later.get((b, a), way), way)
+        found = []
+        for reference in self.references:
+            spans = [later.get((other, reference.alias)) for other in aliases if other != reference.alias]
+            bounded = bool(spans) and None not in spans and reference.range is None and reference.rows is None
+            found.append(replace(reference, range=max(0, *(s for s in spans if s is not None))) if bounded else reference)
+        return found
 
 
 #: stream, condition, instant, the oracle's pattern, the values of a list.
@@ -105,6 +129,10 @@ def random_case(rng: Random, lies: bool = False) -> Case:
         ask = Ask(*_shape(shape, case.streams), column)
         for place, reference in enumerate(ask.references):
             ask.references[place] = _windowed(rng, ask, _filtered(rng, ask, reference))
+        if len(ask.references) > 1 and rng.random() < 0.3:
+            pairs = rng.choice((list(zip(ask.references, ask.references[1:], strict=False)), [ask.references[:2]]))
+            ask.bounds = [(a.alias, b.alias, rng.randrange(-1, 5)) for a, b in pairs]
+            ask.bounds += [(b.alias, a.alias, rng.randrange(0, 5)) for a, b in pairs if rng.random() < 0.5]
         case.asks.append(ask)
     for stream in case.streams:
         _promise(rng, case, stream, lies)
@@ -314,7 +342,7 @@ def expected(case: Case) -> tuple[dict[str, list[object]], dict[str, list[tuple[
             for one in found
         ]
         answers[f"joined{number}"] = sorted(results, key=str)
-        world = World(ask.references, ask.equalities, kept, promises)
+        world = World(ask.storing(), ask.equalities, kept, promises)
         answers[f"closing{number}"] = sorted(_closed(ask, world, found, rows), key=str)
         answers[f"told{number}"] = sorted(_told(ask, world, rows), key=str)
     return answers, letters
@@ -342,7 +370,7 @@ def _holds(ask: Ask, one: dict[str, Placed]) -> bool:
             left, right = one[a].values[x], one[b].values[y]
             if left is None or left != right:
                 return False
-    return True
+    return all(one[b].ts <= one[a].ts + seconds * SECOND for a, b, seconds in ask.bounds if a in one and b in one)
 
 
 def _inside(ask: Ask, rows: list[Placed], one: dict[str, Placed]) -> bool:

@@ -8,9 +8,10 @@ from eddyline.errors import PlanProblem
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
 from eddyline.plan.explain import cost_lines, explain
+from eddyline.plan.implied import implied_line
 from eddyline.plan.jtree.tree import JTree
 from eddyline.plan.lower import Lowered, lower
-from eddyline.plan.promised import promise_line
+from eddyline.plan.promised import promise_line, times_of
 from eddyline.plan.rewrite import rewrite
 from eddyline.plan.statistics import Sources
 from eddyline.plan.tree_choice import choose, choose_tree, positions_of, qualified
@@ -42,7 +43,12 @@ def prepare_tree(query: BoundQuery, sources: Sources | None = None) -> tuple[Low
 def explained(lowered: Lowered, sources: Sources) -> str:
     """How a query would be answered if it ran alone, with what that would cost."""
     choice = qualified(lowered, choose(lowered, sources))
-    return explain(lowered, choice.tree, {**promise_line(lowered.query, sources), **cost_lines(lowered, choice)})
+    return explain(lowered, choice.tree, {**_endings(lowered.query, sources), **cost_lines(lowered, choice)})
+
+
+def _endings(query: BoundQuery, sources: Sources) -> dict[str, str]:
+    """What ends the wait of rows that have no window."""
+    return {**implied_line(query, times_of(sources)), **promise_line(query, sources)}
 
 
 def pattern_plan(query: BoundQuery, sources: Sources | None) -> PatternPlan:

@@ -72,6 +72,11 @@ def promise_line(query: BoundQuery, sources: Sources) -> dict[str, str]:
     return {"closed by": "; ".join(f"{alias}: {' or '.join(ways) if ways else 'nothing'}" for alias, ways in said.items())}
 
 
+def times_of(sources: Sources) -> dict[str, str]:
+    """The event-time columns of streams."""
+    return {name: source.time for name, source in sources.items() if isinstance(source, Stream)}
+
+
 def lasting(query: BoundQuery, sources: Sources) -> set[str]:
     """The references of which stored rows can wait for ever for a row of another reference."""
     open_ended = {r.alias for r in query.streams if not closers(query, r.alias, sources)}

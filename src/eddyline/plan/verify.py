@@ -12,7 +12,8 @@ from eddyline.model.datatypes import BOOLEAN
 from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, conjuncts, has_aggregate, refs_of, walk
 from eddyline.model.query import BoundQuery
 from eddyline.model.window import Unbounded
-from eddyline.plan.promised import Sources, lasting
+from eddyline.plan.implied import implied_windows
+from eddyline.plan.promised import Sources, lasting, times_of
 
 
 def verify(query: BoundQuery) -> None:
@@ -84,14 +85,15 @@ def warnings_of(query: BoundQuery, sources: Sources | None = None) -> list[str]:
 
     Two streams and more are joined through their stores, and a store without a window keeps every row. One stream alone needs no
     store; an aggregate over it keeps its groups, which are bounded if there is one group only or buckets close. Rows that wait only for
-    rows of references that punctuations close are not kept for ever.
+    rows of references that punctuations close, or of which conditions between event times say how long, are not kept for ever.
 
     Raises:
         PlanProblem: there is one, and `SET unbounded = 'error'`.
     """
     found = []
+    implied = implied_windows(query, times_of(sources or {}))
     for reference in query.streams:
-        if not isinstance(reference.window, Unbounded):
+        if not isinstance(reference.window, Unbounded) or reference.alias in implied:
             continue
         if len(query.streams) > 1 and query.settings.punctuations == "on" and reference.alias not in lasting(query, sources or {}):
             continue

@@ -27,6 +27,7 @@ from eddyline.operators.join.group import JoinGroup
 from eddyline.plan.budget import unit_costs
 from eddyline.plan.cost import Price
 from eddyline.plan.explain import cost_lines
+from eddyline.plan.implied import implied_line
 from eddyline.plan.jtree.candidates import Budgets
 from eddyline.plan.lower import Lowered
 from eddyline.plan.migration import Migration, Running, assess, judge, passed_over, plan_document, plan_from
@@ -134,7 +135,8 @@ class Planner:
         costs = {} if watch is None else cost_lines(lowered, watch.choice, watch.now)
         streams = {name: intake.stream for name, intake in self.pipeline.intakes.items()}
         promises = promise_line(lowered.query, {**streams, **self.pipeline.table_schemas})
-        return {**promises, **costs, **self.pipeline.spilling.lines({seat.source for seat in lowered.seats})}
+        implied = implied_line(lowered.query, {name: stream.time for name, stream in streams.items()})
+        return {**implied, **promises, **costs, **self.pipeline.spilling.lines({seat.source for seat in lowered.seats})}
 
     # -- across a restart
 

@@ -36,6 +36,7 @@ from eddyline.operators.join.punctuations import Punctuations
 from eddyline.operators.join.registry import join_group
 from eddyline.operators.promises import Promises
 from eddyline.operators.stream import ALWAYS, StreamState
+from eddyline.plan.implied import storing_windows
 from eddyline.plan.lower import Lowered
 from eddyline.plan.predsat import conjuncts_of
 from eddyline.plan.prepare import prepare
@@ -193,7 +194,7 @@ class JoinKind:
             for base in group.bases.values():
                 base.port.lingers = LONG_AGO, 0
         starts = [LONG_AGO if seat.is_table else start for seat in lowered.seats]
-        group.join([Membership(slot, *of) for of in zip(lowered.filters, lowered.windows, starts, strict=True)])
+        group.join([Membership(slot, *of) for of in zip(lowered.filters, storing_windows(lowered, times), starts, strict=True)])
         self._load_tables(group)
         unit.members[query.name] = standing
         self.pipeline.handout.changed(group)
