@@ -19,12 +19,14 @@ def looked_at(folder: Path) -> tuple[Feed, dict[str, Any]]:
     places = Places(str(folder))
     with Session(checkpoint=str(folder)) as session:
         for name in "abc":
-            session.execute(f"CREATE STREAM {name} (k BIGINT, ts TIMESTAMP) WITH (time = 'ts')")
+            session.execute(f"CREATE STREAM {name} (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (time = 'ts')")
         session.query(
-            "q", "SELECT a.k FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR], c [RANGE 1 HOUR] WHERE a.k = b.k AND b.k = c.k", plan="((a b) c)"
+            "q",
+            "SELECT a.k FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR], c [RANGE 1 HOUR] WHERE a.k = b.k AND b.k = c.k AND a.v >= 25",
+            plan="((a b) c)",
         )
         for name in "abc":
-            session.push(name, [(n % 5, n * 1_000) for n in range(50)])
+            session.push(name, [(n % 5, n, n * 1_000) for n in range(50)])
         session.step()
         Path(places.wanted, "page.json").write_text(json.dumps(["q"]))
         session.run()
@@ -42,7 +44,8 @@ def test_notes_are_the_figures_of_the_report(tmp_path: Path) -> None:
     notes = plan_notes(feed, shape)
     assert f"{document['stores'][below.key]:,} rows stored" in notes[name_of(below)].lines
     assert notes[name_of(below)].edge.startswith(f"{figures['rows_out']:,} rows")
-    assert notes["stream a"].edge == "50 rows" and f"{document['stats']['results']['q']:,} results" in notes[name_of(shape)].lines
+    assert notes["stream a"].edge == "25 rows · 50 %" and notes["stream b"].edge == "50 rows · 100 %"
+    assert f"{document['stats']['results']['q']:,} results" in notes[name_of(shape)].lines
     drawn = draw(shape, notes)
     assert drawn.count('class="part') == 6 and "50 rows" in drawn
 

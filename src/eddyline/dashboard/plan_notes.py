@@ -3,7 +3,7 @@
 Answer   `plan_notes` gives a note for every part of a shape: rows per second, share of combinations that go on, rows held now, what demand
          holds back, what zones skip and punctuations purge where the job counts that.
 State    None.
-Limits   Rates are those of the last seconds, shares those since the start.
+Limits   Rates are those of the last seconds, shares of joins those since the start, shares of streams those of the last seconds.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ def _note(feed: Feed, document: Document, part: Part) -> Note:
     stats = document["stats"]
     if part.kind in ("stream", "table"):
         stored = [f"{document['stores'][part.key]:,} rows stored"] if part.key in document["stores"] else []
-        rate = feed.rate(lambda one: one["stats"]["rows_in"].get(part.key))
-        return Note((*stored, *_purged(stats, part.key)), _rows(rate, stats["rows_in"].get(part.key)))
+        return Note((*stored, *_purged(stats, part.key)), _passing(feed, stats, part))
     operator = stats["operators"].get(part.key)
     if operator is None:
         return Note()
@@ -45,6 +44,21 @@ def _note(feed: Feed, document: Document, part: Part) -> Note:
     lines += _held_back(stats["demand"], part.key)
     share = f" · {_share(operator['rows_out'], operator['rows_in'])}" if operator["rows_in"] else ""
     return Note(tuple(lines), _rows(rate, operator["rows_out"]) + share)
+
+
+def _passing(feed: Feed, stats: Mapping[str, Any], part: Part) -> str:
+    """The rows of a stream that go on to the part above, and their share of the rows that came."""
+
+    def counted(which: int) -> tuple[float | None, int | None]:
+        name, key = part.passing[which] if part.passing else "", ("rows_in", "rows_out")[which]
+        return feed.rate(lambda one: one["stats"]["operators"].get(name, {}).get(key)), stats["operators"].get(name, {}).get(key)
+
+    (coming, came), (going, gone) = counted(0), counted(1)
+    if came is None or gone is None:
+        return _rows(feed.rate(lambda one: one["stats"]["rows_in"].get(part.key)), stats["rows_in"].get(part.key))
+    # A query that came later than others has a share of its own time.
+    share = _share(going, coming) if coming and going is not None else _share(gone, came) if came else ""
+    return _rows(going, gone) + (f" · {share}" if share else "")
 
 
 def _held_back(demand: Mapping[str, Any], key: str) -> list[str]:

@@ -122,8 +122,11 @@ class StreamState:
             lineages.append(lineage)
             if lineage is None:
                 wanted[:] = True
+                port.count(rows, rows, routes)
             else:
-                wanted |= any_bit(lineage)
+                mine = any_bit(lineage)
+                wanted |= mine
+                port.count(rows, int(np.count_nonzero(mine)), routes)
         chosen = None if wanted.all() else np.flatnonzero(wanted)
         marks: dict[str, npt.NDArray[np.generic]] = {"ts": ts, "arrival": arrival, **keys}
         for port, lineage in zip(self.ports, lineages, strict=True):

@@ -29,15 +29,21 @@ class Part:
     #: Its name in reports: of a stream, of an operator, of a query.
     key: str = ""
     inputs: tuple[Part, ...] = ()
+    #: Of a stream: the operator whose `rows_in` are the rows that reach the query, and the one whose `rows_out` pass its filter.
+    passing: tuple[str, str] | None = None
 
     def as_json(self) -> dict[str, Any]:
-        found = {"kind": self.kind, "title": self.title, "lines": list(self.lines), "key": self.key}
+        found: dict[str, Any] = {"kind": self.kind, "title": self.title, "lines": list(self.lines), "key": self.key}
+        if self.passing is not None:
+            found["passing"] = list(self.passing)
         return {**found, "inputs": [part.as_json() for part in self.inputs]}
 
     @classmethod
     def of(cls, document: dict[str, Any]) -> Part:
         inputs = tuple(cls.of(part) for part in document["inputs"])
-        return cls(document["kind"], document["title"], tuple(document["lines"]), document["key"], inputs)
+        passing = document.get("passing")
+        counted = None if passing is None else (str(passing[0]), str(passing[1]))
+        return cls(document["kind"], document["title"], tuple(document["lines"]), document["key"], inputs, counted)
 
     def all(self) -> Iterator[Part]:
         yield self
@@ -45,11 +51,16 @@ class Part:
             yield from part.all()
 
 
-def query_shape(lowered: Lowered, tree: Tree, name_of: Callable[[tuple[int, ...]], str] | None = None) -> Part:
-    """The shape of a query over streams; `name_of` gives the name of a join by its references."""
+def query_shape(
+    lowered: Lowered, tree: Tree, name_of: Callable[[tuple[int, ...]], str] | None = None, passing: tuple[str, str] | None = None
+) -> Part:
+    """The shape of a query over streams; `name_of` gives the name of an operator by its references.
+
+    A query over one stream has no join: `passing` names the operators that count the rows that come and those that pass.
+    """
     query = lowered.query
     own = dict(enumerate(lowered.aliases))
-    top = _node(lowered, tree, own, name_of)
+    top = _node(lowered, tree, own, name_of, passing)
     if query.is_aggregate:
         groups = [_text(e, own) for e in lowered.group_by]
         lines = [f"by {', '.join(groups)}" if groups else "one group"]
@@ -66,15 +77,25 @@ def text_shape(name: str, text: str, streams: Iterable[str], key: str) -> Part:
     return Part("results", name, (), f"query {name}", (Part("other", told[0] if told else name, _short(told[1:]), key, inputs),))
 
 
-def _node(lowered: Lowered, tree: Tree, own: dict[int, str], name_of: Callable[[tuple[int, ...]], str] | None) -> Part:
+def _node(
+    lowered: Lowered,
+    tree: Tree,
+    own: dict[int, str],
+    name_of: Callable[[tuple[int, ...]], str] | None,
+    passing: tuple[str, str] | None,
+) -> Part:
     if isinstance(tree, int):
         seat, window, where = lowered.seats[tree], lowered.windows[tree], lowered.filters[tree]
         alias = lowered.aliases[tree]
         title = seat.source if alias == seat.source else f"{seat.source} {alias}"
         lines = [] if window is None else [f"[{window}]"]
         lines += [] if where is None else [f"where {_text(where, own)}"]
-        return Part("table" if seat.is_table else "stream", title, _short(lines), seat.source)
-    inputs = tuple(_node(lowered, branch, own, name_of) for branch in tree)
+        if seat.is_table:
+            return Part("table", title, _short(lines), seat.source)
+        if name_of is not None:
+            passing = (name_of((tree,)),) * 2
+        return Part("stream", title, _short(lines), seat.source, passing=passing)
+    inputs = tuple(_node(lowered, branch, own, name_of, passing) for branch in tree)
     mine = frozenset(_leaves(tree))
     below = [frozenset(_leaves(branch)) for branch in tree]
     conditions = []

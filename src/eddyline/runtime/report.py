@@ -161,7 +161,7 @@ class Report:
             "peak_state_bytes": job.peak_state_bytes,
             "state_bytes": job.state_bytes,
             "spilled_bytes": {name: store.spilled_bytes for name, store in self.stores.items() if store.spilled_bytes},
-            **({"response": responses} if self.shards is None else {}),
+            "response": responses,
             "null_results": dict(job.null_results),
             "frontier": job.frontier,
             "frontiers": {name: query.frontier for name, query in self.queries.items()},

@@ -1,7 +1,8 @@
 """Response times: from the arrival of a result's newest row to the moment at which the result is released.
 
 Answer   Per query the mean, the 95th percentile and the largest, in seconds of the driver's clock. A row arrives when the epoch
-         that brings it begins; it may have to wait for the frontier in later ones.
+         that brings it begins; it may have to wait for the frontier in later ones. On Spark each shard measures (`drained`), and the
+         driver adds the time from the end of the shard's epoch to the delivery of the results.
 State    When each stream's rows came, for rows that still wait; per query pairs (response, results), put together when they
          become many: then p95 is at most a two-thousandth of the results too high.
 Limits   Joins without aggregates: an aggregate's change has no newest row. A virtual clock moves by what the joins did and
@@ -51,7 +52,7 @@ class VirtualClock:
         self._now += probes * self.per_probe + visited * self.per_visit + made * self.per_result
 
 
-class _Times:
+class Times:
     """Responses of one query."""
 
     def __init__(self) -> None:
@@ -97,7 +98,7 @@ class _Times:
 class Responses:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
-        self.queries: dict[str, _Times] = {}
+        self.queries: dict[str, Times] = {}
         #: Per stream: arrival numbers below the first are those of the epoch that began at the second.
         self._came: dict[str, list[tuple[int, float]]] = {}
         self._epoch_began = clock.now()
@@ -181,7 +182,7 @@ class Responses:
             responses = np.concatenate([responses for responses, _ in heard])
             counts = np.concatenate([counts for _, counts in heard], axis=1)
             for name, mine in zip(names, counts, strict=True):
-                self.queries.setdefault(name, _Times()).add(responses, mine)
+                self.queries.setdefault(name, Times()).add(responses, mine)
         self._heard.clear()
 
     def _counts(self, edges: Ints, rows: Combinations) -> Ints:
@@ -195,6 +196,13 @@ class Responses:
         self._tell()
         self.queries.pop(query, None)
 
+    def drained(self) -> dict[str, list[tuple[float, int]]]:
+        """Per query the pairs (response, results) since the last call, as JSON values; they are forgotten here."""
+        self._tell()
+        found = {name: [(round(value, 6), count) for value, count in times.pairs] for name, times in self.queries.items() if times.count}
+        self.queries.clear()
+        return found
+
     def summary(self, names: Iterable[str]) -> dict[str, dict[str, float | None]]:
         self._tell()
-        return {name: self.queries.get(name, _Times()).summary() for name in names}
+        return {name: self.queries.get(name, Times()).summary() for name in names}

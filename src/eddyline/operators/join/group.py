@@ -191,6 +191,10 @@ class JoinGroup:
         """The name of a node or store in figures and checkpoints."""
         return f"{self.config.name}:{joined_text(references)}"
 
+    def input_name(self, position: int) -> str:
+        """The name of a reference in figures."""
+        return f"input {self.name_of((position,))}"
+
     def rebuild(self) -> None:
         """Fill the intermediate stores from the rows that are live now."""
         for node, kept in self.nodes:

@@ -77,6 +77,9 @@ class Port:
         self.stores_words = False
         #: How often rows that were stored have lost their words by `release`.
         self.releases = 0
+        #: Rows of the stream that reached this reference, and those of them that a member wants.
+        self.came = 0
+        self.passed = 0
         #: The members' filters: all together once there are many, one by one before.
         self._grouped = GroupedFilter(tuning=self.tuning, sorts_out=uses_zones)
         self._filters: dict[int, Predicate] = {}
@@ -166,6 +169,14 @@ class Port:
             assert routes is not None and self.route is not None
             words[(routes >> np.uint64(self.route)) & np.uint64(1) == 0] = 0
         return words
+
+    def count(self, rows: int, passed: int, routes: npt.NDArray[np.uint64] | None) -> None:
+        """Note how many of some new rows reached this reference, and how many a member wants."""
+        if routes is None or self.route is None:
+            self.came += rows
+        else:
+            self.came += int(np.count_nonzero((routes >> np.uint64(self.route)) & np.uint64(1)))
+        self.passed += passed
 
     def _wanted(self, columns: Mapping[str, pa.Array], rows: int) -> Words:
         """Which members' filters the rows pass."""

@@ -36,9 +36,10 @@ def described(standing: Standing) -> dict[str, Any]:
 def shape_of(standing: Standing, text: str) -> Part:
     """The plan of a query as parts."""
     if isinstance(standing, StandingQuery):
-        return query_shape(standing.lowered, standing.group.tree, standing.group.name_of)
+        group = standing.group
+        return query_shape(standing.lowered, group.tree, lambda at: group.name_of(at) if len(at) > 1 else group.input_name(at[0]))
     if isinstance(standing, FilterQuery):
-        return query_shape(standing.lowered, standing.group.tree)
+        return query_shape(standing.lowered, standing.group.tree, passing=(standing.unit.name, f"query {standing.name}"))
     return text_shape(standing.name, text, standing.unit.streams, standing.unit.name)
 
 

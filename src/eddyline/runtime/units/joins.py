@@ -30,7 +30,7 @@ from eddyline.operators.join.group import JoinConfig, JoinGroup
 from eddyline.operators.join.join_slice import JoinSlice
 from eddyline.operators.join.partitions import judging
 from eddyline.operators.join.policy import WatchedEdge
-from eddyline.operators.join.port import LONG_AGO, Membership
+from eddyline.operators.join.port import LONG_AGO, Membership, Port
 from eddyline.operators.join.propagation import Homes, Propagation
 from eddyline.operators.join.punctuations import Punctuations
 from eddyline.operators.join.registry import join_group
@@ -140,7 +140,11 @@ class JoinUnit:
         counters = list(group.counters.values())
         return UnitFigures(
             operators={
-                group.name_of(r): {"rows_in": c.rows_in, "rows_out": c.rows_out, "seconds": c.seconds} for r, c in group.counters.items()
+                **{group.input_name(place): _passing(base.port) for place, base in group.bases.items() if not base.stream.is_table},
+                **{
+                    group.name_of(r): {"rows_in": c.rows_in, "rows_out": c.rows_out, "seconds": c.seconds}
+                    for r, c in group.counters.items()
+                },
             },
             stored={kept.store.name: kept.peak for kept in group.intermediates()},
             partials=sum(c.partials for c in counters),
@@ -158,6 +162,11 @@ class JoinUnit:
         """As `--stats` has it: the name of the node below, and the kind where that is not demand."""
         node = self.group.name_of(edge.references)
         return node if edge.kind == "demand" else f"{node} {edge.kind}"
+
+
+def _passing(port: Port) -> dict[str, float]:
+    """What the filters of all queries on one reference let through; their seconds are those of the store."""
+    return {"rows_in": port.came, "rows_out": port.passed, "seconds": 0.0}
 
 
 class JoinKind:

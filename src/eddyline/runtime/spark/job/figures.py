@@ -20,6 +20,7 @@ from eddyline.operators.reading import timeline_name
 from eddyline.plan.shares import RoutingTable, books_of, declared_rates, route_all
 from eddyline.runtime.figures import merged_further, nodes_of
 from eddyline.runtime.report import JobFigures, QueryFigures, Report, ShardFigures, StoreFigures, StreamFigures
+from eddyline.runtime.response import Times
 from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.layout import Layout
 from eddyline.runtime.spark.job.ledger import Ledger
@@ -71,7 +72,9 @@ def job_report(driver: SparkDriver, plans: bool = True) -> Report:
     kept = progress.peaks("held_rows")
     # Before the first batch too.
     results = {**dict.fromkeys((query.name for query in layout.queries), 0), **progress.results}
-    units = {} if driver.roster is None else {name: query.unit.name for name, query in driver.roster.model.queries.items()}
+    standing = {} if driver.roster is None else driver.roster.model.queries
+    units = {name: query.unit.name for name, query in standing.items()}
+    timed = {name: progress.responses.get(name, Times()).summary() for name, query in standing.items() if query.is_timed}
     return Report(
         JobFigures(
             elapsed_s=stages.whole.sum,
@@ -100,7 +103,7 @@ def job_report(driver: SparkDriver, plans: bool = True) -> Report:
             )
             for name in streams
         },
-        {name: QueryFigures(made, frontiers.get(name), None, units.get(name, "")) for name, made in results.items()},
+        {name: QueryFigures(made, frontiers.get(name), timed.get(name), units.get(name, "")) for name, made in results.items()},
         nodes_of(progress.operators),
         # Of each shard since it was last opened.
         {str(shard): note["statistics"].get("demand", {}) for shard, note in sorted(progress.notes.items())},

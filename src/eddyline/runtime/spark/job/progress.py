@@ -7,12 +7,16 @@ Limits   Numbers of a batch that Spark repeats are counted once: by batch id.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from eddyline.runtime.epoch_times import NEWEST, EpochTimes
+from eddyline.runtime.response import Times
 from eddyline.runtime.spark.output.sinks import Delivered
 
 #: Spark's names of the stages of a micro-batch, in order, and what they do.
@@ -54,6 +58,8 @@ class Progress:
     null_results: dict[str, int] = field(default_factory=dict)
     #: operator -> rows in, rows out, seconds, summed over shards and batches.
     operators: dict[str, dict[str, float]] = field(default_factory=dict)
+    #: query -> response times of its results in this run.
+    responses: dict[str, Times] = field(default_factory=dict)
 
     @property
     def late(self) -> dict[str, int]:
@@ -103,6 +109,11 @@ class Progress:
             _add(self.null_results, note["statistics"].get("null_results", {}))
             for name, figures in note["statistics"].get("operators", {}).items():
                 _add(self.operators.setdefault(name, {}), figures)
+            # From the end of the shard's epoch to the delivery of its results, by the clocks of both machines.
+            delay = max(0.0, time.time() - note.get("released", time.time()))
+            for name, pairs in note["statistics"].get("response", {}).items():
+                seconds_of, counts = np.array([value for value, _ in pairs]), np.array([count for _, count in pairs], np.int64)
+                self.responses.setdefault(name, Times()).add(seconds_of + delay, counts)
             for name, rows in note["bad"].items():
                 self.bad[name] = self.bad.get(name, 0) + rows
         if delivered.notes:
@@ -124,6 +135,7 @@ class Progress:
             gone = [name for name in figures if name not in names and (figures is self.results or name.startswith("query "))]
             for name in gone[:-NEWEST]:
                 del figures[name]
+        self.responses = {name: times for name, times in self.responses.items() if name in live}
 
     def line(self, delivered: Delivered) -> str:
         rows = sum(min(delivered.notes.items())[1]["rows_in"].values()) if delivered.notes else 0

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from eddyline.model.clock import WALL
 from eddyline.model.constraint import Book
 from eddyline.model.expression import Expression, columns_of, rename_refs
 from eddyline.model.query import BoundQuery
@@ -36,6 +37,7 @@ from eddyline.runtime.figures import avoided, counts, demand, further, held_rows
 from eddyline.runtime.newest import NewestPlaces
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.planner import running_orders
+from eddyline.runtime.response import Responses
 from eddyline.runtime.routes import Homes
 from eddyline.runtime.snapshot import Snapshot, restore, saved_queries, take_snapshot
 from eddyline.runtime.spark.job.layout import Layout
@@ -172,6 +174,8 @@ class ShardPipeline:
         self._added: dict[str, Any] = {}
         self._looks: dict[str, int] = {}
         self._shard: int | None = None
+        self._responses = Responses(WALL)
+        pipeline.handout.measure(self._responses)
 
     @classmethod
     def open(cls, layout: Layout, header: dict[str, Any] | None, load: Load) -> ShardPipeline:
@@ -286,6 +290,7 @@ class ShardPipeline:
                 for name, seen in operators(self.pipeline).items()
             },
             "null_results": {kind: count - before[2].get(kind, 0) for kind, count in self.pipeline.issues.counts.items()},
+            "response": self._responses.drained(),
         }
         return outcome
 

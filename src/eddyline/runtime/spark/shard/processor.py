@@ -93,6 +93,7 @@ class ShardProcessor(StatefulProcessor):
         clock.append(time.perf_counter())
         told = {
             "came_from": came_from,
+            "released": time.time(),
             "frontier": outcome.frontier,
             "frontiers": outcome.frontiers,
             "waiting": outcome.waiting,
