@@ -39,6 +39,7 @@ def run_embedded(case: Case, between: Callable[[Session], object] | None = None,
         for number, epoch in enumerate(case.epochs()):
             if number in case.pauses:
                 clock.advance(2 * IDLE_SECONDS)
+            change_tables(case, session, directory, number)
             for stream, rows in epoch.items():
                 session.push(stream, case.arrow_rows(stream, rows))
             session.step()
@@ -54,6 +55,14 @@ def run_embedded(case: Case, between: Callable[[Session], object] | None = None,
                 (str(letter["_reason"]), {name: value for name, value in letter.items() if name != "_reason"}) for letter in letters
             ]
         return outcome
+
+
+def change_tables(case: Case, session: Session, directory: str, epoch: int) -> None:
+    """Let the tables that change be what they are when an epoch begins, and let the session read them again."""
+    for table in case.tables:
+        if table.changes:
+            parquet.write_table(case.arrow_rows(table.name, table.rows_at(epoch)), f"{directory}/{table.name}.parquet")
+            session.driver.refreshing._due.now(session.job.catalog.tables[table.name])
 
 
 def run_interrupted(case: Case, rng: Random, early: Settings = EARLY) -> dict[str, list[Values]]:
@@ -72,6 +81,7 @@ def run_interrupted(case: Case, rng: Random, early: Settings = EARLY) -> dict[st
             # Rows of later epochs come again: the position of a source that is pushed counts what the checkpoint has.
             number = session.driver.epoch
             while number < len(epochs) and rng.random() < 0.8:
+                change_tables(case, session, directory, number)
                 for stream, rows in epochs[number].items():
                     session.push(stream, case.arrow_rows(stream, rows))
                 # A checkpoint is taken when the clock has moved.

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from itertools import pairwise
 
 import pyarrow as pa
 
@@ -67,9 +68,18 @@ class TableSpec:
     name: str
     columns: tuple[tuple[str, str], ...]
     rows: tuple[Row, ...]
+    #: (number of an epoch, rows): what the table is when that epoch begins, if it changes.
+    changes: tuple[tuple[int, tuple[Row, ...]], ...] = ()
 
     def statement(self, directory: str) -> str:
-        return f"CREATE TABLE {self.name} ({_columns(self.columns)}) WITH (format='parquet', path='{directory}/{self.name}.parquet')"
+        refresh = ", refresh='1 hour'" if self.changes else ""
+        return (
+            f"CREATE TABLE {self.name} ({_columns(self.columns)}) WITH (format='parquet', path='{directory}/{self.name}.parquet'{refresh})"
+        )
+
+    def rows_at(self, epoch: int) -> tuple[Row, ...]:
+        """The rows when an epoch begins."""
+        return next((rows for first, rows in reversed(self.changes) if first <= epoch), self.rows)
 
 
 @dataclass(frozen=True)
@@ -217,8 +227,24 @@ class Case:
         names = [name for name, _ in self.source(source).columns]
         return [dict(zip(names, row, strict=True)) for row in rows]
 
-    def table_values(self) -> dict[str, list[Values]]:
-        return {t.name: self.values(t.name, t.rows) for t in self.tables}
+    def table_values(self, epoch: int = 0) -> dict[str, list[Values]]:
+        """The static tables as they are when an epoch begins."""
+        return {t.name: self.values(t.name, t.rows_at(epoch)) for t in self.tables}
+
+    def eras(self) -> list[tuple[int, int | None, int | None]]:
+        """(epoch, after, up to): when an epoch at which tables change begins, and the times of the newest rows that meet them then."""
+        starts = [0, *sorted({epoch for table in self.tables for epoch, _ in table.changes})]
+        # What a table was before the first row of any stream is at no newest row.
+        end = len(self.arrivals)
+        starts = [epoch for epoch, after in pairwise([*starts, end]) if after == end or self._newest(after) is not None]
+        instants = [self._newest(epoch) for epoch in starts]
+        return list(zip(starts, instants, [*instants[1:], None], strict=True))
+
+    def _newest(self, epoch: int) -> int | None:
+        """The newest time of any stream before an epoch."""
+        times = {stream.name: [name for name, _ in stream.columns].index(stream.time) for stream in self.streams}
+        rows = [(times[name], row) for earlier in self.arrivals[:epoch] for name, found in earlier for row in found]
+        return max((row[place] for place, row in rows if row[place] is not None), default=None)
 
 
 def streams_of(spec: QuerySpec) -> frozenset[str]:
@@ -275,7 +301,12 @@ def expected(case: Case) -> Expected:
             seen[read] = case.intake(spec)
         taken = out.intakes[spec.name] = seen[read]
         if not is_aggregate(query):
-            out.answers[spec.name] = answer(query, taken.rows, tables)
+            out.answers[spec.name] = [
+                result
+                for epoch, after, upto in case.eras()
+                for result in answer(query, taken.rows, case.table_values(epoch))
+                if (after is None or result.ts > after) and (upto is None or result.ts <= upto)
+            ]
         elif query.emit.kind == "close":
             out.closed[spec.name] = closed_groups(query, taken.rows, tables, taken.frontiers)
         else:

@@ -25,6 +25,7 @@ from eddyline.plan.shares import route_all
 from eddyline.runtime.spark.ingest.packer import Packer
 from eddyline.runtime.spark.ingest.packet import from_blob, to_blob
 from eddyline.runtime.spark.job.layout import Layout
+from eddyline.runtime.spark.job.ledger import tables_folder
 from eddyline.runtime.spark.job.static_table import keep
 from eddyline.runtime.spark.output.sinks import whole_results
 from eddyline.runtime.spark.shard.assembly import assemble
@@ -51,7 +52,7 @@ def case_layout(case: Case, shards: int, directory: str) -> Layout:
         labels=tuple(range(shards)),
         checkpoint=directory,
         spool=str(Path(directory) / "spool"),
-        tables=tuple(keep(directory, table, read_table(table)) for table in job.tables),
+        tables=tuple(keep(tables_folder(directory), table, read_table(table)) for table in job.tables),
         settings=job.settings,
     )
 
@@ -90,9 +91,15 @@ def _run(case: Case, shards: int, random: Random, directory: str) -> Outcome:
     results: dict[str, list[pa.Table]] = {q.name: [] for q in layout.queries}
     dead: dict[str, list[pa.Table]] = {s.name: [] for s in layout.streams}
     place = 0
-    for epoch, idle in zip([*case.epochs(), None], [*case.idle(), frozenset()], strict=True):
+    for number, (epoch, idle) in enumerate(zip([*case.epochs(), None], [*case.idle(), frozenset()], strict=True)):
         said = {"closing": True} if epoch is None else {"idle": sorted(idle)}
         made = [packer.control(json.dumps(said).encode(), 0)]
+        for kept in layout.tables:
+            if kept.table.refresh is not None:
+                rows = case.arrow_rows(kept.table.name, case.source(kept.table.name).rows_at(number))
+                parquet.write_table(rows, f"{directory}/{kept.table.name}.parquet")
+                again = keep(tables_folder(directory), kept.table, read_table(kept.table))
+                made.append(packer.control(json.dumps({"refresh": {"table": kept.table.name, "digest": again.digest}}).encode(), 1))
         for name, rows in (epoch or {}).items():
             source = MemorySource(layout.streams[layout.numbers[name]])
             source.push(case.arrow_rows(name, rows))

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from eddyline.errors import BindingProblem, EddylineError, Position
 from eddyline.language.catalog import Catalog
+from eddyline.language.changing import version_conditions
 from eddyline.language.declare import bind_sink, bind_stream, bind_table
 from eddyline.language.expressions import Clause, bind_condition, bind_expression, holds_aggregate
 from eddyline.language.group_windows import add_keys, bind_window, take_window
@@ -44,7 +45,7 @@ def _query(name: str, select: Select, settings: Settings, catalog: Catalog) -> B
     select, written = take_window(select)
     scope = Scope(_entries(select, catalog), catalog.function)
     keys = None if written is None else bind_window(written, scope)
-    where = _where(select, scope)
+    where = _where(select, scope) + version_conditions(scope.entries)
     outputs, items = _outputs(select, scope, {} if keys is None else keys.names)
     names = {o.name.lower(): o.expression for o in outputs}
     group_places = _group_by(select, scope, outputs, names)

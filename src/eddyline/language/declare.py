@@ -32,7 +32,7 @@ STREAM_OPTIONS = (
     "rate",
     "distinct_<column>",
 )
-TABLE_OPTIONS = (*_READING, "distinct_<column>")
+TABLE_OPTIONS = (*_READING, "distinct_<column>", "refresh")
 SINK_OPTIONS = ("format", "path", "punctuation", "topic", "servers", "key", "<spark.option>")
 
 
@@ -83,7 +83,19 @@ def bind_table(statement: CreateTable, catalog: Catalog) -> Table:
                 hint="a static table is read once; rows that come in time are a STREAM",
                 position=option.position,
             )
-    return Table(statement.name, schema, _given(statement.options, TABLE_OPTIONS, "table", schema))
+    given = _given(statement.options, TABLE_OPTIONS, "table", schema)
+    refresh = given.pop("refresh", None)
+    return Table(statement.name, schema, given, None if refresh is None else _period(refresh, statement))
+
+
+def _period(text: str, statement: CreateTable) -> int:
+    position = next(o.position for o in statement.options if o.name == "refresh")
+    period = parse_span(text, position)
+    if period < 1:
+        raise BindingProblem("refresh takes a span longer than zero", hint="refresh = '10 minutes'", position=position)
+    if not any(o.name == "path" for o in statement.options):
+        raise BindingProblem("only a table of files can be read again", hint="refresh goes with path = '…'", position=position)
+    return period
 
 
 def bind_sink(statement: CreateSink, catalog: Catalog) -> Sink:

@@ -57,6 +57,8 @@ class Schema:
 
 #: The event time of a derived stream, which queries call `_ts`: no column that a query selects has this name.
 DERIVED_TIME = "ts$"
+#: Columns that the rows of a table that changes have inside the engine: when its version began, and when it ended.
+SINCE, UNTIL = "since$", "until$"
 
 
 @dataclass(frozen=True)
@@ -132,8 +134,10 @@ class Stream:
 
 @dataclass(frozen=True)
 class Table:
-    """A static table: read once, no time, no window."""
+    """A static table: no time, no window. It is read once, or again after a span of the wall clock."""
 
     name: str
     schema: Schema
     options: Mapping[str, str] = field(default_factory=dict)
+    #: The microseconds of the wall clock after which it is read again; None: never.
+    refresh: int | None = None

@@ -51,6 +51,8 @@ class StreamState:
         self.name = name
         self.types = dict(types)
         self.is_table = is_table
+        #: Of a table: whether it is read again now and then.
+        self.changes = False
         self.store = Store(name, zones=zones)
         self.store.add_mark("ts", np.int64)
         self.store.add_mark("arrival", np.int64)

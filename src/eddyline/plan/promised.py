@@ -37,7 +37,7 @@ def closers(query: BoundQuery, alias: str, sources: Sources) -> list[str]:
     """What can close a reference, one phrase each."""
     stream = sources.get(query.reference(alias).source)
     if not isinstance(stream, Stream):
-        return ["it is a table"] if isinstance(stream, Table) else []
+        return ["it is a table"] if isinstance(stream, Table) and stream.refresh is None else []
     fixed = fixed_columns(query, alias)
     found = []
     if any(_follows_time(key, alias, stream) for key in _keys(query, alias)):

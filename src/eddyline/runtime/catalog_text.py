@@ -27,7 +27,7 @@ from eddyline.model.constraint import ConstraintSet
 from eddyline.model.own_function import OwnFunction
 from eddyline.model.punctuation import Derived
 from eddyline.model.query import BoundQuery
-from eddyline.model.schema import Column, Stream
+from eddyline.model.schema import Column, Stream, Table
 from eddyline.model.template import BoundRequests, BoundTemplate, RequestStream, Template
 from eddyline.model.window import span_text
 from eddyline.settings import Settings
@@ -37,7 +37,7 @@ def catalog_text(job: Job) -> str:
     """Statements that declare the job's streams, tables, queries, sinks and settings again."""
     plain = [stream for stream in job.streams if stream.name not in job.catalog.requests]
     lines = [render(CreateStream(s.name, _definitions(s.schema.columns), _stream_options(s))) for s in plain]
-    lines += [render(CreateTable(t.name, _definitions(t.schema.columns), _options(t.options))) for t in job.tables]
+    lines += [render(CreateTable(t.name, _definitions(t.schema.columns), _table_options(t))) for t in job.tables]
     lines += [line for own in job.catalog.functions.values() for line in function_texts(own)]
     lines += [line for found in job.constraints for line in _constraint_texts(found)]
     lines += [punctuation_text(derived) for derived in job.catalog.punctuations.values()]
@@ -134,6 +134,10 @@ def _stream_options(stream: Stream) -> tuple[Option, ...]:
     if stream.remember is not None:
         given["remember"] = span_text(stream.remember).lower()
     return _options(given)
+
+
+def _table_options(table: Table) -> tuple[Option, ...]:
+    return _options({**table.options, **({} if table.refresh is None else {"refresh": span_text(table.refresh).lower()})})
 
 
 def _settings(settings: Settings) -> dict[str, Any]:

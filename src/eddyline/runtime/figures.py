@@ -39,6 +39,7 @@ FURTHER: dict[str, Figure] = {
     "purged_rows": Figure(lambda pipeline: purged(pipeline), lambda a, b: a + b),
     "templates": Figure(lambda pipeline: templates(pipeline), lambda a, b: _together(a, b)),
     "dropped_rows": Figure(lambda pipeline: dropped(pipeline), lambda a, b: a + b),
+    "tables": Figure(lambda pipeline: pipeline.versions.figures(), lambda a, b: a),
     "punctuations_out": Figure(lambda pipeline: told(pipeline), lambda a, b: _added(a, b)),
 }
 

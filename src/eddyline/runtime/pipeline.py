@@ -44,6 +44,7 @@ from eddyline.runtime.planner import Planner
 from eddyline.runtime.routes import Everything, Routes
 from eddyline.runtime.spilling import Spilling
 from eddyline.runtime.supply import Supply
+from eddyline.runtime.table_versions import TableVersions
 from eddyline.runtime.timeline import Timeline
 from eddyline.runtime.unit import Standing, Unit
 from eddyline.runtime.units.kinds import Kinds
@@ -74,6 +75,7 @@ class Pipeline:
         self.peak_bytes = 0
         self.gating = Gating(self)
         self.kinds = Kinds(self)
+        self.versions = TableVersions(self)
         self.planner = Planner(self)
         self.derived = Derived(self)
         self.spilling = Spilling(self)
@@ -94,8 +96,11 @@ class Pipeline:
         self.gating.forget(name)
         self.timelines = {streams: timeline for streams, timeline in self.timelines.items() if name not in streams}
 
-    def add_table(self, table: Table, rows: pa.Table) -> None:
-        """A static table, read as it is now."""
+    def add_table(self, table: Table, rows: pa.Table, name: str = "") -> None:
+        """A static table, read as it is now; `name` is that of the file that keeps a version of a table that changes."""
+        if table.refresh is not None:
+            self.versions.add(table, rows, name)
+            return
         self.table_schemas[table.name] = table
         self.tables[table.name] = rows.combine_chunks()
 

@@ -84,6 +84,7 @@ def take_snapshot(pipeline: Pipeline) -> Snapshot:
         "queries": queries,
         "units": units,
         "plans": pipeline.planner.saved(),
+        "tables": pipeline.versions.saved(blocks),
     }
     return Snapshot(header, blocks)
 
@@ -143,6 +144,9 @@ def block_content(header: Header, block: str) -> str:
         state = query["state"] or {}
         if "prefix" in state and (block.startswith(state["prefix"]) or any(block == sealed for _, sealed, _ in state["blocks"])):
             return f"groups of query {name}"
+    for name, table in header.get("tables", {}).items():
+        if any(block == version for version, _, _ in table["versions"]):
+            return f"a version of table {name}"
     return f"the block {block}"
 
 
@@ -178,6 +182,7 @@ def restore(pipeline: Pipeline, header: Header, load: Load) -> None:
         if name in pipeline.supplies:
             queues = [timeline.queues[name] for timeline in pipeline.timelines.values() if name in timeline.queues]
             restore_store(pipeline.supplies[name], queues, saved, load)
+    pipeline.versions.restore(header.get("tables", {}), load)
     for query in tuple(pipeline.queries.values()):
         saved = header["queries"][query.name]
         query.results = saved["results"]

@@ -188,7 +188,8 @@ class Look:
         return lost
 
     def _never_new(self, part: set[int]) -> bool:
-        return all(self.group.config.seats[position].is_table for position in part)
+        bases = self.group.bases
+        return all(bases[position].stream.is_table and not bases[position].stream.changes for position in part)
 
     # -- values of a reference
 
@@ -222,7 +223,8 @@ class Look:
     def _closed(self, child: int, base: StreamInput, pins: Sequence[tuple[Pin, pa.Array, Ints]], rows: int) -> Ints:
         """When a reference was closed for values."""
         if base.stream.is_table:
-            return np.full(rows, LONG_AGO)
+            # A table that is read again can bring a row at any time.
+            return np.full(rows, FOREVER if base.stream.changes else LONG_AGO)
         found = np.full(rows, FOREVER)
         columns = {pin.column: pin.turned(values) for pin, values, _ in pins if pin.column is not None and pin.turned is not None}
         closed = self.rule.closings.closed.get(base.port.source)

@@ -26,6 +26,7 @@ from eddyline.model.schema import Stream
 from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
 from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.embedded.reader import EpochReader, StreamReader
+from eddyline.runtime.embedded.refreshing import Refreshing
 from eddyline.runtime.embedded.roster import Roster
 from eddyline.runtime.epoch import Epoch, Outcome
 from eddyline.runtime.epoch_times import EpochTimes
@@ -60,6 +61,7 @@ class EmbeddedDriver:
         self.pipeline.handout.on_bundle = delivery.release_bundle
         self.pipeline.handout.listens = delivery.listens
         self.streams = dict(streams)
+        self.refreshing = Refreshing(pipeline, clock or WallClock())
         self.readers: dict[str, StreamReader] = {}
         self.delivery = delivery
         self.settings = settings
@@ -238,6 +240,9 @@ class EmbeddedDriver:
                 self.roster.fold()
             if self.roster.asked is not None:
                 self.roster.asked.look()
+            if self.refreshing.look():
+                # After a crash the versions hold from the same instants.
+                self.save()
 
     def _idle_streams(self, now: float) -> frozenset[str]:
         return frozenset(name for name in self.readers if self._is_idle(name, now))

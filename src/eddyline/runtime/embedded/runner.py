@@ -179,6 +179,8 @@ class EmbeddedRunner:
                         detail=f"it goes when every stream has passed {query.stop}",
                         hint=f"drop the {kind} once it has gone",
                     )
+            if kind == "table":
+                self._driver.pipeline.versions.drop(name)
             if kind == "stream":
                 self._driver.drop_stream(name)
                 self._sources.pop(name, None)
@@ -381,7 +383,8 @@ class EmbeddedRunner:
         """
         pipeline = Pipeline(self.job.streams, self.job.settings)
         for table in self.job.tables:
-            pipeline.add_table(table, read_table(table))
+            was_read = saved is not None and table.name in saved.header.get("tables", {})
+            pipeline.add_table(table, table.schema.arrow.empty_table() if was_read else read_table(table))
         sources = {}
         for stream in self.job.streams:
             if stream.name not in self._sources:
@@ -406,6 +409,7 @@ class EmbeddedRunner:
             driver.resume(saved)
         elif again:
             delivery.resume_after(0)
+        driver.refreshing.begin(resumed=saved is not None)
         for query in later:
             driver.roster.add(query)
         driver.announce(self.job.records)

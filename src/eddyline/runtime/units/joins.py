@@ -261,7 +261,14 @@ class JoinKind:
                 )
                 for name in schema.names:
                     found[seat.source].need_column(name)
+                found[seat.source].changes = seat.source in self.pipeline.versions.tables
         return found
+
+    def load(self, table: str) -> None:
+        """A table has changed: the joins that read it read it anew."""
+        for unit in self.units.values():
+            if any(base.stream.is_table and base.stream.name == table for base in unit.group.bases.values()):
+                self._load_tables(unit.group)
 
     def _load_tables(self, group: JoinGroup) -> None:
         """Put a group's static tables into its stores, anew: another member may want other rows of them."""

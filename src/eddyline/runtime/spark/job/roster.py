@@ -39,6 +39,7 @@ from eddyline.runtime.spark.ingest.control import write_control
 from eddyline.runtime.spark.job.asking import Asking
 from eddyline.runtime.spark.job.layout import Layout, PackedLayout
 from eddyline.runtime.spark.job.ledger import CONTROL, Entry, Ledger
+from eddyline.runtime.spark.job.refreshing import Refreshing
 from eddyline.runtime.spark.job.replanning import Replanning
 from eddyline.runtime.spark.job.settle import laid_out
 from eddyline.runtime.spark.job.shard_report import committed_batch
@@ -66,6 +67,7 @@ class Roster:
         self.model = model_pipeline(layout, self.ledger.initial if committed_batch(layout.checkpoint) >= 0 else ())
         self.replanning = Replanning(self.model)
         self.asking = Asking(self.control.folder)
+        self.refreshing = Refreshing(layout.tables, layout.checkpoint, committed_batch(layout.checkpoint) >= 0)
         self.job = self._job(catalog)
         self.control.write_catalog(catalog_text(Job(layout.settings, catalog)))
         for name in self.ledger.routed:
@@ -139,6 +141,7 @@ class Roster:
         said: list[dict[str, object]] = [{"start": prepared}] if prepared else []
         said += [{"stop": leaving}] if leaving else []
         said += self._poll()
+        said += self.refreshing.look()
         self.ledger.write()
         self._say(said)
         self.tell()
@@ -166,6 +169,7 @@ class Roster:
         if new:
             self._asked = new[-1] + 1
             self._say([{}])
+        self._say(self.refreshing.look())
 
     def rest(self) -> None:
         self._stop.set()
@@ -178,7 +182,13 @@ class Roster:
         before, applied = self.layout, self.ledger.applied
         changed = self._note(delivered)
         changed = self._release(delivered.batch) or changed
-        said = [*self.replanning.after_batch(delivered), *self.asking.after_batch(delivered, self.model), *self._poll()]
+        self.refreshing.after_batch(delivered.notes)
+        said = [
+            *self.replanning.after_batch(delivered),
+            *self.refreshing.look(),
+            *self.asking.after_batch(delivered, self.model),
+            *self._poll(),
+        ]
         if changed or applied != self.ledger.applied:
             self.ledger.write()
         if self.layout is not before:

@@ -60,6 +60,23 @@ def kept(folder: str, table: Table) -> StaticTable | None:
     return None
 
 
+def files_of(folder: str, table: str) -> dict[str, str]:
+    """The paths of all files of a table, by digest."""
+    found = {}
+    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+        match = re.fullmatch(re.escape(table) + r"\.([0-9a-f]{32})\.arrow", name)
+        if match:
+            found[match[1]] = os.path.join(folder, name)
+    return found
+
+
+def version_of(folder: str, table: Table, digest: str) -> StaticTable:
+    """The version of a table that has this digest; a record names it."""
+    if not re.fullmatch(r"[0-9a-f]{32}", digest):
+        raise CheckpointProblem(f"{digest!r} names no version of table {table.name}", hint=RESTORE)
+    return StaticTable(table, os.path.join(folder, f"{table.name}.{digest}.arrow"), digest)
+
+
 def forget(folder: str, table: str) -> None:
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         if re.fullmatch(re.escape(table) + r"\.[0-9a-f]{32}\.arrow", name):

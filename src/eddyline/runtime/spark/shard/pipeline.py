@@ -41,6 +41,8 @@ from eddyline.runtime.response import Responses
 from eddyline.runtime.routes import Homes
 from eddyline.runtime.snapshot import Snapshot, restore, saved_queries, take_snapshot
 from eddyline.runtime.spark.job.layout import Layout
+from eddyline.runtime.spark.job.ledger import tables_folder
+from eddyline.runtime.spark.job.static_table import version_of
 from eddyline.runtime.spark.shard.asked import ShardAsked
 from eddyline.state.columns import Ints
 
@@ -142,8 +144,10 @@ def routed_pipeline(layout: Layout) -> Pipeline:
         pipeline.handout.places = NewestPlaces(layout.streams)
     # The driver has checked the budgets before a shard gets a query.
     pipeline.planner.refuses = False
+    tables = {kept.table.name: kept for kept in layout.tables}
+    pipeline.versions.files = lambda name, digest: version_of(tables_folder(layout.checkpoint), tables[name].table, digest).rows()
     for kept in layout.tables:
-        pipeline.add_table(kept.table, kept.rows())
+        pipeline.add_table(kept.table, kept.rows(), kept.digest)
     return pipeline
 
 
@@ -223,6 +227,8 @@ class ShardPipeline:
                 self._start(name, told)
             for name in record.get("stop", ()):
                 self._stop(name, told)
+            if "refresh" in record:
+                self._refresh(record["refresh"])
             if "move" in record:
                 self._move(record["move"], told)
         return {what: found for what, found in told.items() if found}
@@ -241,6 +247,15 @@ class ShardPipeline:
             if self.pipeline.stop_query(name, told["stopped"][name]):
                 told["gone"].append(name)
                 self._forget_moves()
+
+    def _refresh(self, record: Mapping[str, Any]) -> None:
+        versions, name = self.pipeline.versions, record["table"]
+        if name not in versions.tables or versions.files is None:
+            return
+        if "problem" in record:
+            versions.fail(name, str(record["problem"]))
+        else:
+            versions.take(name, versions.files(name, str(record["digest"])), str(record["digest"]))
 
     def _move(self, record: Mapping[str, Any], told: dict[str, Any]) -> None:
         signature, planner = record["group"], self.pipeline.planner
@@ -320,5 +335,6 @@ class ShardPipeline:
             "suspended_peak": sum(edge["suspended_peak"] for edge in edges.values()),
             "demand": edges,
             "further": further(pipeline),
+            "versions": {name: [version.name for version in known.versions] for name, known in pipeline.versions.tables.items()},
             **self._added,
         }

@@ -1,0 +1,86 @@
+"""Tables that are read again on Spark: the driver's part with shards simulated, and one job on Spark itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from eddyline import Session
+from eddyline.runtime.spark.job.ledger import tables_folder
+from eddyline.runtime.spark.job.static_table import files_of
+from tests.spark.simulated import Simulated
+
+SECOND = 1_000_000
+
+
+def write(folder: Path, rate: int) -> None:
+    # Under another name first: a table may be read at any moment.
+    parquet.write_table(pa.table({"k": [0, 1, 2], "rate": [rate, rate, rate]}), folder / "_rates.parquet")
+    (folder / "_rates.parquet").replace(folder / "rates.parquet")
+
+
+def orders(*at: int) -> pa.Table:
+    return pa.table({"k": [second % 3 for second in at], "v": list(at), "ts": pa.array([s * SECOND for s in at]).cast(pa.timestamp("us"))})
+
+
+def text(folder: Path, refresh: str, stream: str) -> str:
+    return f"""
+        CREATE STREAM s (k BIGINT, v BIGINT, ts TIMESTAMP) WITH ({stream}, time = 'ts', lateness = '5 seconds');
+        CREATE TABLE rates (k BIGINT, rate BIGINT) WITH (format = 'parquet', path = '{folder}/rates.parquet', refresh = '{refresh}');
+        CREATE QUERY q AS SELECT s.v AS v, r.rate AS rate FROM s, rates r WHERE s.k = r.k;
+    """
+
+
+@pytest.mark.parametrize("crashes", [0.0, 0.6])
+def test_all_shards_change_at_the_same_instant(tmp_path: Path, crashes: float) -> None:
+    write(tmp_path, 0)
+    job = Simulated(text(tmp_path, "1 hour", "format = 'memory'"), str(tmp_path / "ck"), 3, Random(7))
+    try:
+        right = []
+        for number in range(8):
+            first = 10 * number
+            # The last two seconds of each batch wait for the next one, and meet the version that was there when they came.
+            job.run({"s": orders(*range(first, first + 10))}, crashes=crashes)
+            right += [(v, number) for v in range(first, first + 10)]
+            write(tmp_path, number + 1)
+            refreshing = job.driver.roster.refreshing
+            refreshing._due.now(refreshing.tables["rates"].table)
+            job.settle(crashes=crashes)
+        job.run(closing=True)
+        assert sorted((row["v"], row["rate"]) for row in job.table("q").to_pylist()) == right
+        assert len(files_of(tables_folder(str(tmp_path / "ck")), "rates")) <= 5
+    finally:
+        job.close()
+
+
+@pytest.mark.spark
+def test_a_job_on_spark_reads_a_table_again(spark, tmp_path: Path) -> None:
+    write(tmp_path, 1)
+    (tmp_path / "s").mkdir()
+    parquet.write_table(orders(1, 2, 3, 20), tmp_path / "s" / "0.parquet")
+    with Session(spark=spark, checkpoint=str(tmp_path / "ck")) as session:
+        session.set("shards", 2)
+        session.execute(text(tmp_path, "1 second", f"format = 'parquet', path = '{tmp_path}/s'"))
+        session.start()
+        found: list[tuple[int, int]] = []
+
+        def wait_for(holds: Callable[[], bool]) -> None:
+            limit = time.monotonic() + 60
+            while not holds():
+                assert time.monotonic() < limit, found
+                time.sleep(0.1)
+                found.extend((row["v"], row["rate"]) for row in session.queries["q"].table().to_pylist())
+
+        wait_for(lambda: (3, 1) in found)
+        write(tmp_path, 2)
+        wait_for(lambda: session.stats()["tables"]["rates"]["since"] == 20 * SECOND)
+        # The order at 20 waits; it meets the version that was there when it came.
+        parquet.write_table(orders(21, 40), tmp_path / "s" / "1.parquet")
+        wait_for(lambda: (21, 2) in found)
+    assert sorted(found) == [(1, 1), (2, 1), (3, 1), (20, 1), (21, 2)]
