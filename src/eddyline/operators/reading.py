@@ -71,6 +71,14 @@ class ReadPosition:
         """Whether no row that is stored was passed without being taken."""
         return self.passed < self.store.first
 
+    def take_all(self, stop: int, ranks: Ints, numbers: Ints) -> None:
+        """Read the rows up to the id `stop`, which have these ranks and numbers; none is passed."""
+        begin, end = self.position - self.store.base, stop - self.store.base
+        self.store.marks[self.order][begin:end] = ranks
+        if self.counts:
+            self.store.marks[self.numbers][begin:end] = numbers
+        self.position = stop
+
     def take(self, stop: int, places: npt.NDArray[np.int64], ranks: Ints, numbers: Ints) -> Ints:
         """Read the rows up to the id `stop`: `ranks[places[i]]` is the rank of row i, and it is passed where places[i] is negative.
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -31,7 +32,7 @@ from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.sharing.filter_group import FilterGroup
 from eddyline.operators.stream import StreamState
-from eddyline.operators.waiting import Waiting
+from eddyline.operators.waiting import Waiting, WaitingRows
 from eddyline.plan.tree_choice import Orders
 from eddyline.runtime.derived import Derived
 from eddyline.runtime.epoch import Arrival, Epoch, Outcome
@@ -245,8 +246,9 @@ class Pipeline:
             for timeline in level.timelines if level is not levels[0] else ():
                 # The streams that it reads have come further in this epoch.
                 timeline.move(self.intakes, epoch)
-            for supply in self.supplies.values():
-                supply.begin(self._fronts())
+            fronts = self._fronts()
+            for name, supply in self.supplies.items():
+                supply.begin(fronts, partial(self._queues, name))
             for timeline in level.timelines:
                 timeline.step(units.get(frozenset(timeline.queues), []), epoch.closing, outcome, self._note_peak)
             for stream in level.made:
@@ -308,6 +310,10 @@ class Pipeline:
         moved = self.supplies[name].receive(chunk, fronts)
         if moved is not None:
             make_room(self, self.supplies[name], moved)
+
+    def _queues(self, stream: str) -> list[WaitingRows]:
+        """The queues of the timelines that follow a stream."""
+        return [timeline.queues[stream] for timeline in self.timelines.values() if stream in timeline.queues]
 
     def _fronts(self) -> dict[str, int | None]:
         """The frontiers of timelines, by name."""

@@ -180,8 +180,7 @@ def restore(pipeline: Pipeline, header: Header, load: Load) -> None:
             _restore_timeline(timeline, saved, load)
     for name, saved in header["stores"].items():
         if name in pipeline.supplies:
-            queues = [timeline.queues[name] for timeline in pipeline.timelines.values() if name in timeline.queues]
-            restore_store(pipeline.supplies[name], queues, saved, load)
+            restore_store(pipeline.supplies[name], saved, load)
     pipeline.versions.restore(header.get("tables", {}), load)
     for query in tuple(pipeline.queries.values()):
         saved = header["queries"][query.name]

@@ -9,7 +9,7 @@ Limits   A segment is written once. Places and numbers of rows that a timeline h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,6 @@ from eddyline.operators.join.port import Port, bits_of
 from eddyline.operators.keys import combined, key_words
 from eddyline.operators.reading import BEFORE, ReadPosition
 from eddyline.operators.stream import StreamState
-from eddyline.operators.waiting import WaitingRows
 from eddyline.runtime.supply import Supply
 from eddyline.state.columns import Ints
 from eddyline.state.segment import Segment, open_marks, payload_name
@@ -82,7 +81,7 @@ def _amendments(state: StreamState, reader: ReadPosition, first: int, end: int) 
     return pa.table({"id": ids, **{f"_{mark}": state.store.at(mark, ids) for mark in reader.marks}, "lost": lost})
 
 
-def restore_store(supply: Supply, queues: Iterable[WaitingRows], saved: Mapping[str, Any], load: Load) -> None:
+def restore_store(supply: Supply, saved: Mapping[str, Any], load: Load) -> None:
     state, segments = supply.state, supply.segments
     supply.reach = saved["reach"]
     segments.segments = [Segment(segments.store.name, *segment) for segment in saved["segments"]]
@@ -90,7 +89,6 @@ def restore_store(supply: Supply, queues: Iterable[WaitingRows], saved: Mapping[
     for name, reader in state.readers.items():
         _restore_reader(state, reader, saved["readers"].get(name), load)
     _restore_drops(segments.store, saved, load)
-    supply.refill(queues)
 
 
 def _restore_reader(state: StreamState, reader: ReadPosition, saved: Mapping[str, Any] | None, load: Load) -> None:

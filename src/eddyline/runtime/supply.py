@@ -8,15 +8,16 @@ Answer   Rows wait here until the first of these timelines reaches them; then th
                            │ reach: the foremost    └─► timeline {a, b}
                            │ frontier
 
-State    The rows that wait, the store with its segments, and how far it reaches. What waits is in the queues of the timelines too, as the
-         same chunks of rows: snapshots take it from there.
+State    The store with its segments, how far it reaches, and the rows that wait, if several timelines read the store. They are in the
+         queues of the timelines too, as the same chunks of rows: snapshots take them from there. The rows of a timeline that reads
+         alone wait in its own queue only.
 Limits   The store holds the rows of the stream below `reach` that a query wants, in the order of the stream.
 Reading  docs/semantics.md, "The frontier"
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -36,8 +37,12 @@ class Supply:
         self.state = StreamState(stream.name, {c.name: c.type for c in stream.schema.columns}, zones=zones)
         self.segments = SegmentList(self.state.store)
         self.queue = WaitingRows(stream)
+        #: Whether the queue holds what waits: several timelines read the store.
+        self._queues = False
         #: Rows below have been stored, as far as a query wants them; None: none have.
         self.reach: int | None = None
+        #: The reach before the epoch at hand.
+        self._reached: int | None = None
         #: Rows of the epoch at hand that no timeline has reached yet: those from `_next` on.
         self._pending: Released | None = None
         self._next = 0
@@ -49,7 +54,7 @@ class Supply:
         """Rows that arrived, with the frontiers of the timelines by name; returns the map to new ids if rows were put between others."""
         moved = None
         if not self.state.ports:
-            self.queue.chunks, self.reach = [], None
+            self.queue.chunks, self._queues, self.reach = [], False, None
         elif chunk is not None:
             if self.reach is not None and int(chunk.ts[0]) < self.reach:
                 known = [front for name, front in fronts.items() if name in self.state.readers]
@@ -59,24 +64,40 @@ class Supply:
                     late = chunk.slice(begin, cut)
                     moved = self.state.insert(late.table, late.ts, late.number, late.routes, fronts, self.stream.sequence)
                 chunk = chunk.slice(cut, len(chunk))
-            self.queue.receive(chunk, None, None)
+            if self._queues:
+                self.queue.receive(chunk, None, None)
         return moved
 
-    def begin(self, fronts: Mapping[str, int | None]) -> None:
-        """Timelines have moved to these frontiers, by name: the rows that the foremost of them reaches are ready to be stored."""
+    def begin(self, fronts: Mapping[str, int | None], queues: Callable[[], Iterable[WaitingRows]]) -> None:
+        """Timelines have moved to these frontiers, by name: the rows that the foremost of them reaches are ready to be stored.
+
+        `queues` gives the queues of the stream's readers, whose rows are those that wait.
+        """
+        shared = len(self.state.readers) > 1
+        if shared is not self._queues:
+            self._queues, self.queue.chunks = shared, []
+            if shared:
+                self._fill(queues())
         known = [front for name, front in fronts.items() if name in self.state.readers and front is not None]
-        self._pending, self._next = None, 0
+        self._pending, self._next, self._reached = None, 0, self.reach
         if known and (self.reach is None or max(known) > self.reach):
             self.reach = max(known)
-            self._pending = self.queue.release(self.reach)
+            if shared:
+                self._pending = self.queue.release(self.reach)
+
+    def offer(self, rows: Released | None) -> None:
+        """The rows that a timeline works on in this epoch: they are those to be stored if it reads alone."""
+        if rows is not None and not self._queues:
+            self._pending = rows
+            self._next = 0 if self._reached is None else int(rows.ts.searchsorted(self._reached))
 
     def take(self, reader: ReadPosition, ts: Ints, arrival: Ints, ranks: Ints, numbers: Ints) -> tuple[int, int]:
         """A timeline has reached these rows; returns the ids of new rows, the first and the one after the last."""
         last = int(ts[-1])
         if self._pending is not None:
-            ready, end = (int(np.searchsorted(self._pending.ts, instant)) for instant in (last, last + 1))
+            ready, end = self._pending.ts.searchsorted((last, last + 1)).tolist()
             # Of the rows of equal time, those up to the last one of the timeline.
-            same = np.flatnonzero(self._pending.number[ready:end] == arrival[-1])
+            same = (self._pending.number[ready:end] == arrival[-1]).nonzero()[0]
             self._store(ready + int(same[0]) + 1 if len(same) else ready)
         return self.state.take(reader, last, arrival, ranks, numbers)
 
@@ -93,10 +114,10 @@ class Supply:
             self.state.admit(rows.table.slice(first, upto - first), rows.ts[first:upto], rows.number[first:upto], routes)
             self._next = upto
 
-    def refill(self, queues: Iterable[WaitingRows]) -> None:
-        """What waits, from the queues of all timelines: after a restart."""
+    def _fill(self, queues: Iterable[WaitingRows]) -> None:
+        """Take over what waits in the queues of all timelines."""
         found = [chunk for queue in queues for chunk in queue.chunks]
-        if found and self.state.ports:
+        if found:
             whole = self.queue.merged(found)
             order = np.sort(np.unique(whole.number, return_index=True)[1])
             first = 0 if self.reach is None else int(np.searchsorted(whole.ts, self.reach))

@@ -100,6 +100,8 @@ class Timeline:
         self._released = released
         records = {name: found for name, queue in self.records.items() if (found := queue.release(self.frontier))}
         self._ranked = ranked_records([q.stream for q in self.queues.values()], released, records, self.next_rank) if records else {}
+        for supply, _ in self.readers():
+            supply.offer(released.get(supply.stream.name))
         for part in self._slices(units):
             self._run(part, units, outcome, note_peak)
         for supply, reader in self.readers():

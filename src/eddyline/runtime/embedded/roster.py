@@ -31,6 +31,7 @@ from eddyline.runtime.control_record import Record
 from eddyline.runtime.embedded.asked import Asked
 from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.epoch import punctuations_of
+from eddyline.runtime.memory import without_collection
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.snapshot import saved_queries
 from eddyline.runtime.unit import Standing
@@ -138,6 +139,7 @@ class Roster:
 
     # -- the start of a run
 
+    @without_collection()
     def open(self, header: dict[str, Any] | None, control: dict[str, Any] | None) -> list[BoundQuery]:
         """Stand up the job's queries, and those that control records brought; returns the ones that begin after the resume."""
         if self.control is not None:

@@ -34,6 +34,7 @@ from eddyline.plan.migration import Migration, plan_document, plan_from
 from eddyline.plan.shares import Route, book_route
 from eddyline.runtime.epoch import Epoch, Outcome
 from eddyline.runtime.figures import avoided, counts, demand, further, held_rows, operators, stored_rows
+from eddyline.runtime.memory import without_collection
 from eddyline.runtime.newest import NewestPlaces
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.planner import running_orders
@@ -56,6 +57,7 @@ class Engine(Protocol):
     shard: int | None
 
     @classmethod
+    @without_collection()
     def open(cls, layout: Layout, header: dict[str, Any] | None, load: Load) -> Engine: ...
 
     def bounds(self) -> dict[str, int | None]:
@@ -151,6 +153,7 @@ def routed_pipeline(layout: Layout) -> Pipeline:
     return pipeline
 
 
+@without_collection()
 def model_pipeline(layout: Layout, known: Container[str] = ()) -> Pipeline:
     """A pipeline with all queries of a layout and no rows: what the driver knows of schemas and plans.
 
@@ -182,6 +185,7 @@ class ShardPipeline:
         pipeline.handout.measure(self._responses)
 
     @classmethod
+    @without_collection()
     def open(cls, layout: Layout, header: dict[str, Any] | None, load: Load) -> ShardPipeline:
         pipeline = routed_pipeline(layout)
         shard = cls(pipeline, layout)
