@@ -98,7 +98,7 @@ class Punctuations(JoinPolicy):
         if self._rule is not None:
             self._rule.reload()
         # What was promised before can concern the rows of another query too.
-        self._seen = min(self._seen, self.closings.count - 1)
+        self._seen = min(self._seen, max(self.closings.count - 1, 0))
 
     def settle(self, group: JoinGroup, frontier: int, came: Came, closing: bool) -> None:
         """An epoch has ended: all rows below the frontier have been joined, all punctuations below it count."""
