@@ -18,6 +18,7 @@ from eddyline.errors import DataProblem
 from eddyline.model.records import Records
 from eddyline.model.schema import Stream
 from eddyline.operators.gate import Gate, Passed
+from eddyline.operators.promises import Promises
 from eddyline.operators.waiting import Waiting
 from eddyline.plan.shares import HOME_BIT
 from eddyline.runtime.epoch import Epoch, Outcome
@@ -152,6 +153,13 @@ class Gating:
 
     def _streams(self) -> dict[str, Stream]:
         return {name: intake.stream for name, intake in self._pipeline.intakes.items()}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the promises that are remembered, where rows are checked and where joins ask."""
+        checkers = (checker for gate in self.gates.values() for checker in gate.checkers.values())
+        checked = sum(checker.closed.nbytes for checker in checkers if isinstance(checker, Promises))
+        return checked + sum(closed.nbytes for t in self._pipeline.timelines.values() for closed in t.closings.closed.values())
 
     # -- what waits
 

@@ -54,7 +54,7 @@ class Spilling:
     def held(self) -> int:
         """Bytes of state in memory."""
         inner = sum(unit.held()[1] for unit in self.pipeline.kinds.units())
-        return inner + sum(store.nbytes for _, store in self.stores())
+        return inner + sum(store.nbytes for _, store in self.stores()) + self.pipeline.gating.nbytes
 
     def spilled(self) -> dict[str, int]:
         """Bytes on disk per stream or table, without those that have none there."""

@@ -139,15 +139,17 @@ class Rule:
                 found = mine if found is None else {c: p.join(mine[c]) for c, p in found.items() if c in mine}
             self.regions[position] = found or {}
 
-    def look(self, came: Came) -> Look:
-        return Look(self, came)
+    def look(self, came: Came, only: Mapping[int, Ints] | None = None) -> Look:
+        """An evaluation; `only` confines it to rows, by reference, with which no other rows share a key."""
+        return Look(self, came, only)
 
 
 class Look:
     """One evaluation: what is computed for one root is used for the others."""
 
-    def __init__(self, rule: Rule, came: Came) -> None:
+    def __init__(self, rule: Rule, came: Came, only: Mapping[int, Ints] | None = None) -> None:
         self.rule = rule
+        self.only = only
         self.group = rule.group
         self.came = came
         self._ids: dict[int, Ints] = {}
@@ -269,7 +271,7 @@ class Look:
         """The stored rows that the group has reached and some member of it wants."""
         if position not in self._ids:
             base = self.group.bases[position]
-            ids = base.ids() if base.port.probed else np.empty(0, np.int64)
+            ids = (base.ids() if self.only is None else self.only[position]) if base.port.probed else np.empty(0, np.int64)
             words = base.port.words_at(base.store, ids) if len(ids) else None
             self._ids[position] = ids if words is None else ids[any_bit(words)]
         return self._ids[position]

@@ -5,7 +5,8 @@ Answer   `admit` lets through the new rows that can be in a result: the others h
          `settle` is called when an epoch has ended and its punctuations have taken effect. Rows that are in no result to come, by the rule
          of `alive.py`, leave the group: they leave their store when no other group wants them. Answers stay the same.
 State    Counts, and how much has come since the last look.
-Limits   A look costs about what the group has stored. `purge = auto` looks when half as many rows have come as were stored after the last
+Limits   Where all references are equal in one key a look costs what came in and the chains of newly closed keys (`chains.py`), elsewhere
+         about what the group has stored. `purge = auto` looks when half as many rows have come as were stored after the last
          look, `eager` after every epoch with a punctuation, a number after that number of punctuations. A bounded end looks in any case.
 Reading  docs/punctuations.md
 """
@@ -18,6 +19,7 @@ import numpy as np
 
 from eddyline.operators.closings import LONG_AGO, Closings
 from eddyline.operators.join.alive import Came, Look, Rule
+from eddyline.operators.join.chains import Chains
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.commons import Commons
 from eddyline.operators.join.group import JoinConfig, JoinGroup
@@ -31,6 +33,10 @@ if TYPE_CHECKING:
     from eddyline.operators.join.node import JoinNode
 
 
+#: All rows are looked at again when this many times the stored rows have come since the last time.
+_WHOLE = 4
+
+
 class Punctuations(JoinPolicy):
     """Purges one group. What is promised lies in `Closings`, which all groups of a timeline share."""
 
@@ -41,6 +47,11 @@ class Punctuations(JoinPolicy):
         #: Rows that have left the group, and looks that were taken.
         self.purged = 0
         self.looks = 0
+        #: Stored rows that looks have judged.
+        self.visited = 0
+        self._chains: Chains | None = None
+        #: How many rows had come at the last look at all rows.
+        self._whole_at = 0
         self._rule: Rule | None = None
         self._first: JoinNode | None = None
         self._seen = 0
@@ -58,8 +69,11 @@ class Punctuations(JoinPolicy):
     # -- new rows
 
     def admit(self, node: JoinNode, fresh: Fresh, moment: JoinSlice) -> Fresh:
-        if not self.closings.count or self._rule is None:
+        if not self.closings.count or self._rule is None or self._chains is None:
             return fresh
+        for one, rows in zip(node.inputs, fresh, strict=True):
+            if rows is not None and len(rows) and isinstance(one, StreamInput):
+                self._chains.see(one.port.position, rows)
         if node is self._first:
             self._wait -= 1
         if self._wait > 0:
@@ -97,6 +111,8 @@ class Punctuations(JoinPolicy):
     def enrolled(self, group: JoinGroup) -> None:
         if self._rule is not None:
             self._rule.reload()
+        if self._chains is not None:
+            self._chains.whole = True
         # What was promised before can concern the rows of another query too.
         self._seen = min(self._seen, max(self.closings.count - 1, 0))
 
@@ -106,20 +122,30 @@ class Punctuations(JoinPolicy):
         since = self.closings.count - self._seen
         if since > 0 and len(group.bases) > 1 and self._rule is None:
             self._rule = Rule(group, self.closings)
+            self._chains = Chains(group, self._rule, self.closings)
+        if self._chains is not None:
+            self._chains.close()
         if since <= 0 or len(group.bases) < 2 or not group.members or not self._is_due(group, since, closing):
             return
-        assert self._rule is not None
-        look = self._rule.look(came)
+        assert self._rule is not None and self._chains is not None
+        come = self._came(group)
+        if come - self._whole_at >= _WHOLE * self._left:
+            self._chains.whole = True
+        only = self._chains.concerned(frontier)
+        if only is None:
+            self._whole_at = come
+        look = self._rule.look(came, only)
         # All are judged before any leaves: what one row says of another is said of the rows as they were.
         judged = {position: look.rows_alive(position) for position, base in group.bases.items() if not base.stream.is_table}
         for position, (ids, alive) in judged.items():
+            self.visited += len(ids)
             dead = ids[alive < frontier]
             if len(dead):
                 base = group.bases[position]
                 base.stream.release(base.port, dead)
                 self.purged += len(dead)
         self.looks += 1
-        self._seen, self._looked = self.closings.count, self._came(group)
+        self._seen, self._looked = self.closings.count, come
         self._left = sum(base.store.live for base in group.bases.values() if not base.stream.is_table)
 
     def _is_due(self, group: JoinGroup, since: int, closing: bool) -> bool:

@@ -1,0 +1,134 @@
+"""Which stored rows a punctuation can concern, where all references of a join are equal in one key.
+
+Answer   `Chains.concerned` gives, per reference, the rows whose keys were closed since the last look, and those of new rows whose keys
+         were closed before: found by the hash chains of these keys, so that a look costs what came in and not what is stored.
+State    Words of the keys that were closed, and of the new rows, since the last look.
+Limits   One key per reference, which is a column; no windows, for a row that leaves its window can end the wait of others; streams only.
+         Elsewhere, and where a promise is no list of constants, all rows are looked at. Of texts all new keys are looked at.
+Reading  docs/punctuations.md
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.kernels import probe as kernels
+from eddyline.model.datatypes import DataType
+from eddyline.model.joining import is_exact
+from eddyline.model.punctuation import PATTERN, from_text
+from eddyline.model.window import Unbounded
+from eddyline.operators.closings import Closed, Closings
+from eddyline.operators.join.alive import Rule
+from eddyline.operators.join.combination import Combinations
+from eddyline.operators.join.group import JoinGroup
+from eddyline.operators.join.inverse import column_of
+from eddyline.operators.keys import key_words
+from eddyline.state.columns import Ints
+
+_LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+class Chains:
+    def __init__(self, group: JoinGroup, rule: Rule, closings: Closings) -> None:
+        self.group = group
+        self.rule = rule
+        self.closings = closings
+        #: Reference -> the mark, the column and the type of its key.
+        self.keys: dict[int, tuple[str, str, DataType]] = _one_class(group, rule)
+        self._closed: list[Ints] = []
+        self._new: list[Ints] = []
+        #: Whether all rows have to be looked at.
+        self.whole = True
+
+    @property
+    def serves(self) -> bool:
+        """Whether looks can be confined to chains."""
+        members = (member for base in self.group.bases.values() for member in base.port.members.values())
+        return bool(self.keys) and all(isinstance(member.window, Unbounded) for member in members)
+
+    def see(self, position: int, rows: Combinations) -> None:
+        """New rows of a reference."""
+        if self.keys and not self.whole:
+            self._new.append(np.unique(self.group.bases[position].store.at(self.keys[position][0], rows.ids[position])))
+
+    def close(self) -> None:
+        """Take the promises of an epoch."""
+        if not self.keys or self.whole:
+            return
+        for position, (_, column, kind) in self.keys.items():
+            closed = self.closings.closed.get(self.group.bases[position].port.source)
+            regions = self.rule.regions[position]
+            for body, _ in () if closed is None else closed.fresh:
+                if body.column_names == [PATTERN]:
+                    self._close_patterns(body.column(PATTERN).to_pylist(), closed, column, kind, regions)  # type: ignore[arg-type]
+                elif set(body.column_names) <= {column, *regions}:
+                    if column in body.column_names:
+                        self._closed.append(np.unique(key_words(body.column(column).combine_chunks(), kind)))
+                    else:
+                        self.whole = True
+
+    def _close_patterns(self, texts: list[str], closed: Closed, column: str, kind: DataType, regions: object) -> None:
+        for text in texts:
+            patterns = from_text(text, closed.types)
+            if patterns.keys() <= {column, *regions}:  # type: ignore[misc]
+                constants = patterns[column].constants if column in patterns else None
+                if constants is None:
+                    self.whole = True
+                else:
+                    self._closed.append(key_words(_array(constants, kind), kind))
+
+    def concerned(self, frontier: int) -> dict[int, Ints] | None:
+        """The rows to look at, by reference; None: all of them. What was seen and closed is forgotten."""
+        words, self._closed = self._closed, []
+        fresh, self._new = self._new, []
+        if self.whole or not self.serves:
+            self.whole = not self.keys
+            return None
+        if fresh:
+            words = [*words, self._closed_before(np.unique(np.concatenate(fresh)), frontier)]
+        asked = np.unique(np.concatenate(words)) if words else np.empty(0, np.int64)
+        return {position: self._chain(position, mark, asked) for position, (mark, _, _) in self.keys.items()}
+
+    def _closed_before(self, words: Ints, frontier: int) -> Ints:
+        """The keys of new rows that some reference has closed."""
+        over = np.zeros(len(words), np.bool_)
+        for position, (_, column, kind) in self.keys.items():
+            if not is_exact(kind):
+                return words
+            closed = self.closings.closed.get(self.group.bases[position].port.source)
+            if closed is not None and not closed.is_empty:
+                over |= closed.instants({column: column_of(words, kind)}, len(words), self.rule.regions[position]) < frontier
+        return words[over]
+
+    def _chain(self, position: int, mark: str, words: Ints) -> Ints:
+        """The rows of a reference with these keys."""
+        base = self.group.bases[position]
+        store = base.store
+        index = store.indexes[base.need_index(((position, mark),))]
+        limits, floors = np.full(len(words), _MOST), np.full(len(words), _LEAST)
+        _, ids, _ = kernels.probe_chains(
+            words, limits, floors, index.heads, index.back, index.keys, store.marks[base.order], store.marks[base.death], store.base,
+            store.first, False,
+        )  # fmt: skip
+        found: Ints = np.sort(ids[ids < base.end])
+        return found
+
+
+def _array(values: tuple[object, ...], kind: DataType) -> pa.Array:
+    return pa.array(values).cast(kind.arrow)
+
+
+def _one_class(group: JoinGroup, rule: Rule) -> dict[int, tuple[str, str, DataType]]:
+    """The one key of every reference; empty: the references are not equal in one key that is a column of each."""
+    found: dict[int, tuple[str, str, DataType]] = {}
+    if len(rule.parts) != 1:
+        return found
+    pins = {(link.child, pin.mark): pin for links in rule.links.values() for link in links for pin in link.pins}
+    for position, seat in enumerate(group.config.seats):
+        mine = [pin for (child, _), pin in pins.items() if child == position]
+        if seat.is_table or len(seat.keys) != 1 or len(mine) != 1 or not mine[0].is_column or mine[0].ends is not None:
+            return {}
+        assert mine[0].column is not None
+        found[position] = (mine[0].mark, mine[0].column, mine[0].type)
+    return found if len({kind for _, _, kind in found.values()}) == 1 else {}

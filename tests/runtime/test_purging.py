@@ -1,0 +1,95 @@
+"""What forgetting costs: rows that are looked at, and promises within the memory budget."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from eddyline import Session
+from eddyline.operators.join.punctuations import Punctuations
+from eddyline.settings import Settings
+
+SECOND = 1_000_000
+OPEN, CLOSED = 3000, 40
+
+
+def policy(session: Session) -> Punctuations:
+    [found] = [one for group in session.pipeline.groups.values() if (one := group.policy(Punctuations)) is not None]
+    return found
+
+
+def opened(kind: str, **more: Any) -> Session:
+    """A join of three streams with many keys that stay open."""
+    session = Session(Settings(purge="eager", **more))
+    for name in "abc":
+        session.execute(f"CREATE STREAM {name} (x {kind}, y BIGINT, ts TIMESTAMP) WITH (time = 'ts', remember = '1 day')")
+    session.query("q", "SELECT a.x FROM a, b, c WHERE a.x = b.x AND b.x = c.x")
+    return session
+
+
+def key(kind: str, value: int) -> object:
+    return value if kind == "BIGINT" else f"key {value}"
+
+
+def literal(kind: str, value: int) -> str:
+    return str(value) if kind == "BIGINT" else f"'key {value}'"
+
+
+@pytest.mark.parametrize("kind", ["BIGINT", "STRING"])
+def test_only_the_chains_of_newly_closed_keys_are_looked_at(kind: str) -> None:
+    session = opened(kind)
+    for name in "abc":
+        session.push(name, [{"x": key(kind, n), "y": n, "ts": 0} for n in range(OPEN)])
+        session.punctuate(name, f"x = {literal(kind, 0)}")
+    # The first look is at all rows.
+    session.step()
+    for name in "abc":
+        session.push(name, [{"x": key(kind, -1), "y": 0, "ts": SECOND}])
+    session.step()
+    found = policy(session)
+    before = found.visited
+    for n in range(1, 1 + CLOSED):
+        for name in "abc":
+            session.punctuate(name, f"x = {literal(kind, n)}")
+            session.push(name, [{"x": key(kind, -1), "y": 0, "ts": (n + 1) * SECOND}])
+        session.step()
+    looked = found.visited - before
+    # Three rows per key; texts also have the chains of new rows.
+    rows_of_open = 3 * CLOSED * CLOSED if kind == "STRING" else 0
+    assert 3 * (CLOSED - 1) <= looked <= 3 * CLOSED + 3 + rows_of_open
+    assert found.looks >= CLOSED
+    assert sum(stream.store.live for stream in session.pipeline.stores()) <= 3 * (OPEN - CLOSED + 1 + CLOSED + 2)
+
+
+def test_rows_whose_key_was_closed_before_they_came_are_looked_at() -> None:
+    """A row of `b` comes after `a` and `c` closed its key: its partner is stored, so that it joins, and leaves after that."""
+    session = opened("BIGINT")
+    for name in "abc":
+        session.push(name, [{"x": n, "y": n, "ts": 0} for n in range(5)])
+        session.push(name, [{"x": -1, "y": 0, "ts": SECOND}])
+    session.step()
+    for name in "ac":
+        session.punctuate(name, "x = 3")
+    for second in (2, 3, 4, 5, 6):
+        if second == 5:
+            # Another promise brings about a look.
+            session.punctuate("a", "x = 4")
+        for name in "abc":
+            session.push(name, [{"x": 3 if name == "b" and second == 3 else -1, "y": 0, "ts": second * SECOND}])
+        session.step()
+    stores = {stream.name: stream.store for stream in session.pipeline.stores()}
+    held = stores["b"].gather("x", stores["b"].ids()).to_pylist()
+    assert 3 not in held
+    assert session.queries["q"].table().column("x").to_pylist().count(3) == 2
+
+
+def test_promises_count_within_the_memory_budget() -> None:
+    session = opened("STRING", over_budget="spill")
+    held = session.pipeline.spilling.held
+    for name in "abc":
+        session.push(name, [{"x": "open", "y": 0, "ts": 0}])
+        session.punctuate(name, {"x": [f"a long key with a number {n}" for n in range(5000)]})
+        session.push(name, [{"x": "open", "y": 0, "ts": SECOND}])
+    session.step()
+    assert session.pipeline.spilling.held - held > 3 * 5000 * 20
