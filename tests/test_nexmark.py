@@ -40,6 +40,19 @@ def final(table: pa.Table, keys: int) -> list[tuple[object, ...]]:
     return list({row[:keys]: row for row in rows}.values()) if keys else rows
 
 
+#: Queries whose changes take back whole rows.
+RANKED = ("q9", "q18", "q19")
+
+
+def standing(table: pa.Table) -> Counter:
+    """What the changes leave."""
+    found: Counter = Counter()
+    for row in table.to_pylist():
+        found[rounded(tuple(row[name] for name in table.column_names if not name.startswith("_")))] += 1 if row["_op"] == "+" else -1
+    assert min(found.values()) >= 0 and table.column("_op").to_pylist().count("-") > 0
+    return +found
+
+
 @pytest.mark.parametrize("path", QUERIES, ids=lambda path: path.stem)
 def test_answers_are_those_of_duckdb(path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(data)
@@ -51,12 +64,14 @@ def test_answers_are_those_of_duckdb(path: Path, data: Path, monkeypatch: pytest
         table = session.queries[name].table()
     connection = duckdb.connect()
     for source in ("person", "auction", "bid"):
-        connection.execute(f"CREATE VIEW {source} AS SELECT * FROM '{data}/data/{source}/*.parquet'")
+        connection.execute(
+            f"CREATE VIEW {source} AS SELECT * FROM read_parquet('{data}/data/{source}/*.parquet', filename = true, file_row_number = true)"
+        )
         # Windows that end at or before this instant were over when the run ended.
         connection.execute(f"SET VARIABLE end_of_{source} = (SELECT max(ts) + INTERVAL 1 MICROSECOND FROM {source})")
     connection.execute(f"CREATE VIEW side AS SELECT * FROM '{data}/data/side.parquet'")
     expected = Counter(map(rounded, connection.execute(EXPECTED[name]).fetchall()))
-    found = Counter(map(rounded, final(table, {"q15": 1, "q16": 2, "q17": 2}.get(name, 0))))
+    found = standing(table) if name in RANKED else Counter(map(rounded, final(table, {"q15": 1, "q16": 2, "q17": 2}.get(name, 0))))
     assert found == expected and expected
 
 

@@ -27,6 +27,11 @@ SELECT DISTINCT p.id, p.name, time_bucket(INTERVAL 10 SECONDS, p.ts, TIMESTAMP '
   AND starts = time_bucket(INTERVAL 10 SECONDS, a.ts, TIMESTAMP '1970-01-01') AND starts + INTERVAL 10 SECONDS <= getvariable('end_of_auction')
   AND starts + INTERVAL 10 SECONDS <= getvariable('end_of_person');
 
+-- q9
+SELECT a.id, item_name, initial_bid, reserve, a.ts, expires, seller, category, b.bidder, b.price, b.ts FROM auction a, bid b
+  WHERE a.id = b.auction AND b.ts BETWEEN a.ts AND a.expires
+  QUALIFY ROW_NUMBER() OVER (PARTITION BY a.id ORDER BY b.price DESC, b.ts, b.filename, b.file_row_number) <= 1;
+
 -- q10
 SELECT auction, bidder, price, ts, extra, ts::DATE, date_trunc('minute', ts) FROM bid;
 
@@ -58,6 +63,14 @@ SELECT channel, date_trunc('day', ts), max(ts), count(*), count_if(price < 10000
 -- q17
 SELECT auction, date_trunc('day', ts), count(*), count_if(price < 10000), count_if(price >= 1000000), min(price), max(price), avg(price), sum(price)::BIGINT
   FROM bid GROUP BY 1, 2;
+
+-- q18
+SELECT auction, bidder, price, channel, url, ts, extra FROM bid
+  QUALIFY ROW_NUMBER() OVER (PARTITION BY bidder, auction ORDER BY ts DESC, filename, file_row_number) <= 1;
+
+-- q19
+SELECT auction, bidder, price, channel, url, ts, extra, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC, ts, filename, file_row_number) AS place FROM bid
+  QUALIFY place <= 10;
 
 -- q20
 SELECT b.auction, b.bidder, b.price, b.channel, b.ts, item_name, initial_bid, reserve, expires, seller, category FROM bid b, auction a

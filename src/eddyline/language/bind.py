@@ -17,12 +17,13 @@ from eddyline.language.catalog import Catalog
 from eddyline.language.changing import version_conditions
 from eddyline.language.declare import bind_sink, bind_stream, bind_table
 from eddyline.language.expressions import Clause, bind_condition, bind_expression, holds_aggregate
-from eddyline.language.group_windows import add_keys, bind_window, take_window
+from eddyline.language.group_windows import add_keys, bind_window, check_plain_window, take_window
 from eddyline.language.grouping import check_close, check_groups
 from eddyline.language.partitions import check_windows, partition_of
+from eddyline.language.ranking import Overs, check_ranking
 from eddyline.language.reader import NESTED
 from eddyline.language.scope import Entry, Scope
-from eddyline.language.syntax import Apply, Constant, Item, Name, Option, Select, Source, Star
+from eddyline.language.syntax import Apply, Constant, Item, Name, Option, Over, Select, Source, Star
 from eddyline.model.datatypes import INTERVAL, NULL
 from eddyline.model.expression import ColumnRef, Expression, conjuncts
 from eddyline.model.query import BoundQuery, Emit, Output, Reference
@@ -42,11 +43,14 @@ def bind_query(name: str, select: Select, settings: Settings, catalog: Catalog) 
 
 
 def _query(name: str, select: Select, settings: Settings, catalog: Catalog) -> BoundQuery:
+    # A window in FROM without GROUP BY: its rows are ranked, not grouped.
+    plain = not select.group_by
     select, written = take_window(select)
     scope = Scope(_entries(select, catalog), catalog.function)
     keys = None if written is None else bind_window(written, scope)
     where = _where(select, scope) + version_conditions(scope.entries)
-    outputs, items = _outputs(select, scope, {} if keys is None else keys.names)
+    overs = Overs(scope)
+    outputs, items = _outputs(select, scope, {} if keys is None else keys.names, overs)
     names = {o.name.lower(): o.expression for o in outputs}
     group_places = _group_by(select, scope, outputs, names)
     having = None
@@ -55,7 +59,9 @@ def _query(name: str, select: Select, settings: Settings, catalog: Catalog) -> B
             select.having, Clause("HAVING", scope, aggregates=True, outputs=names, first={} if keys is None else keys.names)
         )
     group_by, window = tuple(group_places), None
-    if keys is not None:
+    if keys is not None and plain:
+        check_plain_window(keys)
+    elif keys is not None:
         used = [o.expression for o in outputs] + ([] if having is None else [having])
         window, group_by = add_keys(keys, group_by, used)
         group_places |= {key: keys.position for key in group_by if key not in group_places}
@@ -67,12 +73,13 @@ def _query(name: str, select: Select, settings: Settings, catalog: Catalog) -> B
         group_by=group_by,
         having=having,
         distinct=select.distinct,
-        emit=select.emit or Emit("change" if window is None else "close"),
+        emit=select.emit or Emit("change" if keys is None else "close"),
         settings=settings,
         text=select.text,
         group_window=window,
     )
-    if select.emit is not None and not query.is_aggregate:
+    query = overs.finished(query, select, items, {} if keys is None else keys.names)
+    if select.emit is not None and not query.is_aggregate and query.ranking is None:
         raise BindingProblem(
             "EMIT needs an aggregate, GROUP BY or DISTINCT",
             hint="other results are delivered as they are found",
@@ -82,9 +89,10 @@ def _query(name: str, select: Select, settings: Settings, catalog: Catalog) -> B
         check_groups(query, select, items, group_places)
         # Groups differ in their grouping columns, all of which are selected: DISTINCT changes nothing.
         query = replace(query, distinct=False)
-    if query.emit.kind == "close" or query.group_window is not None:
+    if query.is_aggregate and (query.emit.kind == "close" or query.group_window is not None):
         query = replace(query, by_promises=check_close(query, scope, select))
     check_windows(query, select)
+    check_ranking(query, scope, select)
     return query
 
 
@@ -158,7 +166,7 @@ def _where(select: Select, scope: Scope) -> tuple[Expression, ...]:
     return tuple(parts)
 
 
-def _outputs(select: Select, scope: Scope, names: dict[str, Expression]) -> tuple[tuple[Output, ...], tuple[Item, ...]]:
+def _outputs(select: Select, scope: Scope, names: dict[str, Expression], overs: Overs) -> tuple[tuple[Output, ...], tuple[Item, ...]]:
     """The outputs, and for each the item of SELECT that it comes from."""
     outputs: list[Output] = []
     items: list[Item] = []
@@ -166,7 +174,7 @@ def _outputs(select: Select, scope: Scope, names: dict[str, Expression]) -> tupl
         if isinstance(item.value, Star):
             found = _star(item.value, scope)
         else:
-            expression = bind_expression(item.value, Clause("SELECT", scope, aggregates=True, first=names))
+            expression = bind_expression(item.value, Clause("SELECT", scope, aggregates=True, first=names, over=overs.bound))
             found = [Output(item.alias or default_name(item, expression, len(outputs) + 1), expression)]
         outputs += found
         items += [item] * len(found)
@@ -191,6 +199,8 @@ def _star(star: Star, scope: Scope) -> list[Output]:
 def default_name(item: Item, expression: Expression, number: int) -> str:
     if isinstance(expression, ColumnRef):
         return expression.column
+    if isinstance(item.value, Over):
+        return item.value.function
     if isinstance(item.value, Name):
         return item.value.name.lower()
     if isinstance(item.value, Apply) and item.value.function.isidentifier() and item.value.function not in _NOT_NAMES:

@@ -130,7 +130,7 @@ class _Derivation:
 
     def _is_selection(self, query: BoundQuery) -> bool:
         """Whether a query passes on rows of one stream, whose order they keep."""
-        if query.is_aggregate or query.pattern is not None or len(query.references) != 1:
+        if query.is_aggregate or query.ranking is not None or query.pattern is not None or len(query.references) != 1:
             return False
         name = query.references[0].source
         inner = {maker.feeds.name: maker.feeds for maker in self.makers if maker.feeds is not None}
@@ -145,7 +145,7 @@ def _sequence(statement: CreateDerived) -> str | None:
 
 
 def _check_final(query: BoundQuery, position: Position | None) -> None:
-    if query.is_aggregate and query.emit.kind != "close":
+    if query.is_changelog:
         raise BindingProblem(
             "a changelog cannot be read by another query",
             detail=f"EMIT {query.emit} changes results that it has given",

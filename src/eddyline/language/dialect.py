@@ -1,7 +1,7 @@
 """The dialect of sqlglot that reads tokens and expressions.
 
 Answer   `Eddyline` has the tokens. `ExpressionParser.read` reads the expression that begins at a token.
-Limits   sqlglot's functions stay names with arguments; subqueries and OVER are refused.
+Limits   sqlglot's functions stay names with arguments; subqueries, and frames in OVER, are refused.
 """
 
 from __future__ import annotations
@@ -95,12 +95,41 @@ class ExpressionParser(Parser):
     def _parse_window(self, this: Any, alias: bool = False) -> Any:
         word = self._curr.text.upper() if self._curr else ""
         if word == "OVER":
-            self._refuse("window functions (OVER) are", "windows stand in FROM: bids [RANGE 10 MINUTES]")
+            return self._parse_over(this)
         if word == "FILTER" and self._next and self._next.token_type == TokenType.L_PAREN:
             return self._parse_filter(this)
         if word == "WITHIN" and self._next and self._next.text.upper() == "GROUP":
             self._refuse("WITHIN GROUP is", "the order of rows is that of their time")
         return this
+
+    def _parse_over(self, this: Any) -> exp.Window:
+        """`OVER ([PARTITION BY …] [ORDER BY …])`; a frame is refused."""
+        self._advance()
+        if not self._match(TokenType.L_PAREN):
+            self.raise_error("Expecting (")
+        partition = self._parse_csv(self._parse_disjunction) if self._words("PARTITION", "BY") else []
+        order = self._parse_csv(self._parse_one_order) if self._words("ORDER", "BY") else []
+        if self._curr and self._curr.text.upper() in ("ROWS", "RANGE", "GROUPS"):
+            self._refuse("frames of OVER are", "windows stand in FROM: bids [RANGE 10 MINUTES]")
+        if not self._match(TokenType.R_PAREN):
+            self.raise_error("Expecting )")
+        return exp.Window(this=this, partition_by=partition, order=exp.Order(expressions=order))
+
+    def _parse_one_order(self) -> exp.Ordered:
+        value = self._parse_disjunction()
+        if value is None:
+            self.raise_error("Expecting an expression")
+        descending = self._words("DESC") or (self._words("ASC") and False)
+        nulls_first = self._words("NULLS", "FIRST") or (self._words("NULLS", "LAST") and False)
+        return exp.Ordered(this=value, desc=descending, nulls_first=nulls_first)
+
+    def _words(self, *words: str) -> bool:
+        """Takes these words, if they come next."""
+        found = [token.text.upper() for token in (self._curr, self._next)[: len(words)] if token]
+        if found != list(words):
+            return False
+        self._advance(len(words))
+        return True
 
     def _parse_filter(self, this: Any) -> exp.Filter:
         self._advance(2)

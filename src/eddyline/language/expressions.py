@@ -7,12 +7,13 @@ Limits   Which functions exist and how they are typed is said in `model/function
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from eddyline.errors import BindingProblem, EddylineError
 from eddyline.language.further_aggregates import FURTHER, bind_further
 from eddyline.language.scope import Scope
-from eddyline.language.syntax import Apply, Cast, Constant, Name, Node
+from eddyline.language.syntax import Apply, Cast, Constant, Name, Node, Over
 from eddyline.language.windows import parse_span
 from eddyline.model.coercion import read_text
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INT, INTERVAL, NULL, STRING, TIMESTAMP
@@ -36,6 +37,8 @@ class Clause:
     first: dict[str, Expression] = field(default_factory=dict)
     #: Inside the argument of an aggregate.
     inside: str = ""
+    #: What binds a function with OVER; None: there is none in this clause.
+    over: Callable[[Over], Expression] | None = None
 
 
 def bind_expression(node: Node, clause: Clause) -> Expression:
@@ -49,6 +52,14 @@ def bind_expression(node: Node, clause: Clause) -> Expression:
             return clause.scope.column(node)
         case Constant():
             return bind_constant(node)
+        case Over():
+            if clause.over is None:
+                raise BindingProblem(
+                    f"{node.function} OVER (…) is not allowed in {clause.name}",
+                    hint="functions with OVER stand in SELECT and QUALIFY; a subquery in FROM gives their results to others",
+                    position=node.position,
+                )
+            return clause.over(node)
         case Cast(operand, kind, position):
             return resolve_cast(bind_expression(operand, clause), kind, position)
         case Apply():

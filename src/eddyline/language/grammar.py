@@ -19,6 +19,7 @@ from eddyline.language.group_windows import read_table_function
 from eddyline.language.heralds import read_herald
 from eddyline.language.own_functions import read_function
 from eddyline.language.punctuations import read_punctuate, read_punctuation
+from eddyline.language.ranking_text import read_limit
 from eddyline.language.reader import Reader
 from eddyline.language.syntax import (
     Body,
@@ -50,14 +51,11 @@ _STATEMENTS = "statements begin with CREATE, DROP, SET, EXPLAIN, REQUEST, PUNCTU
 _TWO_TABLES = "write the condition with JOIN … ON, or in WHERE"
 #: What may be met where a clause could begin, and what to do instead.
 _FOREIGN_CLAUSES = {
-    "ORDER": ("ORDER BY", "results are delivered in the order of their time, _ts"),
-    "LIMIT": ("LIMIT", "a continuous query has no end; bound its windows instead"),
     "OFFSET": ("OFFSET", "a continuous query has no first row to count from"),
     "FETCH": ("FETCH", "a continuous query has no end; bound its windows instead"),
     "INTERSECT": ("INTERSECT", "write it as a join"),
     "EXCEPT": ("EXCEPT", "there is no difference of streams"),
     "WINDOW": ("WINDOW", "windows stand in FROM: bids [RANGE 10 MINUTES]"),
-    "QUALIFY": ("QUALIFY", "window functions are not supported"),
     "LEFT": ("LEFT JOIN", "inner joins only: JOIN … ON"),
     "RIGHT": ("RIGHT JOIN", "inner joins only: JOIN … ON"),
     "FULL": ("FULL JOIN", "inner joins only: JOIN … ON"),
@@ -276,10 +274,15 @@ def _select(reader: Reader) -> Select:
             raise Unsupported(f"GROUP BY {word} is not supported", hint="name the grouping expressions", position=reader.position)
         group_by = _list(reader, Reader.expression)
     having = reader.expression() if reader.take("HAVING") else None
+    qualify = reader.expression() if reader.take("QUALIFY") else None
+    order_by, limit = read_limit(reader)
     _refuse_foreign_clause(reader)
     emit_position = reader.position
     emit = _emit(reader)
-    return Select(items, sources, where, group_by, having, distinct, emit, reader.text_since(first), start, emit_position)
+    return Select(
+        items, sources, where, group_by, having, distinct, emit, reader.text_since(first), start, emit_position,
+        qualify=qualify, order_by=order_by, limit=limit,
+    )  # fmt: skip
 
 
 def _item(reader: Reader) -> Item:

@@ -74,7 +74,7 @@ def take_window(select: Select) -> tuple[Select, Apply | None]:
     assert isinstance(window, Apply)
     if len(found) > 1:
         raise BindingProblem("a query has one group window", hint="build one query on another", position=found[1].position)
-    if of_source and not select.group_by:
+    if of_source and not select.group_by and select.qualify is None:
         raise BindingProblem(
             f"{window.function.upper()} in FROM needs GROUP BY {START}, {END}",
             hint="group windows say which rows form a group",
@@ -156,6 +156,17 @@ def bind_window(node: Apply, scope: Scope) -> WindowKeys:
     if kind == "hop":
         return WindowKeys(GroupWindow(kind, span, step, None, None), first, _later(first, span), node.position)
     return WindowKeys(GroupWindow(kind, span, step, None, None), _bucket(column, span, 0), _later(first, step), node.position)
+
+
+def check_plain_window(keys: WindowKeys) -> None:
+    """Rows that are ranked in a window of FROM lie in one window each."""
+    if keys.window.kind != "tumble":
+        raise BindingProblem(
+            f"{keys.window.kind.upper()} in FROM needs GROUP BY {START}, {END}",
+            detail="a row lies in several windows, or the rows around it decide",
+            hint="rows can be ranked in the windows of TUMBLE",
+            position=keys.position,
+        )
 
 
 def add_keys(keys: WindowKeys, group_by: tuple[Expression, ...], used: list[Expression]) -> tuple[GroupWindow, tuple[Expression, ...]]:

@@ -24,9 +24,9 @@ def check_groups(query: BoundQuery, select: Select, items: Sequence[Item], place
         if has_aggregate(group):
             raise BindingProblem(f"GROUP BY {group} is an aggregate", hint="group by columns and expressions", position=places[group])
     for output, item in zip(query.outputs, items, strict=True):
-        _check_grouped(output.expression, query.group_by, item.position)
+        check_grouped(output.expression, query.group_by, item.position)
     if select.having is not None and query.having is not None:
-        _check_grouped(query.having, query.group_by, select.having.position)
+        check_grouped(query.having, query.group_by, select.having.position)
     selected = {o.expression for o in query.outputs}
     for group in query.group_by:
         # The beginning of a session is a grouping expression, selected or not: the last row says as well which session it is.
@@ -40,7 +40,8 @@ def check_groups(query: BoundQuery, select: Select, items: Sequence[Item], place
             )
 
 
-def _check_grouped(e: Expression, groups: tuple[Expression, ...], position: Position | None) -> None:
+def check_grouped(e: Expression, groups: tuple[Expression, ...], position: Position | None) -> None:
+    """Refuses a column that is neither grouped nor aggregated."""
     if e in groups or isinstance(e, Aggregate):
         return
     if isinstance(e, ColumnRef):
@@ -51,7 +52,7 @@ def _check_grouped(e: Expression, groups: tuple[Expression, ...], position: Posi
             position=position,
         )
     for arg in e.args if isinstance(e, Call) else ():
-        _check_grouped(arg, groups, position)
+        check_grouped(arg, groups, position)
 
 
 def check_close(query: BoundQuery, scope: Scope, select: Select) -> bool:

@@ -33,7 +33,7 @@ def partition_of(window: PartitionedRows, stream: Stream, position: Position | N
 
 def check_windows(query: BoundQuery, select: Select) -> None:
     """Refuses aggregates over rows that are live for no span of time, or for one that only later rows tell."""
-    if not query.is_aggregate:
+    if not query.is_aggregate and query.ranking is None:
         return
     for reference, source in zip(query.references, select.sources, strict=True):
         if not isinstance(reference.window, Now | PartitionedRows):

@@ -36,6 +36,8 @@ from eddyline.language.syntax import (
     Name,
     Node,
     Option,
+    Ordered,
+    Over,
     Punctuate,
     Select,
     Set,
@@ -126,6 +128,8 @@ def render_expression(node: Node) -> str:
             return _name(name) if table is None else f"{_name(table)}.{_name(name)}"
         case Constant():
             return _constant(node)
+        case Over():
+            return _over(node)
         case Cast(operand, kind):
             return f"CAST({render_expression(operand)} AS {kind})"
         case Apply():
@@ -157,7 +161,7 @@ def _apply(node: Apply) -> str:
 def _operand(node: Node) -> str:
     """An operand, in parentheses unless nothing could tear it apart."""
     text = render_expression(node)
-    if isinstance(node, Name | Cast):
+    if isinstance(node, Name | Cast | Over):
         return text
     if isinstance(node, Constant):
         return f"({text})" if text.startswith("-") else text
@@ -187,9 +191,23 @@ def _select(select: Select) -> str:
         parts.append(f"GROUP BY {', '.join(render_expression(g) for g in select.group_by)}")
     if select.having is not None:
         parts.append(f"HAVING {render_expression(select.having)}")
+    if select.qualify is not None:
+        parts.append(f"QUALIFY {render_expression(select.qualify)}")
+    if select.limit is not None:
+        parts.append(f"ORDER BY {_ordering(select.order_by)} LIMIT {select.limit}")
     if select.emit is not None:
         parts.append(f"EMIT {select.emit}")
     return " ".join(parts)
+
+
+def _over(node: Over) -> str:
+    partition = f"PARTITION BY {', '.join(render_expression(p) for p in node.partition)}" if node.partition else ""
+    order = f"ORDER BY {_ordering(node.order)}" if node.order else ""
+    return f"{node.function}({', '.join(render_expression(a) for a in node.args)}) OVER ({' '.join(filter(None, (partition, order)))})"
+
+
+def _ordering(order: tuple[Ordered, ...]) -> str:
+    return ", ".join(f"{render_expression(o.value)}{' DESC' * o.descending}{' NULLS FIRST' * o.nulls_first}" for o in order)
 
 
 def _ask(ask: Ask) -> str:

@@ -54,7 +54,27 @@ class Cast:
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
-Node = Name | Constant | Apply | Cast
+@dataclass(frozen=True)
+class Ordered:
+    """One expression of ORDER BY; without a word nulls come last."""
+
+    value: Node
+    descending: bool = False
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True)
+class Over:
+    """`function(args) OVER (PARTITION BY … ORDER BY …)`."""
+
+    function: str
+    args: tuple[Node, ...]
+    partition: tuple[Node, ...] = ()
+    order: tuple[Ordered, ...] = ()
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+Node = Name | Constant | Apply | Cast | Over
 
 
 @dataclass(frozen=True)
@@ -105,6 +125,9 @@ class Select:
     emit_position: Position | None = field(default=None, compare=False, repr=False)
     #: WITH name AS (…): queries that FROM may name.
     named: tuple[tuple[str, Body], ...] = ()
+    qualify: Node | None = None
+    order_by: tuple[Ordered, ...] = ()
+    limit: int | None = None
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from sqlglot import exp
 from eddyline.errors import SyntaxProblem, Unsupported
 from eddyline.language.datatypes import data_type
 from eddyline.language.reader import Places
-from eddyline.language.syntax import Apply, Cast, Constant, Name, Node
+from eddyline.language.syntax import Apply, Cast, Constant, Name, Node, Ordered, Over
 
 SUBQUERY = "write one SELECT over streams and tables"
 
@@ -197,6 +197,14 @@ class Translation:
             chosen = Apply("and", (value, self.node(e.expression)), position=position)
         return Apply(inner.function, (chosen, *inner.args[1:]), distinct=inner.distinct, position=inner.position)
 
+    def windowed(self, e: exp.Expr, position: Any) -> Node:
+        """`f(x) OVER (PARTITION BY … ORDER BY …)`."""
+        inner = self.node(e.this)
+        if not isinstance(inner, Apply) or inner.star or inner.distinct:
+            raise Unsupported("OVER stands after a function", hint="ROW_NUMBER() OVER (PARTITION BY k ORDER BY x)", position=position)
+        order = tuple(Ordered(self.node(o.this), bool(o.args["desc"]), bool(o.args["nulls_first"])) for o in e.args["order"].expressions)
+        return Over(inner.function, inner.args, tuple(self.node(p) for p in e.args["partition_by"]), order, position)
+
     def call(self, e: exp.Expr, position: Any) -> Node:
         self._only(e, "this", "expressions")
         args = e.expressions
@@ -235,4 +243,5 @@ _TRANSLATIONS: dict[type[exp.Expr], Callable[[Translation, Any, Any], Node]] = {
     exp.Interval: lambda _, e, position: Constant("interval", str(e.this.this), position),
     exp.Anonymous: Translation.call,
     exp.Filter: Translation.filtered,
+    exp.Window: Translation.windowed,
 }

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from eddyline.model.datatypes import DataType
 from eddyline.model.expression import Expression, has_aggregate
 from eddyline.model.pattern import Pattern
+from eddyline.model.ranking import Followed, Ranking
 from eddyline.model.schema import Stream
 from eddyline.model.window import Window
 from eddyline.settings import Settings
@@ -90,6 +91,10 @@ class BoundQuery:
     group_window: GroupWindow | None = None
     #: EMIT ON CLOSE: groups end by what is promised of their streams, not by a time bucket.
     by_promises: bool = False
+    #: Which rows are the first ones of their partition: QUALIFY, or ORDER BY … LIMIT.
+    ranking: Ranking | None = None
+    #: LAG, FIRST_VALUE and LAST_VALUE; outputs read them as columns of the one stream.
+    followed: tuple[Followed, ...] = ()
     #: The derived stream whose rows are the results; None: the results are delivered.
     feeds: Stream | None = None
     #: The queries behind subqueries, innermost first: they come and go with this one.
@@ -98,6 +103,11 @@ class BoundQuery:
     @property
     def is_aggregate(self) -> bool:
         return bool(self.group_by) or self.distinct or self.having is not None or any(has_aggregate(o.expression) for o in self.outputs)
+
+    @property
+    def is_changelog(self) -> bool:
+        """Whether results may be taken back."""
+        return (self.is_aggregate or self.ranking is not None) and self.emit.kind != "close"
 
     @property
     def streams(self) -> tuple[Reference, ...]:

@@ -56,7 +56,12 @@ def make_place(call: Call) -> Kernel:
     return lambda frame, _: Vector(frame.columns[PLACE])
 
 
-MAKERS: dict[str, Callable[[Call], Kernel]] = {"arranged": make_arranged, "place": make_place}
+def make_number(call: Call) -> Kernel:
+    """The number of a row among others, which is known when all of them are: a ranking puts it here."""
+    return lambda frame, _: Vector(np.zeros(1, np.int64))
+
+
+MAKERS: dict[str, Callable[[Call], Kernel]] = {"arranged": make_arranged, "place": make_place, "row_number": make_number}
 
 
 def _fixed(array: pa.Array, kind: DataType) -> Bytes:

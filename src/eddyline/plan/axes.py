@@ -47,7 +47,8 @@ def axes_of(query: BoundQuery, aliases: tuple[str, ...], merged: bool) -> tuple[
         (sorted(keys, key=lambda k: _canonical(k, streams)) for keys in key_classes(query.where)),
         key=lambda keys: [_canonical(key, streams) for key in keys],
     )
-    axes = _group_axes(query, classes, aliases) if query.is_aggregate and not merged else _join_axes(classes, aliases)
+    placed = query.is_aggregate or query.ranking is not None or bool(query.followed)
+    axes = _group_axes(query, classes, aliases) if placed and not merged else _join_axes(classes, aliases)
     axes = _whole_partitions(query, axes)
     # Keys held equal over the same references make one composite axis; an axis over fewer of the same references than
     # another can only send more rows for the same number of cells.
@@ -104,6 +105,13 @@ def _group_axes(query: BoundQuery, classes: list[list[Expression]], aliases: tup
     if (window := query.group_window) is not None and window.kind != "tumble":
         # A row is in several windows, or the rows around it decide: no shard is where its window is.
         keys = tuple(key for at, key in enumerate(keys) if at not in (window.start, window.end))
+    if query.ranking is not None:
+        # All rows of a partition are ranked in one shard.
+        partition = query.ranking.partition
+        keys = tuple(key for key in keys if key in partition) if query.is_aggregate else partition
+    if query.followed:
+        first, *others = [followed.partition for followed in query.followed]
+        keys = tuple(key for key in first if all(key in other for other in others))
     for key in keys:
         if len(refs_of(key)) == 1:
             axis = _axis(next((c for c in classes if key in c), [key]), aliases)

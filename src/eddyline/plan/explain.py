@@ -35,7 +35,12 @@ def explain(lowered: Lowered, tree: JTree, more: Mapping[str, str] | None = None
     lines += _listed("group by", (_text(e, own) for e in lowered.group_by))
     if lowered.having is not None:
         lines.append(f"having: {_text(lowered.having, own)}")
-    if query.is_aggregate:
+    if lowered.ranking is not None:
+        lines.append(f"qualify: {lowered.ranking.mapped(lambda e: rename_refs(e, own))}")
+    for at, followed in enumerate(lowered.followed):
+        by = "".join(f" partition by {_text(e, own)}" for e in followed.partition)
+        lines.append(f"  _over{at}: {followed.function}({_text(followed.value, own)}, {followed.distance}){by}")
+    if query.is_aggregate or lowered.ranking is not None:
         lines.append(f"emit: {query.emit}")
     lines.append(f"probe: {query.settings.probe}")
     changed = {name: value for name, value in query.settings.changed().items() if name not in ("plan", "probe")}

@@ -25,6 +25,7 @@ from eddyline.model.expression import (
 )
 from eddyline.model.joining import Equality, KeyColumn, Seat, is_exact
 from eddyline.model.query import BoundQuery, Output
+from eddyline.model.ranking import Followed, Ranking
 from eddyline.model.window import Now, PartitionedRows, Window
 
 
@@ -44,6 +45,8 @@ class Lowered:
     group_by: tuple[Expression, ...]
     having: Expression | None
     signature: str
+    ranking: Ranking | None = None
+    followed: tuple[Followed, ...] = ()
 
     @property
     def moving(self) -> tuple[int, ...]:
@@ -73,7 +76,9 @@ def lower(query: BoundQuery) -> Lowered:
         Seat(reference.source, reference.is_table, _keys_of(position, equalities)) for position, reference in enumerate(references)
     )
     # Until when a group of promised columns lives depends on the rows of its own query alone.
-    share = "" if query.settings.share == "on" and not query.by_promises and query.settings.propagate == "off" else f" alone={query.name}"
+    # Rows that know the row before them come in one order, whatever others ask for.
+    apart = query.by_promises or query.followed or query.settings.propagate != "off"
+    share = "" if query.settings.share == "on" and not apart else f" alone={query.name}"
     wishes = query.settings
     lottery = f" route=lottery/{wishes.seed}" if wishes.route == "lottery" else ""
     zones = "" if wishes.heralds == "auto" else f" heralds={wishes.heralds}"
@@ -98,6 +103,8 @@ def lower(query: BoundQuery) -> Lowered:
         tuple(rename_refs(e, names) for e in query.group_by),
         None if query.having is None else rename_refs(query.having, names),
         signature,
+        None if query.ranking is None else query.ranking.mapped(lambda e: rename_refs(e, names)),
+        tuple(f.mapped(lambda e: rename_refs(e, names)) for f in query.followed),
     )
 
 

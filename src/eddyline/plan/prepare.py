@@ -78,7 +78,12 @@ def check(query: BoundQuery, sources: Sources | None = None) -> None:
 def _check_propagation(query: BoundQuery) -> None:
     """Only joins, filters and groups that close know of values that are finished."""
     if query.settings.propagate != "off" and (
-        query.pattern is not None or query.group_window is not None or query.distinct or (query.is_aggregate and query.emit.kind != "close")
+        query.pattern is not None
+        or query.ranking is not None
+        or query.followed
+        or query.group_window is not None
+        or query.distinct
+        or (query.is_aggregate and query.emit.kind != "close")
     ):
         raise PlanProblem(
             f"query {query.name} puts out no punctuations",

@@ -99,6 +99,10 @@ def warnings_of(query: BoundQuery, sources: Sources | None = None) -> list[str]:
             continue
         if len(query.streams) > 1:
             what = f"the store of {reference.source} ({reference.alias})"
+        elif (query.ranking is not None and not query.is_aggregate and query.emit.kind != "close" and query.ranking.partition) or any(
+            followed.partition for followed in query.followed
+        ):
+            what = f"what is kept of {reference.source} ({reference.alias}) per partition"
         elif query.is_aggregate and query.emit.kind != "close" and query.group_window is None and _keeps_values(query):
             what = f"what is kept of {reference.source} ({reference.alias}) per group"
         else:

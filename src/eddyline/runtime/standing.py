@@ -163,6 +163,13 @@ def standing_query(
     closings: Closings | None = None,
 ) -> StandingQuery:
     """The standing form of a query with a join group; `times` are the event-time columns of the streams."""
+    if query.ranking is not None:
+        # What only some queries need is loaded with the first of them.
+        from eddyline.runtime.standing_ranked import RankedAggregate, RankedQuery
+
+        if query.is_aggregate:
+            return RankedAggregate(query, lowered, unit, group, slot, start, times, merged, closings)
+        return RankedQuery(query, lowered, unit, group, slot, start, times)
     if query.is_aggregate:
         from eddyline.runtime.standing_aggregate import AggregateQuery
 

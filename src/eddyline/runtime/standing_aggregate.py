@@ -13,27 +13,27 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from hashlib import blake2b
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
 
 from eddyline.model.arranged import IN_ORDER
-from eddyline.model.expression import ColumnKey, ColumnRef, Expression, columns_of
+from eddyline.model.expression import Expression, columns_of
 from eddyline.model.monotone import trend_of
 from eddyline.model.query import BoundQuery
-from eddyline.model.window import Now, Range, Rows
+from eddyline.model.window import Now, Range
 from eddyline.operators.aggregate.aggregation import Aggregation, merged_parts
 from eddyline.operators.aggregate.buckets import Bucket
 from eddyline.operators.aggregate.config import AggregateConfig
 from eddyline.operators.aggregate.contributions import Batch, Block
-from eddyline.operators.aggregate.instants import Due, changes_at
+from eddyline.operators.aggregate.instants import changes_at
 from eddyline.operators.aggregate.saved import block_table, load_block, load_state, save
 from eddyline.operators.aggregate.tables import arrays_of, as_table
 from eddyline.operators.aggregate.windows import Sessions, several
 from eddyline.operators.closings import Closings
-from eddyline.operators.evaluate import Compiled, Issues, compile_expression
+from eddyline.operators.evaluate import Issues
 from eddyline.operators.functions_arranged import PLACE
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.group import JoinGroup
@@ -42,15 +42,12 @@ from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.project import gather, result_schema
 from eddyline.plan.lower import Lowered
 from eddyline.runtime.finished_groups import FinishedGroups
-from eddyline.runtime.standing import Released, StandingQuery, linger
+from eddyline.runtime.standing import Released, linger
+from eddyline.runtime.standing_leaving import LeavingQuery, at_or_after, compiled_of, computed
 from eddyline.runtime.unit import Merging, Moment, Unit
-from eddyline.state.columns import Ints
-
-#: One instant, or many.
-Instants = TypeVar("Instants", int, Ints)
 
 
-class AggregateQuery(StandingQuery):
+class AggregateQuery(LeavingQuery):
     def __init__(
         self,
         query: BoundQuery,
@@ -64,19 +61,17 @@ class AggregateQuery(StandingQuery):
         closings: Closings | None = None,
     ) -> None:
         super().__init__(query, lowered, unit, group, slot, start)
+        self.begin_leaving(query.emit.kind == "close" or query.group_window is not None)
         keys = tuple(o.expression for o in lowered.outputs) if query.distinct and not lowered.group_by else lowered.group_by
         window = query.group_window
         closing = query.emit.kind == "close" or window is not None
-        #: Positions whose windows end a combination: all RANGE together by time, each ROWS by row number.
-        self.ranges = [] if closing else [p for p, w in enumerate(lowered.windows) if isinstance(w, Range)]
-        self.counted = [] if closing else [p for p, w in enumerate(lowered.windows) if isinstance(w, Rows)]
-        buckets = tuple(b for at, e in enumerate(keys) if (b := _bucket(at, e, lowered, times)) is not None) if closing else ()
-        queues = bool(self.ranges) + len(self.counted)
+        buckets = tuple(b for at, e in enumerate(keys) if (b := bucket_of(at, e, lowered, times)) is not None) if closing else ()
+        queues = self.queues
         gap = window.span if window is not None and window.kind == "session" else None
         self.aggregation = Aggregation(AggregateConfig(lowered.outputs, keys, lowered.having, query.emit, queues, buckets, gap))
         self.sessions = None if window is None or gap is None else Sessions(gap, window.start or 0, len(keys) + 1)
-        self.keys = [(e, _compiled(e)) for e in keys]
-        self.arguments = [(e, _compiled(e)) for e in self.aggregation.layout.arguments]
+        self.keys = [(e, compiled_of(e)) for e in keys]
+        self.arguments = [(e, compiled_of(e)) for e in self.aggregation.layout.arguments]
         self.columns = frozenset().union(*(columns_of(e) for e, _ in (*self.keys, *self.arguments)))
         for ref, name in self.columns:
             self.bases[ref].stream.need_column(name)
@@ -137,33 +132,16 @@ class AggregateQuery(StandingQuery):
         if self.in_order:
             values[PLACE] = pa.array(rows.stamp)
         words = self.aggregation.words
-        keys = [_computed(e, c, values, len(rows), issues) for e, c in self.keys]
+        keys = [computed(e, c, values, len(rows), issues) for e, c in self.keys]
         groups = words.encode_rows(keys, [e.type for e, _ in self.keys]) if keys else np.zeros((len(rows), 1), np.int64)
-        pairs = [words.encode(_computed(e, c, values, len(rows), issues), e.type) for e, c in self.arguments]
-        batch = Batch(rows.clock, groups, [found for found, _ in pairs], [valid for _, valid in pairs], self._leaving(rows))
+        pairs = [words.encode(computed(e, c, values, len(rows), issues), e.type) for e, c in self.arguments]
+        batch = Batch(rows.clock, groups, [found for found, _ in pairs], [valid for _, valid in pairs], self.leaving(rows))
         window = self.query.group_window
         if window is not None and window.kind in ("hop", "cumulate"):
             return several(batch, window)
         if self.sessions is not None:
             self.sessions.assign(batch)
         return batch
-
-    def _leaving(self, rows: Combinations) -> list[Ints]:
-        """Per queue: the last instant, or the number of the first row after, at which the combination is live."""
-        leaving = []
-        if self.ranges:
-            ends = []
-            for position in self.ranges:
-                window = self.lowered.windows[position]
-                assert isinstance(window, Range)
-                ends.append(self.group.bases[position].store.at("ts", rows.ids[position]) + window.micros)
-            leaving.append(ends[0] if len(ends) == 1 else np.minimum.reduce(ends))
-        for position in self.counted:
-            window = self.lowered.windows[position]
-            assert isinstance(window, Rows)
-            base = self.group.bases[position]
-            leaving.append(base.store.at(base.port.reader.numbers, rows.ids[position]) + window.count)
-        return leaving
 
     # -- instants
 
@@ -223,11 +201,7 @@ class AggregateQuery(StandingQuery):
         return told
 
     def _emitted(self, now: int, issues: Issues, released: Released) -> pa.Table | None:
-        limits = [now] if self.ranges else []
-        for position in self.counted:
-            before, times = released(self.lowered.seats[position].source)
-            limits.append(before + int(np.searchsorted(times, now, side="right")))
-        self.aggregation.leave(limits)
+        self.aggregation.leave(self.limits(now, released))
         made = self.aggregation.changes(now, issues)
         self.aggregation.forget(now)
         return made
@@ -235,12 +209,12 @@ class AggregateQuery(StandingQuery):
     def _every(self, last: int, issues: Issues, released: Released) -> list[pa.Table | None]:
         period = self.query.emit.period
         if self._emitted_until is None:
-            first = self._first_row(released)
+            first = self.first_row(released)
             if first is None:
                 return []
-            self.opening = _at_or_after(first, period)
+            self.opening = at_or_after(first, period)
             self._emitted_until = self.opening - 1
-        first, final = _at_or_after(self._emitted_until + 1, period), last // period * period
+        first, final = at_or_after(self._emitted_until + 1, period), last // period * period
         opening = self.opening if self.opening is not None and self.opening <= final else None
         self._emitted_until = max(self._emitted_until, last)
         if final < first:
@@ -248,8 +222,8 @@ class AggregateQuery(StandingQuery):
         if opening is not None:
             self.opening = None
         batch = self._until(final)
-        when = np.maximum(_at_or_after(batch.clock, period), first)
-        made = changes_at(self.aggregation, batch, when, self._due(first, final, period, released), opening, issues)
+        when = np.maximum(at_or_after(batch.clock, period), first)
+        made = changes_at(self.aggregation, batch, when, self.due(first, final, period, released), opening, issues)
         self.aggregation.forget(final)
         return [made]
 
@@ -263,28 +237,6 @@ class AggregateQuery(StandingQuery):
             if cut < len(batch):
                 self.waiting.insert(0, batch.slice(cut, len(batch)))
         return Batch.joined(taken) if taken else Batch.empty(len(self.keys), len(self.arguments), self.aggregation.config.queues)
-
-    def _due(self, first: int, final: int, period: int, released: Released) -> Due:
-        """What leaves up to the instant `final`, and at which instant from `first` on each does."""
-        due = Due([], [])
-        if self.ranges:
-            due.limits.append(final)
-            due.instants.append(lambda keys: np.maximum(_at_or_after(keys + 1, period), first))
-        for position in self.counted:
-            before, times = released(self.lowered.seats[position].source)
-            due.limits.append(before + int(np.searchsorted(times, final, side="right")))
-            due.instants.append(partial(_pushed_out, before=before, times=times, period=period, first=first))
-        return due
-
-    def _first_row(self, released: Released) -> int | None:
-        """When the first row of any of the query's streams came."""
-        found = []
-        for position in self.lowered.moving:
-            _, times = released(self.lowered.seats[position].source)
-            after = int(np.searchsorted(times, self.start, side="right"))
-            if after < len(times):
-                found.append(int(times[after]))
-        return min(found, default=None)
 
     # -- snapshots
 
@@ -326,30 +278,7 @@ def _same(table: pa.Table) -> pa.Table:
     return table
 
 
-def _compiled(e: Expression) -> Compiled | None:
-    return None if isinstance(e, ColumnRef) else compile_expression(e)
-
-
-def _computed(e: Expression, compiled: Compiled | None, values: Mapping[ColumnKey, pa.Array], rows: int, issues: Issues) -> pa.Array:
-    if compiled is None:
-        assert isinstance(e, ColumnRef)
-        return values[e.ref, e.column]
-    return compiled(values, rows, issues)
-
-
-def _at_or_after(instant: Instants, period: int) -> Instants:
-    return -(-instant // period) * period
-
-
-def _pushed_out(keys: Ints, before: int, times: Ints, period: int, first: int) -> Ints:
-    """When rows push others out, by their numbers: a row below `before` came in an earlier epoch, after the last instant of then."""
-    found = np.full(len(keys), first, np.int64)
-    here = keys >= before
-    found[here] = np.maximum(_at_or_after(times[keys[here] - before], period), first)
-    return found
-
-
-def _bucket(at: int, e: Expression, lowered: Lowered, times: Mapping[str, str]) -> Bucket | None:
+def bucket_of(at: int, e: Expression, lowered: Lowered, times: Mapping[str, str]) -> Bucket | None:
     """A grouping expression as a bucket that closes; None where it is none, or a row of its reference can be met for ever."""
     trend = trend_of(e)
     if trend is None:

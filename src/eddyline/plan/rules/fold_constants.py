@@ -29,8 +29,9 @@ def fold_constants(query: BoundQuery) -> BoundQuery:
     >>> str(fold_constants(job.queries[0]).where[0])
     'bids.price > 25.0'
     """
+    ranked = query.ranking is not None
     old = (*query.where, *(o.expression for o in query.outputs), *query.group_by, *(() if query.having is None else (query.having,)))
-    if all(folded(e) is e for e in old):
+    if all(folded(e) is e for e in old) and not ranked:
         return query
     return replace(
         query,
@@ -39,6 +40,7 @@ def fold_constants(query: BoundQuery) -> BoundQuery:
         # What two grouping expressions have become the same counts once, as when they are written the same.
         group_by=tuple(dict.fromkeys(folded(e) for e in query.group_by)),
         having=None if query.having is None else folded(query.having),
+        ranking=None if query.ranking is None else query.ranking.mapped(folded),
     )
 
 

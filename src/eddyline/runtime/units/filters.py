@@ -149,6 +149,7 @@ class FilterKind:
     def serves(self, query: BoundQuery) -> bool:
         # Results that make a derived stream are not bundled with those of others, nor are those that tell which values are finished.
         alone = query.settings.share == "off" or query.feeds is not None or query.settings.propagate != "off"
+        alone = alone or query.ranking is not None or bool(query.followed)
         return len(query.references) == 1 and not query.is_aggregate and not alone
 
     def stand(self, query: BoundQuery, start: int, slot: int | None) -> FilterQuery:

@@ -1,0 +1,1 @@
+"""The first rows of partitions, and rows that know those before them."""

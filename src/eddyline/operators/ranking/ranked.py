@@ -1,0 +1,308 @@
+"""The first rows of every partition, as rows come and leave.
+
+Answer   `add` takes rows as words, with their partition; `leave` names rows that go. `changes` ranks the partitions that
+         something happened to and gives the rows that are no longer among the first ones of their partition, and those that are
+         now. `closed` gives the first rows of partitions whose bucket of time is over, and `forget` drops such partitions
+         silently.
+
+             rows ─► codes of partitions ─► order within touched partitions ─► first n ─► compared with what was shown
+
+State    All live rows, or, where none leaves before its partition does (`pruned`), the first ones of each partition. What was
+         shown of each.
+Limits   A touched partition is sorted whole. Rows of equal order stand in the order of their serial numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.model.datatypes import BIGINT, DataType
+from eddyline.operators.aggregate.buckets import Bucket, Buckets
+from eddyline.operators.aggregate.changelog import change_table
+from eddyline.operators.aggregate.contributions import Contributions
+from eddyline.operators.aggregate.groups import Dictionary, Touched
+from eddyline.operators.aggregate.words import ALL, Words, grown, is_text
+from eddyline.operators.vectors import Mask
+from eddyline.state.columns import Ints
+
+_NONE: Ints = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class RankSpec:
+    """What is ranked: the columns of results first, then those of the order that are not among them."""
+
+    schema: pa.Schema
+    kinds: tuple[DataType, ...]
+    partition: tuple[DataType, ...]
+    #: Column, whether descending, whether nulls come first.
+    order: tuple[tuple[int, bool, bool], ...]
+    most: int
+    #: Columns of results that are the number of the row.
+    numbers: tuple[int, ...]
+    queues: int = 0
+    buckets: tuple[Bucket, ...] = ()
+    #: Whether rows that are not among the first ones can never be.
+    pruned: bool = False
+
+    @property
+    def shown(self) -> int:
+        """Columns of results."""
+        return len(self.schema) - 2
+
+
+@dataclass(slots=True)
+class Rows:
+    """Rows on their way in."""
+
+    partition: Ints
+    words: list[Ints]
+    valid: list[Mask]
+    serial: Ints
+    clock: Ints
+    leaving: list[Ints]
+
+    def slice(self, start: int, stop: int) -> Rows:
+        part = slice(start, stop)
+        return Rows(
+            self.partition[part],
+            [w[part] for w in self.words],
+            [v[part] if len(v) else v for v in self.valid],
+            self.serial[part],
+            self.clock[part],
+            [k[part] for k in self.leaving],
+        )
+
+
+class Ranked:
+    def __init__(self, spec: RankSpec) -> None:
+        self.spec = spec
+        self.words = Words()
+        self.partitions = Dictionary(len(spec.partition) + 1)
+        #: The last column is the serial number.
+        self.rows = Contributions(len(spec.kinds) + 1, spec.queues)
+        #: By slot, the number under which a row was shown; 0: it was not.
+        self.number: Ints = np.zeros(0, np.int64)
+        #: By slot, what the caller calls the row.
+        self.owner: Ints = np.zeros(0, np.int64)
+        self.touched = Touched()
+        self.buckets = Buckets(spec.buckets) if spec.buckets else None
+        self._gone: list[Ints] = []
+
+    def add(self, rows: Rows, owners: Ints | int = 0) -> Ints:
+        """The slots of the rows."""
+        codes = self.partitions.codes(rows.partition)
+        slots = self.rows.add(codes, [*rows.words, rows.serial], [*rows.valid, ALL], rows.leaving)
+        self.reserve()
+        self.number[slots], self.owner[slots] = 0, owners
+        self.touched.note(codes, self.partitions.capacity)
+        if self.buckets is not None:
+            self.buckets.enter(codes, self.partitions.keys, rows.clock)
+        return slots
+
+    def reserve(self) -> None:
+        """Room for all slots."""
+        self.number, self.owner = grown(self.number, self.rows.capacity), grown(self.owner, self.rows.capacity)
+
+    def leave(self, slots: Ints) -> None:
+        """Rows that go with the next changes."""
+        if len(slots):
+            self.touched.note(self.rows.codes[slots], self.partitions.capacity)
+            self._gone.append(slots)
+
+    def expire(self, limits: Sequence[int]) -> None:
+        """Rows whose windows have passed go with the next changes."""
+        if self.spec.queues:
+            self.leave(self.rows.leaving(limits))
+
+    # -- order
+
+    def ranked(self, slots: Ints) -> tuple[Ints, Ints]:
+        """The slots in the order of their partitions and within them, and the number of each in its partition."""
+        keys = [self.rows.words[-1][slots]]
+        for at, descending, nulls_first in reversed(self.spec.order):
+            values = self._comparable(at, slots)
+            keys.append(~values if descending else values)
+            valid = self.rows.valid_at(at, slots)
+            if len(valid):
+                keys.append((valid if nulls_first else ~valid).astype(np.int64))
+        codes = self.rows.codes[slots]
+        order = np.lexsort((*keys, codes))
+        slots, codes = slots[order], codes[order]
+        places = np.arange(len(slots))
+        first = np.concatenate([[True], codes[1:] != codes[:-1]]) if len(codes) else np.empty(0, np.bool_)
+        return slots, places - np.maximum.accumulate(np.where(first, places, 0)) + 1
+
+    def _comparable(self, at: int, slots: Ints) -> Ints:
+        """Numbers that lie in the order of a column's values."""
+        words, kind = self.rows.words[at][slots], self.spec.kinds[at]
+        if not is_text(kind):
+            return words
+        ids, where = np.unique(words, return_inverse=True)
+        order = pc.sort_indices(self.words.decode(ids, ids != 0, kind)).to_numpy()
+        place = np.empty(len(ids), np.int64)
+        place[order] = np.arange(len(ids))
+        return place[where.reshape(-1)]
+
+    def _in(self, codes: Ints) -> Ints:
+        """The live slots of partitions."""
+        wanted = np.zeros(self.partitions.capacity, np.bool_)
+        wanted[codes] = True
+        live = self.rows.live()
+        return live[wanted[self.rows.codes[live]]]
+
+    # -- changes
+
+    def changes(self, now: int) -> pa.Table | None:
+        """What is to be emitted at `now`: rows that are shown no longer, then rows that are shown now."""
+        codes = self.touched.take()
+        gone = np.concatenate(self._gone) if self._gone else _NONE
+        self._gone = []
+        if not len(codes):
+            return None
+        slots = self._in(codes)
+        slots, numbers = self.ranked(slots[~np.isin(slots, gone)] if len(gone) else slots)
+        numbers = np.where(numbers <= self.spec.most, numbers, 0)
+        before = self.number[slots]
+        changed = before != numbers if self.spec.numbers else (before > 0) != (numbers > 0)
+        lost = changed & (before > 0)
+        left = gone[self.number[gone] > 0]
+        minus, minus_numbers = np.concatenate([left, slots[lost]]), np.concatenate([self.number[left], before[lost]])
+        came = changed & (numbers > 0)
+        made = self._table(minus, minus_numbers, slots[came], numbers[came], now)
+        self.number[slots] = numbers
+        if self.spec.pruned:
+            gone = np.concatenate([gone, slots[numbers == 0]])
+        self.drop(gone, codes)
+        return made
+
+    def _table(self, minus: Ints, minus_numbers: Ints, plus: Ints, plus_numbers: Ints, now: int) -> pa.Table | None:
+        """Without pairs of rows that say the same."""
+        slots, numbers = np.concatenate([minus, plus]), np.concatenate([minus_numbers, plus_numbers])
+        if len(minus) and len(plus):
+            kept = self._unpaired(slots, numbers, len(minus))
+            slots, numbers, signs = slots[kept], numbers[kept], (np.arange(len(slots)) < len(minus))[kept]
+        else:
+            signs = np.arange(len(slots)) < len(minus)
+        if not len(slots):
+            return None
+        return change_table(self.spec.schema, self.columns(slots, numbers), signs, np.full(len(slots), now, np.int64))
+
+    def _unpaired(self, slots: Ints, numbers: Ints, minus: int) -> Ints:
+        columns = [numbers] if self.spec.numbers else []
+        for at in range(self.spec.shown):
+            columns.append(self.rows.words[at][slots])
+            valid = self.rows.valid_at(at, slots)
+            if len(valid):
+                columns.append(valid.astype(np.int64))
+        _, same = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
+        same = same.reshape(-1)
+        most = int(same.max()) + 1
+        pairs = np.minimum(np.bincount(same[:minus], minlength=most), np.bincount(same[minus:], minlength=most))
+        if not pairs.any():
+            return np.arange(len(slots))
+        kept = np.ones(len(slots), np.bool_)
+        for part in (np.arange(minus), np.arange(minus, len(slots))):
+            order = part[np.argsort(same[part], kind="stable")]
+            sorted_same = same[order]
+            first = np.searchsorted(sorted_same, sorted_same)
+            kept[order[np.arange(len(order)) - first < pairs[sorted_same]]] = False
+        return np.flatnonzero(kept)
+
+    def columns(self, slots: Ints, numbers: Ints) -> list[pa.Array]:
+        """The columns of results."""
+        return [
+            pa.array(numbers, BIGINT.arrow)
+            if at in self.spec.numbers
+            else self.words.decode(self.rows.words[at][slots], self.rows.valid_at(at, slots), self.spec.kinds[at])
+            for at in range(self.spec.shown)
+        ]
+
+    def drop(self, slots: Ints, codes: Ints) -> None:
+        """Rows are gone; of the partitions those that are empty now are forgotten."""
+        if len(slots):
+            self.number[slots] = 0
+            self.rows.drop(slots)
+        live = np.zeros(self.partitions.capacity, np.bool_)
+        live[self.rows.codes[self.rows.live()]] = True
+        empty = codes[~live[codes]]
+        if self.buckets is not None:
+            # What a bucket still names comes out of its queue first.
+            empty = empty[~self.buckets.open[empty]]
+        self.partitions.release(empty)
+
+    # -- partitions that are over
+
+    def prune(self) -> None:
+        """Keep the first rows of the partitions that something came to."""
+        codes = self.touched.take()
+        if self.spec.pruned and len(codes):
+            slots, numbers = self.ranked(self._in(codes))
+            self.rows.drop(slots[numbers > self.spec.most])
+
+    def closed(self, frontier: int, stop: int | None) -> pa.Table | None:
+        """The first rows of the partitions whose bucket lies below the frontier, in order; they are forgotten."""
+        assert self.buckets is not None
+        codes, due = self.buckets.closed(frontier)
+        if not len(codes):
+            return None
+        when = np.zeros(self.partitions.capacity, np.int64)
+        when[codes] = due - 1
+        slots, numbers = self.ranked(self._in(codes))
+        stamps = when[self.rows.codes[slots]]
+        chosen = numbers <= self.spec.most
+        if stop is not None:
+            chosen &= stamps <= stop
+        places = np.flatnonzero(chosen)
+        places = places[np.argsort(stamps[places], kind="stable")]
+        made = None
+        if len(places):
+            columns = self.columns(slots[places], numbers[places])
+            made = change_table(self.spec.schema, columns, np.zeros(len(places), np.bool_), stamps[places])
+        self.drop(slots, codes)
+        return made
+
+    def forget(self, now: int) -> Ints:
+        """Drops the rows of partitions whose bucket is over after `now`; returns their slots. What was shown stands."""
+        if self.buckets is None:
+            return _NONE
+        codes, _ = self.buckets.closed(now + 1)
+        slots = self._in(codes) if len(codes) else _NONE
+        if len(codes):
+            self.drop(slots, codes)
+        return slots
+
+    # -- texts that are still named
+
+    def sweep(self, waiting: Sequence[Rows]) -> None:
+        if not self.words.is_full:
+            return
+        live = self.rows.live()
+        named = [self.rows.words[at][live] for at, kind in enumerate(self.spec.kinds) if is_text(kind)]
+        named += [rows.words[at] for rows in waiting for at, kind in enumerate(self.spec.kinds) if is_text(kind)]
+        for at, kind in enumerate(self.spec.partition):
+            if is_text(kind):
+                named += [self.partitions.keys[self.partitions.live(), at], *(rows.partition[:, at] for rows in waiting)]
+        self.words.sweep(named)
+
+
+def first_rows(spec: RankSpec, table: pa.Table, partition: Sequence[pa.Array]) -> pa.Table:
+    """The first rows of every partition of a table with the columns of `spec` and `_ts`; in the order of `_ts`, partition and rank."""
+    ranked = Ranked(spec)
+    pairs = [ranked.words.encode(table.column(at).combine_chunks(), kind) for at, kind in enumerate(spec.kinds)]
+    rows = np.arange(len(table))
+    keys = ranked.words.encode_rows(partition, spec.partition) if partition else np.zeros((len(table), 1), np.int64)
+    slots = ranked.add(Rows(keys, [w for w, _ in pairs], [v for _, v in pairs], rows, rows, []))
+    row_of = np.zeros(ranked.rows.capacity, np.int64)
+    row_of[slots] = rows
+    ordered, numbers = ranked.ranked(slots)
+    chosen = numbers <= spec.most
+    ordered, numbers = ordered[chosen], numbers[chosen]
+    stamps = np.asarray(table.column("_ts").combine_chunks().cast(pa.int64()))[row_of[ordered]]
+    order = np.argsort(stamps, kind="stable")
+    return change_table(spec.schema, ranked.columns(ordered[order], numbers[order]), np.zeros(len(order), np.bool_), stamps[order])

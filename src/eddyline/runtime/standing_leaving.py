@@ -1,0 +1,111 @@
+"""Standing queries whose combinations count until they leave their windows.
+
+Answer   `leaving` says when combinations leave, `limits` what has left at an instant, `due` at which of several instants each leaves.
+State    None beside that of a standing query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.model.expression import ColumnKey, ColumnRef, Expression
+from eddyline.model.window import Range, Rows
+from eddyline.operators.aggregate.instants import Due
+from eddyline.operators.evaluate import Compiled, Issues, compile_expression
+from eddyline.operators.join.combination import Combinations
+from eddyline.runtime.standing import Released, StandingQuery
+from eddyline.state.columns import Ints
+
+#: One instant, or many.
+Instants = TypeVar("Instants", int, Ints)
+
+
+class LeavingQuery(StandingQuery):
+    #: Positions whose windows end a combination: all RANGE together by time, each ROWS by row number.
+    ranges: list[int]
+    counted: list[int]
+
+    def begin_leaving(self, lasting: bool) -> None:
+        """With `lasting` no combination leaves."""
+        windows = self.lowered.windows
+        self.ranges = [] if lasting else [p for p, w in enumerate(windows) if isinstance(w, Range)]
+        self.counted = [] if lasting else [p for p, w in enumerate(windows) if isinstance(w, Rows)]
+
+    @property
+    def queues(self) -> int:
+        return bool(self.ranges) + len(self.counted)
+
+    def limits(self, now: int, released: Released) -> list[int]:
+        """Per queue: combinations with a key below have left at an instant."""
+        limits = [now] if self.ranges else []
+        for position in self.counted:
+            before, times = released(self.lowered.seats[position].source)
+            limits.append(before + int(np.searchsorted(times, now, side="right")))
+        return limits
+
+    def leaving(self, rows: Combinations) -> list[Ints]:
+        """Per queue: the last instant, or the number of the first row after, at which the combination is live."""
+        leaving = []
+        if self.ranges:
+            ends = []
+            for position in self.ranges:
+                window = self.lowered.windows[position]
+                assert isinstance(window, Range)
+                ends.append(self.group.bases[position].store.at("ts", rows.ids[position]) + window.micros)
+            leaving.append(ends[0] if len(ends) == 1 else np.minimum.reduce(ends))
+        for position in self.counted:
+            window = self.lowered.windows[position]
+            assert isinstance(window, Rows)
+            base = self.group.bases[position]
+            leaving.append(base.store.at(base.port.reader.numbers, rows.ids[position]) + window.count)
+        return leaving
+
+    def due(self, first: int, final: int, period: int, released: Released) -> Due:
+        """What leaves up to the instant `final`, and at which instant from `first` on each does."""
+        due = Due([], [])
+        if self.ranges:
+            due.limits.append(final)
+            due.instants.append(lambda keys: np.maximum(at_or_after(keys + 1, period), first))
+        for position in self.counted:
+            before, times = released(self.lowered.seats[position].source)
+            due.limits.append(before + int(np.searchsorted(times, final, side="right")))
+            due.instants.append(partial(_pushed_out, before=before, times=times, period=period, first=first))
+        return due
+
+    def first_row(self, released: Released) -> int | None:
+        """When the first row of any of the query's streams came."""
+        found = []
+        for position in self.lowered.moving:
+            _, times = released(self.lowered.seats[position].source)
+            after = int(np.searchsorted(times, self.start, side="right"))
+            if after < len(times):
+                found.append(int(times[after]))
+        return min(found, default=None)
+
+
+def compiled_of(e: Expression) -> Compiled | None:
+    return None if isinstance(e, ColumnRef) else compile_expression(e)
+
+
+def computed(e: Expression, compiled: Compiled | None, values: Mapping[ColumnKey, pa.Array], rows: int, issues: Issues) -> pa.Array:
+    if compiled is None:
+        assert isinstance(e, ColumnRef)
+        return values[e.ref, e.column]
+    return compiled(values, rows, issues)
+
+
+def at_or_after(instant: Instants, period: int) -> Instants:
+    return -(-instant // period) * period
+
+
+def _pushed_out(keys: Ints, before: int, times: Ints, period: int, first: int) -> Ints:
+    """When rows push others out, by their numbers: a row below `before` came in an earlier epoch, after the last instant of then."""
+    found = np.full(len(keys), first, np.int64)
+    here = keys >= before
+    found[here] = np.maximum(at_or_after(times[keys[here] - before], period), first)
+    return found

@@ -1,0 +1,196 @@
+"""QUALIFY and ORDER BY … LIMIT: any stream, any epochs, with restarts, and on shards: the tables of the oracle at every instant."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.oracle.ranking import Row, apply, first, groups_at, key, live_rows, window_groups
+from tests.property.embedded import run_embedded
+from tests.property.specs import Case, StreamSpec
+from tests.property.test_aggregates import Blocks, restarted
+from tests.property.texts import TextQuery
+from tests.seeds import first_seed
+from tests.spark.sharded import run_sharded
+
+BLOCK = 12
+BLOCKS = 5
+FIRST = first_seed(2_100_000)
+SECOND = 1_000_000
+COLUMNS = (("k", "INT"), ("v", "INT"), ("ts", "TIMESTAMP"))
+Streams = dict[str, list[Row]]
+#: The table at an instant.
+Table = Callable[[Streams, int], Counter]
+
+
+def arrivals(rng: Random) -> tuple[Any, ...]:
+    rows: dict[str, list[tuple[int | None, int | None, int]]] = {"a": [], "b": []}
+    now = rng.choice((0, -20)) * SECOND
+    for _ in range(rng.randint(0, 30)):
+        now += rng.choice((0, 0, 1, 1, 2, 5)) * SECOND
+        rows[rng.choice("aab")].append((rng.choice((0, 1, 1, None)), rng.choice((0, 1, 2, 3, None)), now))
+    count = rng.randint(1, 5)
+    return tuple(tuple((s, tuple(r[len(r) * n // count : len(r) * (n + 1) // count])) for s, r in rows.items()) for n in range(count))
+
+
+def rows_query(rng: Random, emit: str) -> tuple[str, Table, tuple[str, ...]]:
+    """Rows of one stream, in a window of theirs."""
+    window = rng.choice((("all", 0), ("range", rng.randint(1, 6) * SECOND), ("rows", rng.randint(1, 6))))
+    written = {"all": "", "range": f" [RANGE {window[1] // SECOND} SECONDS]", "rows": f" [ROWS {window[1]}]"}[window[0]]
+    down, nulls, keyed = rng.random() < 0.5, rng.random() < 0.3, rng.random() < 0.7
+    most = rng.randint(1, 3)
+    order = f"v{' DESC' * down}{' NULLS FIRST' * nulls}"
+    if emit == "limit":
+        text, keyed = f"SELECT k, v, ts AS at FROM a{written} ORDER BY {order} LIMIT {most} EMIT EVERY 3 SECONDS", False
+    else:
+        over = f"ROW_NUMBER() OVER ({'PARTITION BY k ' * keyed}ORDER BY {order})"
+        numbered = rng.random() < 0.3
+        selected = f"{over} AS place, k, v, ts AS at" if numbered else "k, v, ts AS at"
+        text = f"SELECT {selected} FROM a{written} QUALIFY {over} <= {most} {emit}"
+
+    def table(streams: Streams, now: int) -> Counter:
+        live = live_rows(streams["a"], window, now)
+        found = first(((row[0] if keyed else 0, (key(row[1], down, nulls), row[3]), row) for row in live), most)
+        return Counter(((n,) if "place" in text else ()) + row[:3] for n, row in found)
+
+    return text, table, (("place",) if "place" in text else ()) + ("k", "v", "at")
+
+
+def join_query(rng: Random, emit: str) -> tuple[str, Table, tuple[str, ...]]:
+    """Combinations of two streams; of equal ones the older newest row is first, then the older other rows."""
+    most = rng.randint(1, 3)
+    text = (
+        "SELECT a.k AS k, a.ts AS one, b.ts AS other FROM a [RANGE 4 SECONDS], b [RANGE 6 SECONDS] WHERE a.k = b.k "
+        f"QUALIFY ROW_NUMBER() OVER (PARTITION BY a.k ORDER BY a.v) <= {most} {emit}"
+    )
+
+    def table(streams: Streams, now: int) -> Counter:
+        pairs = [
+            (x, y)
+            for x in live_rows(streams["a"], ("range", 4 * SECOND), now)
+            for y in live_rows(streams["b"], ("range", 6 * SECOND), now)
+            if x[0] is not None and x[0] == y[0]
+        ]
+        newest = lambda x, y: max((x[2], 0, x[3]), (y[2], 1, y[3]))
+        found = first(((x[0], (key(x[1]), newest(x, y), x[3], y[3]), (x, y)) for x, y in pairs), most)
+        return Counter((x[0], x[2], y[2]) for _, (x, y) in found)
+
+    return text, table, ("k", "one", "other")
+
+
+def groups_query(rng: Random, emit: str) -> tuple[str, Table, tuple[str, ...]]:
+    """Groups of live rows: of equal ones the one with the oldest row, then the smaller k."""
+    most = rng.randint(1, 2)
+    by_sum = rng.random() < 0.5
+    order = "total NULLS FIRST" if by_sum else "n DESC"
+    head = "SELECT k, count(*) AS n, sum(v) AS total FROM a [RANGE 5 SECONDS] GROUP BY k"
+    text = f"{head} QUALIFY ROW_NUMBER() OVER (ORDER BY {order}) <= {most} {emit}"
+
+    def table(streams: Streams, now: int) -> Counter:
+        groups = groups_at(live_rows(streams["a"], ("range", 5 * SECOND), now))
+        ranked = lambda g: (key(g[2], nulls_first=True) if by_sum else -g[1], g[3], key(g[0]))
+        return Counter(g[:3] for _, g in first(((0, ranked(g), g) for g in groups), most))
+
+    return text, table, ("k", "n", "total")
+
+
+def windows_query(rng: Random, emit: str) -> tuple[str, Table, tuple[str, ...]]:
+    """Groups of windows: those that have passed stand."""
+    kind = rng.choice(("tumble", "hop", "cumulate"))
+    step = rng.randint(1, 4) * SECOND
+    spans = [step] if kind == "tumble" else [step, step * rng.randint(1, 3)]
+    written = ", ".join(f"'{span} us'" for span in spans)
+    most = rng.randint(1, 2)
+    head = f"SELECT window_end, k, count(*) AS n, sum(v) AS total FROM a GROUP BY {kind.upper()}(ts, {written}), k"
+    if emit in ("limit", "") and rng.random() < 0.5:
+        text = f"{head} ORDER BY n DESC LIMIT {most}"
+    else:
+        text = f"{head} QUALIFY ROW_NUMBER() OVER (PARTITION BY window_end ORDER BY n DESC) <= {most} {emit if emit != 'limit' else ''}"
+
+    def table(streams: Streams, now: int) -> Counter:
+        groups = window_groups(streams["a"], kind, spans, now)
+        if "EMIT" not in text:
+            groups = [g for g in groups if g[0] <= now + 1]
+        return Counter(g[:4] for _, g in first(((g[0], (-g[2], g[4], g[0], key(g[1])), g) for g in groups), most))
+
+    return text, table, ("window_end", "k", "n", "total")
+
+
+def closing_rows(rng: Random, emit: str) -> tuple[str, Table, tuple[str, ...]]:
+    """Rows of a window that is over, once."""
+    most, span = rng.randint(1, 3), rng.randint(1, 5) * SECOND
+    over = f"QUALIFY ROW_NUMBER() OVER (PARTITION BY window_start, k ORDER BY v DESC) <= {most}"
+    text = f"SELECT window_end, k, v, ts AS at FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(ts), '{span} us')) {over}"
+
+    def table(streams: Streams, now: int) -> Counter:
+        rows = [((row[2] // span + 1) * span, row) for row in streams["a"] if (row[2] // span + 1) * span <= now + 1]
+        found = first((((end, row[0]), (key(row[1], True), row[3]), (end, *row[:3])) for end, row in rows), most)
+        return Counter(row for _, row in found)
+
+    return text, table, ("window_end", "k", "v", "at")
+
+
+KINDS = (rows_query, rows_query, join_query, groups_query, windows_query, windows_query, closing_rows)
+
+
+def instants(case: Case, text: str) -> list[int]:
+    """The last instants before the frontiers of a query, or those of EMIT EVERY."""
+    read = [s for s in "ab" if f" {s} " in f"{text} ".replace(",", " ").replace("(", " ").replace("TABLE a", " a ")]
+    seen: dict[str, int] = {}
+    found: list[int] = []
+    for epoch in case.arrivals:
+        for stream, rows in epoch:
+            if rows and stream in read:
+                seen[stream] = max(row[2] for row in rows)
+        if len(seen) == len(read):
+            found.append(min(seen.values()) - 1)
+    times = sorted(row[2] for epoch in case.arrivals for stream, rows in epoch if stream in read for row in rows)
+    if not times:
+        return []
+    if "EVERY" in text:
+        period = 3 * SECOND
+        return list(range(-(-times[0] // period) * period, times[-1] + 1, period))
+    return [*found, times[-1]]
+
+
+def check(case: Case, wanted: list[tuple[str, Table, tuple[str, ...]]], outcome: Any) -> None:
+    streams: Streams = {"a": [], "b": []}
+    for epoch in case.arrivals:
+        for stream, rows in epoch:
+            streams[stream] += [(*row, len(streams[stream]) + at) for at, row in enumerate(rows)]
+    for number, (text, table, columns) in enumerate(wanted):
+        changes = outcome.results[f"q{number}"]
+        assert [c["_ts"] for c in changes] == sorted(c["_ts"] for c in changes), text
+        for now in instants(case, text):
+            found = apply(changes, now, lambda change: tuple(change[name] for name in columns))  # noqa: B023
+            assert found == table(streams, now), f"{text} at {now}"
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_embedded_and_sharded(block: int) -> None:
+    for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
+        rng = Random(seed)
+        wanted = []
+        for _ in range(3):
+            kind = rng.choice(KINDS)
+            emits = ("", "EMIT ON CHANGE", "EMIT EVERY 3 SECONDS") + (("limit",) if kind in (rows_query, windows_query) else ())
+            wanted.append(kind(rng, rng.choice(emits)))
+        queries = tuple(TextQuery(f"q{number}", text) for number, (text, _, _) in enumerate(wanted))
+        case = Case(tuple(StreamSpec(name, COLUMNS) for name in "ab"), queries, arrivals(rng))  # type: ignore[arg-type]
+        blocks = Blocks()
+        between = (lambda session: restarted(session, blocks)) if rng.random() < 0.5 else None  # noqa: B023
+        check(case, wanted, run_embedded(case, between))
+        check(case, wanted, run_sharded(case, rng.choice((1, 2, 3)), seed))
+
+
+def test_rows_beyond_the_first_ones_are_not_kept() -> None:
+    rows = tuple((n % 3, n, n * SECOND) for n in range(60))
+    query = TextQuery("q", "SELECT k, v FROM a QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC) <= 2")
+    case = Case((StreamSpec("a", COLUMNS),), (query,), tuple((("a", rows[n : n + 10]),) for n in range(0, 60, 10)))  # type: ignore[arg-type]
+    held: list[int] = []
+    run_embedded(case, lambda session: held.append(session.pipeline.queries["q"].state.ranked.rows.held))
+    assert max(held) <= 6
