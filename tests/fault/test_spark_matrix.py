@@ -42,7 +42,7 @@ def test_a_part_of_the_matrix(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(7200)
+@pytest.mark.timeout(14400)
 def test_the_whole_matrix(tmp_path: Path) -> None:
     sites = sites_of(tmp_path / "count")
     assert len(sites) > 100

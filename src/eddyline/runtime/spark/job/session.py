@@ -37,6 +37,9 @@ JOB_SETTINGS: dict[str, str] = {
     "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
     # Write what changed, not the whole database, after every batch.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Every run of a batch writes state under a name of its own, and the commit of the batch says which is the truth. With names that
+    # are only numbers, a batch that ran again leaves the state of its first run on the disk, and later ones build on the second.
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
     # Counting rows would look each key up before it is written.
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
     # A micro-batch is one shuffle of few large rows: there is nothing to adapt, and planning it again costs time.

@@ -1,0 +1,61 @@
+"""A micro-batch that runs again, because its first run ended before its commit: what follows builds on the state of one of the two."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+import pyarrow.parquet as parquet
+import pytest
+
+from eddyline import Session
+from eddyline.runtime.spark.job.shard_report import committed_batch
+from eddyline.runtime.spark.shard.spool import spool_folder
+from tests.spark.material import write_files
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+JOB = """
+SET shards = 2;
+SET output_files = 'each';
+CREATE STREAM a (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (format='parquet', path='{0}/a', time='ts', files_per_batch=1);
+CREATE QUERY pairs AS SELECT x.v AS first, y.v AS second FROM a [RANGE 1 HOUR] x, a [RANGE 1 HOUR] y WHERE x.k = y.k AND x.v < y.v;
+"""
+
+
+def follow(spark, folder: Path, batches: int) -> int:
+    """Run until so many batches are committed, and stop; returns the number of the last one."""
+    with Session(spark=spark, checkpoint=str(folder / "state"), out=str(folder / "out"), keep_results=False) as session:
+        session.execute(JOB.format(folder))
+        session.start()
+        for _ in range(1200):
+            if committed_batch(str(folder / "state")) + 1 >= batches:
+                break
+            time.sleep(0.05)
+        session.stop()
+    return committed_batch(str(folder / "state"))
+
+
+def test_state_is_of_one_run_when_a_batch_runs_again(spark, tmp_path: Path) -> None:
+    state = str(tmp_path / "state")
+    write_files(tmp_path / "a", ["0.parquet", "1.parquet"], 20)
+    last = follow(spark, tmp_path, 2)
+    # As a kill leaves it that comes after the shards have written their state, and before Spark notes that the batch is done.
+    for name in (f"{last}", f".{last}.crc"):
+        (tmp_path / "state" / "commits" / name).unlink()
+    # The batch runs again, and the next one builds on this second run.
+    write_files(tmp_path / "a", ["2.parquet"], 20, first=40)
+    assert follow(spark, tmp_path, last + 2) > last
+    # As a machine that was restarted: nothing is left on the disks of workers.
+    shutil.rmtree(spool_folder(state))
+    write_files(tmp_path / "a", ["3.parquet"], 20, first=60)
+    with Session(spark=spark, checkpoint=state, out=str(tmp_path / "out"), keep_results=False) as session:
+        session.execute(JOB.format(tmp_path))
+        session.run(once=True)
+    with Session() as session:
+        session.execute(JOB.format(tmp_path))
+        session.run(once=True)
+        wanted = session.queries["pairs"].table().to_pylist()
+    found = [row for file in sorted((tmp_path / "out" / "pairs").glob("*.parquet")) for row in parquet.read_table(file).to_pylist()]
+    assert wanted and sorted(map(str, found)) == sorted(map(str, wanted))
