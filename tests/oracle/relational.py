@@ -104,6 +104,11 @@ def answer(
     return sorted(found, key=lambda result: result.newest)
 
 
+def combinations(query: Query, rows: Sequence[Row], tables: Tables) -> list[tuple[Row | None, Combination]]:
+    """Every combination that the join reports, with its newest row; None: it has tables alone."""
+    return list(_combinations(query, rows, tables, None))
+
+
 def found_combinations(query: Query, rows: Sequence[Row], tables: Tables | None, *, start: int | None = None) -> list[Combination]:
     """Every combination that the join reports, whenever it does."""
     seen = [r for r in rows if start is None or r.ts > start]

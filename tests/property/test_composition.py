@@ -32,6 +32,8 @@ INNER = (
     ("SELECT a.k AS k, b.v AS x FROM a [RANGE 5 SECONDS], b [RANGE 3 SECONDS] WHERE a.k = b.k", ("k", "x")),
     ("SELECT k, count(*) AS x, window_end FROM a GROUP BY TUMBLE(ts, '4 seconds'), k", ("k", "x")),
     ("SELECT k, v AS x FROM a UNION ALL SELECT k, -v FROM b WHERE v > 0", ("k", "x")),
+    ("SELECT a.k AS k, coalesce(b.v, -1) AS x FROM a [RANGE 4 SECONDS] LEFT JOIN b [RANGE 2 SECONDS] ON a.k = b.k AND b.v > 1", ("k", "x")),
+    ("SELECT k, v AS x FROM a [ROWS 3] WHERE v > 0 AND NOT EXISTS (SELECT 1 FROM b [RANGE 5 SECONDS] WHERE b.k = a.k)", ("k", "x")),
     (
         "SELECT l AS k, r AS x FROM (EVENT SEQ(1 a, 2 b) FROM c TYPE v PARTITION BY k WITHIN 6 SECONDS RETURN a.k AS l, b.v AS r) m",
         ("k", "x"),

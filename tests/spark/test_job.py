@@ -34,6 +34,9 @@ def script(folder: Path, files_per_batch: int = 2, more: str = "") -> str:
         CREATE QUERY pairs AS SELECT a.v AS av, b.v AS bv FROM a [RANGE 20 MILLISECONDS], b [RANGE 50 MILLISECONDS] WHERE a.k = b.k;
         CREATE QUERY chain AS SELECT a.v AS av, b.v AS bv, c.v AS cv
           FROM a [RANGE 30 MILLISECONDS], b [RANGE 30 MILLISECONDS], c [ROWS 20] WHERE a.k = b.k AND b.v = c.v;
+        CREATE QUERY latest AS SELECT a.v AS av, b.v AS bv FROM a [NOW], b [PARTITION BY k ROWS 1] WHERE a.k = b.k;
+        CREATE QUERY kept AS SELECT a.v AS av, b.v AS bv FROM a [RANGE 5 MILLISECONDS] LEFT JOIN b [RANGE 5 MILLISECONDS] ON a.k = b.k;
+        CREATE QUERY alone AS SELECT v FROM a [RANGE 5 MILLISECONDS] WHERE NOT EXISTS (SELECT 1 FROM c [ROWS 3] WHERE c.k = a.k);
         CREATE QUERY odd AS SELECT v FROM a WHERE v % 2 = 1;
         {more}
     """

@@ -31,7 +31,7 @@ from eddyline.model.schema import Stream, Table
 from eddyline.model.window import UNBOUNDED, PartitionedRows, Rows
 from eddyline.settings import Settings
 
-__all__ = ["bind_query", "bind_settings", "bind_sink", "bind_stream", "bind_table"]
+__all__ = ["bind_query", "bind_settings", "bind_sink", "bind_stream", "bind_table", "entries_of"]
 
 
 def bind_query(name: str, select: Select, settings: Settings, catalog: Catalog) -> BoundQuery:
@@ -46,7 +46,7 @@ def _query(name: str, select: Select, settings: Settings, catalog: Catalog) -> B
     # A window in FROM without GROUP BY: its rows are ranked, not grouped.
     plain = not select.group_by
     select, written = take_window(select)
-    scope = Scope(_entries(select, catalog), catalog.function)
+    scope = Scope(entries_of(select, catalog), catalog.function)
     keys = None if written is None else bind_window(written, scope)
     where = _where(select, scope) + version_conditions(scope.entries)
     overs = Overs(scope)
@@ -107,7 +107,8 @@ def bind_settings(options: tuple[Option, ...], settings: Settings) -> Settings:
     return settings
 
 
-def _entries(select: Select, catalog: Catalog) -> tuple[Entry, ...]:
+def entries_of(select: Select, catalog: Catalog, alone: bool = True) -> tuple[Entry, ...]:
+    """What FROM names; at least one is a stream, unless the SELECT does not stand alone."""
     entries: list[Entry] = []
     for source in select.sources:
         entry = _entry(source, catalog.relation(source.name, source.position))
@@ -118,7 +119,7 @@ def _entries(select: Select, catalog: Catalog) -> tuple[Entry, ...]:
                 position=source.position,
             )
         entries.append(entry)
-    if all(e.reference.is_table for e in entries):
+    if alone and all(e.reference.is_table for e in entries):
         raise BindingProblem(
             "a query needs at least one stream",
             detail="FROM has only static tables, which bring no rows in time",

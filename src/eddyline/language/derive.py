@@ -19,6 +19,7 @@ from eddyline.errors import BindingProblem, Position
 from eddyline.language.bind import bind_query
 from eddyline.language.bind_event import bind_event
 from eddyline.language.catalog import Catalog
+from eddyline.language.outer import bind_outer, has_outer
 from eddyline.language.syntax import Body, CreateDerived, Event, Item, Select, Source, Star, Union
 from eddyline.model.datatypes import TIMESTAMP
 from eddyline.model.query import BoundQuery
@@ -87,7 +88,21 @@ class _Derivation:
                     source = replace(source, name=stream.name, query=None)
                 sources.append(source)
             with self._known(known):
-                return bind_query(name, replace(body, sources=tuple(sources), named=()), self.settings, self.catalog)
+                select = replace(body, sources=tuple(sources), named=())
+                return bind_outer(self, name, select) if has_outer(select) else bind_query(name, select, self.settings, self.catalog)
+
+    def plain_source(self, source: Source) -> Source:
+        """The source with the name of its stream in the place of a subquery; the name is known from then on."""
+        if source.query is None:
+            return source
+        stream = self.derived(source.query)
+        self.catalog.local = {**self.catalog.local, stream.name.lower(): stream}
+        return replace(source, name=stream.name, query=None)
+
+    def next_name(self) -> str:
+        """A name that no user can give."""
+        self.count += 1
+        return f"_{self.owner}-{self.count}"
 
     @contextmanager
     def _known(self, streams: Mapping[str, Stream]) -> Iterator[None]:
@@ -100,8 +115,7 @@ class _Derivation:
 
     def derived(self, body: Body) -> Stream:
         """The stream of a subquery, which has a name that no user can give."""
-        self.count += 1
-        name = f"_{self.owner}-{self.count}"
+        name = self.next_name()
         if isinstance(body, Union):
             with self.names(body.named):
                 return self.stream(name, body.parts, body.position)

@@ -15,6 +15,7 @@ from typing import TypeVar
 from eddyline.errors import Position, SyntaxProblem, Unsupported
 from eddyline.language.asking import read_ask, read_requests, read_template
 from eddyline.language.events import read_constraints, read_event
+from eddyline.language.exists import read_where
 from eddyline.language.group_windows import read_table_function
 from eddyline.language.heralds import read_herald
 from eddyline.language.own_functions import read_function
@@ -56,14 +57,11 @@ _FOREIGN_CLAUSES = {
     "INTERSECT": ("INTERSECT", "write it as a join"),
     "EXCEPT": ("EXCEPT", "there is no difference of streams"),
     "WINDOW": ("WINDOW", "windows stand in FROM: bids [RANGE 10 MINUTES]"),
-    "LEFT": ("LEFT JOIN", "inner joins only: JOIN … ON"),
-    "RIGHT": ("RIGHT JOIN", "inner joins only: JOIN … ON"),
-    "FULL": ("FULL JOIN", "inner joins only: JOIN … ON"),
-    "OUTER": ("OUTER JOIN", "inner joins only: JOIN … ON"),
+    "OUTER": ("OUTER JOIN", "LEFT, RIGHT or FULL [OUTER] JOIN … ON"),
     "NATURAL": ("NATURAL JOIN", _TWO_TABLES),
-    "SEMI": ("SEMI JOIN", "inner joins only: JOIN … ON"),
-    "ANTI": ("ANTI JOIN", "inner joins only: JOIN … ON"),
-    "ASOF": ("ASOF JOIN", "inner joins only: JOIN … ON"),
+    "SEMI": ("SEMI JOIN", "WHERE EXISTS (SELECT …)"),
+    "ANTI": ("ANTI JOIN", "WHERE NOT EXISTS (SELECT …)"),
+    "ASOF": ("ASOF JOIN", "orders [NOW], rates [PARTITION BY currency ROWS 1]"),
     "USING": ("USING", _TWO_TABLES),
     "TABLESAMPLE": ("TABLESAMPLE", "there is no sampling"),
     "INTO": ("INTO", "CREATE QUERY names a query, CREATE SINK says where its results go"),
@@ -265,7 +263,7 @@ def _select(reader: Reader) -> Select:
     _refuse_foreign_clause(reader)
     reader.expect("FROM", hint="a query reads at least one stream")
     sources = _sources(reader)
-    where = reader.expression() if reader.take("WHERE") else None
+    where, exists = read_where(reader, _select) if reader.take("WHERE") else (None, ())
     _refuse_foreign_clause(reader)
     group_by: tuple[Node, ...] = ()
     if reader.take("GROUP"):
@@ -281,7 +279,7 @@ def _select(reader: Reader) -> Select:
     emit = _emit(reader)
     return Select(
         items, sources, where, group_by, having, distinct, emit, reader.text_since(first), start, emit_position,
-        qualify=qualify, order_by=order_by, limit=limit,
+        qualify=qualify, order_by=order_by, limit=limit, exists=exists,
     )  # fmt: skip
 
 
@@ -316,9 +314,23 @@ def _sources(reader: Reader) -> tuple[Source, ...]:
             sources.append(_source(reader, "INNER"))
         elif reader.take("CROSS", "JOIN"):
             sources.append(_source(reader, "CROSS"))
+        elif side := _outer(reader):
+            sources.append(_source(reader, side))
         else:
             _refuse_foreign_clause(reader)
             return tuple(sources)
+
+
+def _outer(reader: Reader) -> str | None:
+    """LEFT, RIGHT or FULL, if such a join comes next."""
+    for side in ("LEFT", "RIGHT", "FULL"):
+        if reader.take(side, "JOIN") or reader.take(side, "OUTER", "JOIN"):
+            return side
+        if reader.at(side):
+            reader.take(side)
+            _refuse_foreign_clause(reader)
+            reader.fail(f"expected JOIN after {side}", hint=f"{side} [OUTER] JOIN … ON condition")
+    return None
 
 
 def _source(reader: Reader, join: str) -> Source:
@@ -350,9 +362,14 @@ def _source(reader: Reader, join: str) -> Source:
     if query is not None and alias is None:
         raise SyntaxProblem("a subquery needs an alias", hint="FROM (SELECT …) AS name", position=start)
     on = None
-    if join == "INNER":
+    if join in ("INNER", "LEFT", "RIGHT", "FULL"):
         _refuse_foreign_clause(reader)
-        reader.expect("ON", hint="JOIN … ON condition; without a condition it is CROSS JOIN or a comma")
+        reader.expect(
+            "ON",
+            hint="JOIN … ON condition; without a condition it is CROSS JOIN or a comma"
+            if join == "INNER"
+            else f"{join} JOIN … ON condition",
+        )
         on = reader.expression()
     return Source(name, alias, window if second is None else second, join, on, group_window, query, start)
 

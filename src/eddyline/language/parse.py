@@ -95,8 +95,8 @@ def _reader(text: str, raw: list[RawToken], end: int, places: Places, parser: Ex
     tokens = [_token(text, t) for t in raw]
     tokens.append(Token("end", "", end, end))
 
-    def expression_at(index: int) -> tuple[Node, int]:
-        return parser.read(text, raw, index, tokens, places)
+    def expression_at(index: int, stop: int | None) -> tuple[Node, int]:
+        return parser.read(text, raw if stop is None else raw[:stop], index, tokens, places)
 
     return Reader(text, tokens, places, expression_at)
 

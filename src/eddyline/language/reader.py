@@ -59,7 +59,9 @@ class Places:
 class Reader:
     """One statement. `tokens` ends with a token of kind end."""
 
-    def __init__(self, text: str, tokens: list[Token], places: Places, expression_at: Callable[[int], tuple[Node, int]]) -> None:
+    def __init__(
+        self, text: str, tokens: list[Token], places: Places, expression_at: Callable[[int, int | None], tuple[Node, int]]
+    ) -> None:
         self.text = text
         self.tokens = tokens
         self.places = places
@@ -139,8 +141,9 @@ class Reader:
         number = float(text) if any(c in text for c in ".eE") else int(text)
         return -number if negative else number
 
-    def expression(self) -> Node:
-        node, self.index = self._expression_at(self.index)
+    def expression(self, stop: int | None = None) -> Node:
+        """The expression that begins here; it does not go beyond the token `stop`."""
+        node, self.index = self._expression_at(self.index, stop)
         return node
 
     def text_since(self, start: int) -> str:

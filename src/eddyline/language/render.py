@@ -179,14 +179,22 @@ def _constant(node: Constant) -> str:
     return ("" if node.kind == "string" else f"{node.kind.upper()} ") + _quoted(str(node.value))
 
 
+#: How a source is tied to those before it; others are written as they are called.
+_JOINS = {",": ", ", "INNER": " JOIN "}
+
+
 def _select(select: Select) -> str:
     parts = ["SELECT DISTINCT" if select.distinct else "SELECT", ", ".join(_item(i) for i in select.items), "FROM"]
     sources = _source(select.sources[0])
     for source in select.sources[1:]:
-        sources += {",": ", ", "INNER": " JOIN ", "CROSS": " CROSS JOIN "}[source.join] + _source(source)
+        sources += _JOINS.get(source.join, f" {source.join} JOIN ") + _source(source)
     parts.append(sources)
-    if select.where is not None:
-        parts.append(f"WHERE {render_expression(select.where)}")
+    conditions = [] if select.where is None else [render_expression(select.where)]
+    if conditions and select.exists:
+        conditions = [f"({conditions[0]})"]
+    conditions += [f"{'NOT ' if one.negated else ''}EXISTS ({_select(one.select)})" for one in select.exists]
+    if conditions:
+        parts.append(f"WHERE {' AND '.join(conditions)}")
     if select.group_by:
         parts.append(f"GROUP BY {', '.join(render_expression(g) for g in select.group_by)}")
     if select.having is not None:

@@ -96,7 +96,8 @@ class Item:
 
 @dataclass(frozen=True)
 class Source:
-    """One entry of FROM. `join` says how it is tied to what stands before it: "," or INNER or CROSS; `on` goes with INNER."""
+    """One entry of FROM. `join` says how it is tied to what stands before it: ",", CROSS, INNER, LEFT, RIGHT or FULL; `on` goes
+    with the last four."""
 
     name: str
     alias: str | None = None
@@ -128,6 +129,17 @@ class Select:
     qualify: Node | None = None
     order_by: tuple[Ordered, ...] = ()
     limit: int | None = None
+    #: [NOT] EXISTS (…) among the conditions of WHERE.
+    exists: tuple[Exists, ...] = ()
+
+
+@dataclass(frozen=True)
+class Exists:
+    """[NOT] EXISTS (SELECT …)."""
+
+    select: Select
+    negated: bool
+    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from eddyline.language.datatypes import data_type
 from eddyline.language.reader import Places
 from eddyline.language.syntax import Apply, Cast, Constant, Name, Node, Ordered, Over
 
-SUBQUERY = "write one SELECT over streams and tables"
+SUBQUERY = "subqueries stand in FROM, and in WHERE as [NOT] EXISTS (SELECT …) beside other conditions of an AND"
 
 _INFIX: dict[type[exp.Expr], str] = {
     exp.Add: "+",

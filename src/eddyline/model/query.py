@@ -72,6 +72,19 @@ class GroupWindow:
     end: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """What a join of two references gives beside, or instead of, its combinations.
+
+    outer: combinations, and the rows of `aliases` that have no partner; anti: these rows alone; semi: each row of the one alias once, at
+    its first partner. Of rows without a partner only those count that satisfy `conditions`.
+    """
+
+    kind: str
+    aliases: tuple[str, ...]
+    conditions: tuple[Expression, ...] = ()
+
+
 @dataclass(frozen=True)
 class BoundQuery:
     name: str
@@ -95,6 +108,8 @@ class BoundQuery:
     ranking: Ranking | None = None
     #: LAG, FIRST_VALUE and LAST_VALUE; outputs read them as columns of the one stream.
     followed: tuple[Followed, ...] = ()
+    #: Of a join that keeps rows without a partner, and of one that asks whether there is one.
+    keeping: Keeping | None = None
     #: The derived stream whose rows are the results; None: the results are delivered.
     feeds: Stream | None = None
     #: The queries behind subqueries, innermost first: they come and go with this one.

@@ -144,6 +144,8 @@ def block_content(header: Header, block: str) -> str:
         state = query["state"] or {}
         if "prefix" in state and (block.startswith(state["prefix"]) or any(block == sealed for _, sealed, _ in state["blocks"])):
             return f"groups of query {name}"
+        if block in state.get("pending", ()):
+            return f"rows of query {name} that may still find a partner"
     for name, table in header.get("tables", {}).items():
         if any(block == version for version, _, _ in table["versions"]):
             return f"a version of table {name}"

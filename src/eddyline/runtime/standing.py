@@ -28,7 +28,7 @@ from eddyline.runtime.analysis import join_lines
 from eddyline.runtime.newest import NewestPlaces
 from eddyline.runtime.plan_text import plan_text
 from eddyline.runtime.standing_base import StandingBase
-from eddyline.runtime.unit import Merging, Moment, Unit
+from eddyline.runtime.unit import Merging, Moment, Slice, Unit
 from eddyline.state.columns import Ints
 
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ class StandingQuery(StandingBase):
         self.bases: dict[Ref, StreamInput] = dict(group.bases.items())
         #: Tells which values of its outputs are finished; None: nothing asks.
         self.propagation: Propagation | None = None
+        #: Called with each slice before its combinations come; None: the query looks at combinations alone.
+        self.watch: Callable[[Slice], None] | None = None
         #: Called with results as they are released; for response times.
         self.heard: Callable[[str, Combinations], None] | None = None
         #: Adds to results where their newest rows stand; None: one pipeline has all rows, and the order says it.
@@ -174,4 +176,8 @@ def standing_query(
         from eddyline.runtime.standing_aggregate import AggregateQuery
 
         return AggregateQuery(query, lowered, unit, group, slot, start, times, merged, closings)
+    if query.keeping is not None:
+        from eddyline.runtime.standing_keeping import KeepingQuery
+
+        return KeepingQuery(query, lowered, unit, group, slot, start)
     return SelectQuery(query, lowered, unit, group, slot, start)

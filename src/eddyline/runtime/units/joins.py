@@ -87,6 +87,8 @@ class JoinUnit:
         for query in self.members.values():
             if query.propagation is not None:
                 query.propagation.see(part.fresh)
+            if query.watch is not None:
+                query.watch(part)
         for partition in self.partitions:
             source = partition.base.port.source
             partition.see(part.tables.get(source), part.ranks.get(source), part.span, part.fresh.get(source, (0, 0)))

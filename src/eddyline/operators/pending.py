@@ -1,0 +1,107 @@
+"""Rows that may still find a partner, in the order of their stream.
+
+Answer   `append` takes new rows, `meet` notes that rows have met a partner, `take` hands out the oldest ones when no partner can come.
+State    Per row its event time, its place in the total order, its number in the stream and whether it has met a partner; the payload
+         columns that are asked for. Rows leave in the order in which they came.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.operators.aggregate.words import grown
+from eddyline.state.columns import Ints
+
+_FIELDS = ("ts", "rank", "number", "met")
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Rows that have left, without those that have met a partner. `table` is None where no column was asked for."""
+
+    table: pa.Table | None
+    ts: Ints
+    number: Ints
+
+
+class Pending:
+    def __init__(self, columns: tuple[str, ...]) -> None:
+        self.columns = columns
+        self._held: Ints = np.zeros((256, len(_FIELDS)), np.int64)
+        self._first = self._end = 0
+        self._payload: list[pa.Table] = []
+
+    def __len__(self) -> int:
+        return self._end - self._first
+
+    def _field(self, name: str) -> Ints:
+        return self._held[self._first : self._end, _FIELDS.index(name)]
+
+    @property
+    def ts(self) -> Ints:
+        return self._field("ts")
+
+    @property
+    def number(self) -> Ints:
+        return self._field("number")
+
+    def append(self, table: pa.Table, ts: Ints, rank: Ints, number: Ints) -> None:
+        if 2 * self._first > len(self._held):
+            live = len(self)
+            self._held[:live] = self._held[self._first : self._end].copy()
+            self._first, self._end = 0, live
+        stop = self._end + len(ts)
+        self._held = grown(self._held, stop)
+        self._held[self._end : stop] = np.stack((ts, rank, number, np.zeros(len(ts), np.int64)), axis=1)
+        self._end = stop
+        if self.columns and len(ts):
+            self._payload.append(table.select(self.columns))
+
+    def meet(self, ranks: Ints) -> npt.NDArray[np.bool_]:
+        """Rows at these places have met a partner; returns per place whether its row is here and had met none before."""
+        known = self._field("rank")
+        if not len(known) or not len(ranks):
+            return np.zeros(len(ranks), np.bool_)
+        at = np.minimum(np.searchsorted(known, ranks), len(known) - 1)
+        met = self._field("met")
+        new: npt.NDArray[np.bool_] = (known[at] == ranks) & (met[at] == 0)
+        met[at[new]] = 1
+        return new
+
+    def take(self, count: int) -> Left:
+        """The oldest rows leave."""
+        alone = np.flatnonzero(self._field("met")[:count] == 0)
+        left = Left(self._taken(count, alone), self.ts[:count][alone], self.number[:count][alone])
+        self._first += count
+        return left
+
+    def _taken(self, count: int, chosen: Ints) -> pa.Table | None:
+        if not self.columns:
+            return None
+        taken, rest = [], count
+        while rest:
+            part = self._payload[0]
+            taken.append(part.slice(0, rest))
+            if len(part) > rest:
+                self._payload[0] = part.slice(rest)
+            else:
+                self._payload.pop(0)
+            rest -= len(taken[-1])
+        return pa.concat_tables(taken).take(pa.array(chosen)) if taken else None
+
+    def saved(self) -> pa.Table:
+        """All rows, as a table."""
+        held = {f"_{name}": pa.array(self._field(name)) for name in _FIELDS}
+        whole = pa.concat_tables(self._payload).combine_chunks() if self._payload else None
+        return pa.table({**({} if whole is None else {name: whole.column(name) for name in whole.column_names}), **held})
+
+    def restore(self, saved: pa.Table) -> None:
+        fields = [np.asarray(saved.column(f"_{name}")) for name in _FIELDS]
+        self._held = grown(np.zeros((256, len(_FIELDS)), np.int64), len(saved))
+        self._first, self._end = 0, len(saved)
+        self._held[: self._end] = np.stack(fields, axis=1) if len(saved) else np.zeros((0, len(_FIELDS)), np.int64)
+        self._payload = [saved.select(self.columns)] if self.columns and len(saved) else []

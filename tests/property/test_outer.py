@@ -1,0 +1,45 @@
+"""Outer, semi and anti joins equal their definition, in any epochs, with restarts, and on shards."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+
+from tests.property.compare import Outcome, same
+from tests.property.embedded import run_embedded
+from tests.property.outer import expected_outer, random_outer
+from tests.property.specs import Case
+from tests.property.test_aggregates import Blocks, restarted
+from tests.seeds import first_seed
+from tests.spark.sharded import run_sharded
+
+BLOCK = 20
+BLOCKS = 6
+FIRST = first_seed(1_990_000)
+
+
+def check(case: Case, outcome: Outcome, label: str) -> None:
+    name = case.queries[0].name
+    rows = outcome.results[name]
+    found = Counter((row["_ts"], *(same(v) for k, v in row.items() if k != "_ts")) for row in rows)
+    expected = Counter((ts, *(same(v) for v in values)) for ts, values in expected_outer(case))
+    missing, extra = expected - found, found - expected
+    text = "\n".join(case.statements())
+    assert not missing and not extra, f"{label}\n{text}\nmissing {dict(missing)}\nextra {dict(extra)}\ncase = {case!r}"
+    stamps = [row["_ts"] for row in rows]
+    assert stamps == sorted(stamps), label
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_rows_with_and_without_partners(block: int) -> None:
+    for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
+        rng = Random(seed)
+        case = random_outer(rng)
+        blocks = Blocks()
+        between = (lambda session: restarted(session, blocks)) if rng.random() < 0.4 else None  # noqa: B023
+        check(case, run_embedded(case, between), f"embedded, seed {seed}")
+        if rng.random() < 0.5:
+            check(case, run_sharded(case, rng.choice((1, 3)), seed), f"sharded, seed {seed}")
