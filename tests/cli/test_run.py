@@ -215,3 +215,26 @@ def test_a_checkpoint_of_the_other_engine_is_refused(work: Path, capsys: pytest.
     said = capsys.readouterr().err
     assert "engine spark" in said and "--engine spark" in said and "--overwrite" not in said
     assert (work / "results/kept").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--out", "state", "--checkpoint", "state"], "the checkpoint of this job"),
+        (["--out", "results", "--checkpoint", "results/state"], "the checkpoint of this job"),
+        (["--out", "data/bids"], "stream bids of this job"),
+        (["--out", "data", "--checkpoint", "state"], "stream auctions of this job"),
+        (["--out", "results", "--checkpoint", "job.sql"], "job.sql is a file"),
+    ],
+)
+@pytest.mark.parametrize("overwrite", [[], ["--overwrite"]], ids=["", "overwrite"])
+def test_folders_that_the_job_needs_are_not_emptied(
+    work: Path, options: list[str], said: str, overwrite: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted((work / "data").rglob("*"))
+    for _ in range(2):
+        assert main(["run", "job.sql", "--once", "--quiet", *options, *overwrite]) == 2
+        error = capsys.readouterr().err
+        assert said in error and "hint:" in error and "--overwrite" not in error
+    assert sorted((work / "data").rglob("*")) == before
+    assert sorted(file.name for file in work.rglob("eddyline.json")) == ["eddyline.json"] * ("state" in "".join(options))

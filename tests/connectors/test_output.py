@@ -11,7 +11,8 @@ import pytest
 
 from eddyline.connectors.encoders import ENCODERS
 from eddyline.connectors.files import open_source
-from eddyline.connectors.output import FileSink, prepare_output
+from eddyline.connectors.output import FileSink
+from eddyline.connectors.results_folder import prepare_output
 from eddyline.connectors.sinks import ParquetSink
 from eddyline.errors import UserError
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, decimal

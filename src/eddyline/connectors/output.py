@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -31,26 +30,6 @@ if TYPE_CHECKING:
     from eddyline.connectors.outbox import Outbox
 
 _NAME = re.compile(r"(\d{12})-(\d{4,})\.[a-z]+$")
-
-
-def prepare_output(path: str, overwrite: bool, has_checkpoint: bool) -> None:
-    """Make the folder for results; refuse one that is in use, unless it is to be continued or replaced."""
-    if os.path.exists(path) and not os.path.isdir(path):
-        raise UserError(f"{path} is a file", hint="results go into a folder")
-    if os.path.isdir(path) and os.listdir(path) and not has_checkpoint:
-        if not overwrite:
-            raise UserError(
-                f"{path} is not empty",
-                detail=f"it holds {', '.join(sorted(os.listdir(path))[:5])}",
-                hint="--overwrite replaces what is there; --checkpoint DIR continues an earlier run",
-            )
-        for name in os.listdir(path):
-            inside = os.path.join(path, name)
-            if os.path.isdir(inside) and not os.path.islink(inside):
-                shutil.rmtree(inside)
-            else:
-                os.remove(inside)
-    os.makedirs(path, exist_ok=True)
 
 
 class Writer:

@@ -76,6 +76,8 @@ class Claim:
 
 def claim(folder: str, engine: str, format: int) -> Claim:
     """Take a checkpoint folder for an engine, until `release` or the end of the process."""
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise CheckpointProblem(f"{folder} is a file", detail="a checkpoint is a folder", hint="--checkpoint DIR names a folder")
     try:
         make_folder(folder)
     except OSError as problem:

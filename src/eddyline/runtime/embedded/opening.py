@@ -6,27 +6,32 @@ Limits   If anything fails, the checkpoint is released: another process may cont
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from eddyline.connectors.output import prepare_output
+from eddyline.connectors.results_folder import prepare_output
 from eddyline.errors import unwritable
 from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
 from eddyline.runtime.embedded.driver import EmbeddedDriver
 
 
 def opened(
-    checkpoint: Checkpoint | None, out: str | None, overwrite: bool, build: Callable[[Saved | None, bool], EmbeddedDriver]
+    checkpoint: Checkpoint | None,
+    out: str | None,
+    overwrite: bool,
+    needed: Mapping[str, str],
+    build: Callable[[Saved | None, bool], EmbeddedDriver],
 ) -> EmbeddedDriver:
     """The driver that `build` makes.
 
     Args:
         out: The folder of results, if there is one.
         overwrite: Whether results of another job may be removed from it.
+        needed: Places that the job reads or keeps its state in, by what they are.
         build: Called with what was saved, and with whether an earlier run has ended before its first checkpoint.
     """
     if checkpoint is None:
         if out is not None:
-            prepare_output(out, overwrite, False)
+            prepare_output(out, overwrite, False, needed)
         return build(None, False)
     claimed = checkpoint.open()
     try:
@@ -36,7 +41,7 @@ def opened(
         again = saved is None and claimed.has_begun()
         begun = claimed.has_begun(results)
         if out is not None:
-            prepare_output(out, overwrite, saved is not None or begun)
+            prepare_output(out, overwrite, saved is not None or begun, needed)
         if not begun:
             claimed.begin(results)
         return build(saved, again)

@@ -25,6 +25,7 @@ from eddyline.connectors.files import open_source, read_table
 from eddyline.connectors.memory import MemorySource, Rows
 from eddyline.connectors.outbox import Outbox
 from eddyline.connectors.request_files import write_requests
+from eddyline.connectors.results_folder import needed_places
 from eddyline.connectors.sinks import CallbackSink, open_sink
 from eddyline.errors import BindingProblem, UserError
 from eddyline.language import Job
@@ -373,7 +374,8 @@ class EmbeddedRunner:
         return [CallbackSink(known.tell)] if self._keep_results and isinstance(known, KeptResults) else []
 
     def _build(self) -> EmbeddedDriver:
-        return opened(self._checkpoint, self._out, self._overwrite, self._built)
+        needed = needed_places(self.job.streams, self.job.tables, self._folder)
+        return opened(self._checkpoint, self._out, self._overwrite, needed, self._built)
 
     def _built(self, saved: Saved | None, again: bool = False) -> EmbeddedDriver:
         """The driver, at the point where an earlier run was saved.

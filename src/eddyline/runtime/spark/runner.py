@@ -24,8 +24,9 @@ import pyarrow.parquet as parquet
 from pyspark.sql import DataFrame, SparkSession
 
 from eddyline.connectors.base import Sink
-from eddyline.connectors.output import prepare_output, result_files
+from eddyline.connectors.output import result_files
 from eddyline.connectors.request_files import write_requests
+from eddyline.connectors.results_folder import needed_places, prepare_output
 from eddyline.errors import BindingProblem, Unsupported, UserError
 from eddyline.language import Job
 from eddyline.language.catalog import Sink as DeclaredSink
@@ -329,7 +330,8 @@ class SparkRunner:
         """Make the folder for results; once, for from then on it is in use."""
         if self._out is not None and not self._prepared:
             claimed = self._claimed()
-            prepare_output(self._out, self._overwrite, claimed.has_begun([self._out]) or Ledger.read(self.checkpoint).exists)
+            has_begun = claimed.has_begun([self._out]) or Ledger.read(self.checkpoint).exists
+            prepare_output(self._out, self._overwrite, has_begun, needed_places(self.job.streams, self.job.tables, self.checkpoint))
             claimed.begin([self._out])
         self._prepared = True
 

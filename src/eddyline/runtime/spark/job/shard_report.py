@@ -56,7 +56,7 @@ def committed_batch(checkpoint: str) -> int:
     """The last batch that Spark has committed; -1: none."""
     try:
         names = os.listdir(os.path.join(checkpoint, "commits"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return -1
     return max((int(name) for name in names if name.isdigit()), default=-1)
 
