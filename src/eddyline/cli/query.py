@@ -1,4 +1,4 @@
-"""`eddyline query add | drop | list --job DIR`: the queries of a running job, without a restart.
+"""`eddyline query add | drop | set | list --job DIR`: the queries of a running job, without a restart.
 
 Answer   DIR is the checkpoint folder of the job. A mistake in the query is reported here, before the job reads the record; the job
          takes the change up between two epochs, or at its next start.
@@ -10,10 +10,11 @@ import argparse
 import json
 
 from eddyline.cli.jobs import read_job
+from eddyline.errors import UserError
 from eddyline.model.schema import Stream, Table
 from eddyline.plan.prepare import check, notices
 from eddyline.runtime.control import ControlFolder, apply_record, planned_job
-from eddyline.runtime.control_record import add_record, drop_record
+from eddyline.runtime.control_record import add_record, drop_record, set_record
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -25,9 +26,13 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     drop = actions.add_parser("drop", help="drop queries; results up to now are still delivered")
     drop.add_argument("names", nargs="+", metavar="NAME", help="names of queries")
     drop.set_defaults(run=run_drop)
+    change = actions.add_parser("set", help="change when a query forgets rows and announces values: purge=100, propagate='10 seconds'")
+    change.add_argument("name", metavar="NAME", help="name of a query")
+    change.add_argument("settings", nargs="+", metavar="SETTING=VALUE", help="purge or propagate")
+    change.set_defaults(run=run_set)
     show = actions.add_parser("list", help="one JSON object per line: query, state, start, stop")
     show.set_defaults(run=run_list)
-    for action in (add, drop, show):
+    for action in (add, drop, change, show):
         action.add_argument("--job", required=True, metavar="DIR", help="the job's checkpoint folder")
 
 
@@ -55,6 +60,22 @@ def run_drop(args: argparse.Namespace) -> int:
     return 0
 
 
+def run_set(args: argparse.Namespace) -> int:
+    folder = ControlFolder(args.job)
+    given = {}
+    for part in args.settings:
+        name, equals, value = part.partition("=")
+        if not equals:
+            raise UserError(f"{part} is no setting", hint="name=value, such as purge=100")
+        given[name.strip()] = value.strip()
+    change = apply_record(planned_job(folder), set_record(args.name, given))
+    assert change.triggers is not None
+    query, settings = change.triggers
+    folder.append(set_record(query, settings))
+    print(f"set {', '.join(f'{name} = {value}' for name, value in settings.items())} of {query}")
+    return 0
+
+
 def run_list(args: argparse.Namespace) -> int:
     folder = ControlFolder(args.job)
     folder.catalog()
@@ -79,4 +100,4 @@ def listed(folder: ControlFolder) -> list[dict[str, object]]:
     return list(lines.values())
 
 
-__all__ = ["add_parser", "listed", "run_add", "run_drop", "run_list"]
+__all__ = ["add_parser", "listed", "run_add", "run_drop", "run_list", "run_set"]

@@ -15,6 +15,7 @@ from eddyline.model.monotone import trend_of
 from eddyline.model.punctuation import regions_of
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
+from eddyline.model.triggers import trigger_line
 from eddyline.model.window import Unbounded
 
 Sources = Mapping[str, Stream | Table]
@@ -69,7 +70,9 @@ def promise_line(query: BoundQuery, sources: Sources) -> dict[str, str]:
     if not any(isinstance(stream, Stream) and stream.is_punctuated for stream in streams):
         return {}
     said = {reference.alias: closers(query, reference.alias, sources) for reference in query.streams}
-    return {"closed by": "; ".join(f"{alias}: {' or '.join(ways) if ways else 'nothing'}" for alias, ways in said.items())}
+    ways = "; ".join(f"{alias}: {' or '.join(found) if found else 'nothing'}" for alias, found in said.items())
+    wishes = query.settings
+    return {"closed by": ways, "triggers": trigger_line(wishes.purge, wishes.propagate, wishes.over_budget == "spill")}
 
 
 def times_of(sources: Sources) -> dict[str, str]:

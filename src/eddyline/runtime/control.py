@@ -2,7 +2,8 @@
 
 Answer   `ControlFolder` keeps these things. `catalog.sql` is what the job was started with; the job writes it, so that a new query can be
          bound before it is sent. `control/<number>.json` are records (add these statements, drop these names, answer these
-         requests), each written whole by the process that asks. `control/folded.json` is what the records below a number have done
+         requests, give a query other triggers), each written whole by the process that asks.
+         `control/folded.json` is what the records below a number have done
          together: the job writes it and removes them; those that it does not take go to `control/refused`. `control/state.json` is what
          became of the queries; the job writes it. `control/answers` has the answers to requests (`answers.py`).
          `apply_record` carries one record out on a `Job`, wholly or not at all; `planned_job` is the job as all records
@@ -29,6 +30,7 @@ from eddyline.errors import EddylineError, Unsupported, UserError
 from eddyline.language import Job, Sink, bind_script, parse_script
 from eddyline.language.syntax import CreateQuery, CreateSink, Set
 from eddyline.model.query import BoundQuery
+from eddyline.model.triggers import checked
 from eddyline.runtime.control_fold import Fold
 from eddyline.runtime.control_record import Malformed, Record, RefusedRecords, read_record, record_name, record_numbers
 from eddyline.state.sealed import read_sealed, write_sealed
@@ -187,12 +189,17 @@ class Change:
     added: tuple[BoundQuery, ...] = ()
     #: Dropped queries, each with the sinks that it had.
     dropped: tuple[tuple[BoundQuery, tuple[Sink, ...]], ...] = ()
+    #: A query with other triggers.
+    triggers: tuple[str, Mapping[str, str]] | None = None
 
 
 def apply_record(job: Job, record: Record) -> Change:
     """Carry a record out; an error leaves the job as it was. A request changes nothing."""
     if record["op"] == "request":
         return Change()
+    if record["op"] == "set":
+        query = job.catalog.query(record["query"]).name
+        return Change(triggers=(query, checked(query, record["settings"])))
     if record["op"] == "drop":
         names = [job.catalog.query(name).name for name in record["queries"]]
         dropped = []

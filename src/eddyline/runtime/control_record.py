@@ -16,7 +16,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from eddyline.state.whole_file import write_whole
@@ -44,6 +44,11 @@ def drop_record(names: Iterable[str], by: str | None = None) -> Record:
     """`by` names the side that drops; without it the record comes from outside of the job."""
     record = {"op": "drop", "queries": list(names)}
     return record if by is None else {**record, "by": by}
+
+
+def set_record(query: str, given: Mapping[str, str]) -> Record:
+    """Other triggers for a query that runs."""
+    return {"op": "set", "query": query, "settings": dict(given)}
 
 
 def request_record(token: str, requests: Iterable[str], as_of: str | None = None, until: float | None = None) -> Record:
@@ -105,12 +110,15 @@ def _checked(found: object) -> Record:
         texts = names if isinstance(names, list) else [None]
     elif operation == "request":
         return _checked_request(found)
+    elif operation == "set":
+        given = found.get("settings")
+        texts = [found.get("query"), *given, *given.values()] if isinstance(given, dict) else [None]
     else:
-        raise Malformed('its "op" is none of "add", "drop" and "request"')
+        raise Malformed('its "op" is none of "add", "drop", "set" and "request"')
     if "by" in found:
         texts = [*texts, found["by"]]
     if not all(isinstance(text, str) for text in texts):
-        raise Malformed('"sql" of an added record is a text, "queries" of a dropped one a list of names')
+        raise Malformed('"sql" of an added record is a text, "queries" of a dropped one a list of names, "settings" of a set one texts')
     try:
         "".join(map(str, texts)).encode()
     except UnicodeEncodeError as problem:

@@ -47,6 +47,7 @@ from eddyline.runtime.spilling import Spilling
 from eddyline.runtime.supply import Supply
 from eddyline.runtime.table_versions import TableVersions
 from eddyline.runtime.timeline import Timeline
+from eddyline.runtime.triggers import PipelineTriggers
 from eddyline.runtime.unit import Standing, Unit
 from eddyline.runtime.units.kinds import Kinds
 from eddyline.settings import Settings
@@ -80,6 +81,7 @@ class Pipeline:
         self.planner = Planner(self)
         self.derived = Derived(self)
         self.spilling = Spilling(self)
+        self.triggers = PipelineTriggers(self)
         for stream in sorted(streams, key=lambda s: s.position):
             self.add_stream(stream)
 
@@ -212,6 +214,7 @@ class Pipeline:
     def drop_query(self, name: str) -> None:
         """Remove a query at once; whatever it still had to say is not said."""
         standing = self.queries.pop(name)
+        self.triggers.forget(name)
         self.stopping.discard(name)
         standing.unit.leave(name)
         self._forget_timelines()
@@ -266,6 +269,11 @@ class Pipeline:
         outcome.frontiers = self._fronts()
         outcome.waiting = self.waiting
         return outcome
+
+    def rest(self) -> None:
+        """Nothing comes in: what runs then."""
+        self.triggers.rest()
+        close_gaps(self)
 
     def take(self, name: str, arrival: Arrival, outcome: Outcome) -> None:
         """What a stream brings goes to the queues of its readers."""

@@ -63,6 +63,7 @@ def take_snapshot(pipeline: Pipeline) -> Snapshot:
             "start": query.start,
             "stop": query.stop,
             "results": query.results,
+            "triggers": pipeline.triggers.changed(query.name),
             "state": state,
         }
     units = {}
@@ -187,6 +188,8 @@ def restore(pipeline: Pipeline, header: Header, load: Load) -> None:
     for query in tuple(pipeline.queries.values()):
         saved = header["queries"][query.name]
         query.results = saved["results"]
+        if saved.get("triggers"):
+            pipeline.triggers.change(query.name, saved["triggers"])
         if saved["stop"] is not None:
             pipeline.stop_query(query.name, saved["stop"])
     for unit in pipeline.kinds.units():

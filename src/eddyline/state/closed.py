@@ -13,12 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.model.triggers import INDEX, Seen
 from eddyline.state.columns import Ints
 
 Mask = npt.NDArray[np.bool_]
 
-#: Fewer new entries are not worth a merge.
-_FEW = 256
 _TOP = np.iinfo(np.int64).max
 
 
@@ -38,7 +37,7 @@ class Intervals:
         if len(low):
             self._new.append((low, high))
             self._waiting += len(low)
-            if self._waiting > max(_FEW, len(self.low) // 8):
+            if INDEX.is_due(Seen(new=self._waiting, kept=len(self.low))):
                 self.merge()
 
     def merge(self) -> None:
@@ -97,7 +96,7 @@ class Keys:
         if len(words):
             self._new.append((words, values))
             self._waiting += len(words)
-            if self._waiting > max(_FEW, len(self.words) // 8):
+            if INDEX.is_due(Seen(new=self._waiting, kept=len(self.words))):
                 self.merge()
 
     def merge(self) -> None:

@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from eddyline.kernels import probe
 from eddyline.model.datatypes import DataType
+from eddyline.model.triggers import COMPACT, Seen, Trigger
 from eddyline.state.columns import Array, Ints, StoredColumn, stored_column
 from eddyline.state.renumbering import GONE, Renumbering
 from eddyline.state.spill import SpilledColumn
@@ -204,7 +205,7 @@ class Store:
 
     def compact(self, least: int = 1) -> Renumbering | None:
         """Close the gaps once half of the rows are gone and at least `least`; returns the map from old ids to new ones."""
-        if 2 * self.dropped < self.extent or self.dropped < max(least, 1):
+        if not Trigger(COMPACT.event, least).is_due(Seen(new=self.dropped, kept=self.extent)):
             return None
         alive = ~self.mark(DROPPED)
         moved = Renumbering.of_alive(self, alive)

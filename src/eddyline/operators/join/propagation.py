@@ -22,6 +22,7 @@ import pyarrow as pa
 from eddyline.model.expression import ColumnRef
 from eddyline.model.punctuation import PATTERN, from_text
 from eddyline.model.query import Output
+from eddyline.model.triggers import Seen, is_due, propagate_triggers
 from eddyline.operators.closings import Closed, Closings
 from eddyline.operators.join.alive import Came, Pin
 from eddyline.operators.join.combination import any_bit
@@ -130,7 +131,7 @@ class Propagation:
     def __init__(self, group: JoinGroup, closings: Closings, outputs: tuple[Output, ...], when: str, homes: Homes = _everywhere) -> None:
         self.group = group
         self.schema = result_schema(outputs)
-        self.when = when
+        self.triggers = propagate_triggers(when)
         self.out = 0
         self.classes: list[_Class] = []
         self._waiting: list[pa.Table] = []
@@ -189,10 +190,12 @@ class Propagation:
         return [(field.name, field.type) for field in self.schema if field.name != "_ts"]
 
     def _is_due(self, frontier: int) -> bool:
-        if self.when.endswith(" seconds"):
-            span = int(float(self.when.removesuffix(" seconds")) * 1_000_000)
-            return self._last is None or frontier - self._last >= span
-        return self.when == "on" or sum(len(table) for table in self._waiting) >= int(self.when)
+        span = None if self._last is None else frontier - self._last
+        return is_due(self.triggers, Seen(new=sum(len(table) for table in self._waiting), span=span))
+
+    def run_when(self, propagate: str) -> None:
+        """Announce values as `propagate` says from now on."""
+        self.triggers = propagate_triggers(propagate)
 
     # -- snapshots
 

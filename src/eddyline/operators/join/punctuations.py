@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from eddyline.model.triggers import Seen, is_due, purge_triggers
 from eddyline.operators.closings import LONG_AGO, Closings
 from eddyline.operators.join.alive import Came, Look, Rule
 from eddyline.operators.join.chains import Chains
@@ -43,7 +44,7 @@ class Punctuations(JoinPolicy):
     def __init__(self, closings: Closings, purge: str, tuning: PunctuationTuning) -> None:
         self.closings = closings
         self.tuning = tuning
-        self.purge_when = purge
+        self.triggers = purge_triggers(purge, tuning.least_rows)
         #: Rows that have left the group, and looks that were taken.
         self.purged = 0
         self.looks = 0
@@ -116,8 +117,12 @@ class Punctuations(JoinPolicy):
         # What was promised before can concern the rows of another query too.
         self._seen = min(self._seen, max(self.closings.count - 1, 0))
 
-    def settle(self, group: JoinGroup, frontier: int, came: Came, closing: bool) -> None:
-        """An epoch has ended: all rows below the frontier have been joined, all punctuations below it count."""
+    def run_when(self, purge: str) -> None:
+        """Look for rows to forget as `purge` says from now on."""
+        self.triggers = purge_triggers(purge, self.tuning.least_rows)
+
+    def settle(self, group: JoinGroup, frontier: int, came: Came, closing: bool, idle: bool = False) -> None:
+        """An epoch has ended, or nothing comes: all rows below the frontier have been joined, all punctuations below it count."""
         self._frontier = frontier
         since = self.closings.count - self._seen
         if since > 0 and len(group.bases) > 1 and self._rule is None:
@@ -125,7 +130,7 @@ class Punctuations(JoinPolicy):
             self._chains = Chains(group, self._rule, self.closings)
         if self._chains is not None:
             self._chains.close()
-        if since <= 0 or len(group.bases) < 2 or not group.members or not self._is_due(group, since, closing):
+        if since <= 0 or len(group.bases) < 2 or not group.members or not self._is_due(group, since, closing, idle):
             return
         assert self._rule is not None and self._chains is not None
         come = self._came(group)
@@ -148,12 +153,9 @@ class Punctuations(JoinPolicy):
         self._seen, self._looked = self.closings.count, come
         self._left = sum(base.store.live for base in group.bases.values() if not base.stream.is_table)
 
-    def _is_due(self, group: JoinGroup, since: int, closing: bool) -> bool:
-        if self.purge_when == "eager" or closing:
-            return True
-        if self.purge_when != "auto":
-            return since >= int(self.purge_when)
-        return 2 * (self._came(group) - self._looked) >= max(self.tuning.least_rows, self._left)
+    def _is_due(self, group: JoinGroup, since: int, closing: bool, idle: bool) -> bool:
+        new = self._came(group) - self._looked
+        return is_due(self.triggers, Seen(punctuations=since, new=new, kept=self._left, asked=closing, idle=idle))
 
     def _came(self, group: JoinGroup) -> int:
         return sum(base.end for base in group.bases.values() if not base.stream.is_table)

@@ -93,6 +93,8 @@ class EmbeddedDriver:
         self._idle: frozenset[str] = frozenset()
         self._saved = self.clock.now()
         self._stopping = False
+        #: The epoch after which nothing came.
+        self._rested = 0
         #: Writes the job's report now and then; None: it has no folder for that.
         self.reporter: Reporter | None = None
         #: Seconds of all epochs by what was done.
@@ -273,12 +275,20 @@ class EmbeddedDriver:
                 self.step()
             else:
                 self._poll()
+                self._forget_at_rest()
                 self.delivery.close_files(self.epoch, self.clock.now())
                 self._checkpoint_if_due(self.clock.now())
                 self._rest()
         if once and not self._stopping:
             self.step(closing=True)
         self._finish()
+
+    def _forget_at_rest(self) -> None:
+        """Once after the last epoch: what runs when nothing comes in."""
+        if self._rested != self.epoch:
+            self._rested = self.epoch
+            with self.changing():
+                self.pipeline.rest()
 
     def _rest(self) -> None:
         """Nothing has come: say that the job is there, and wait a little."""

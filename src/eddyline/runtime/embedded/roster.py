@@ -212,6 +212,8 @@ class Roster:
             self.asked.take(record)
             return
         change = apply_record(self.job, record)
+        if change.triggers is not None:
+            self.pipeline.triggers.change(*change.triggers)
         stood: list[str] = []
         try:
             for query in change.added:

@@ -271,6 +271,10 @@ class Roster:
         if record["op"] == "request":
             return self.asking.take(record, self.job.catalog)
         change = apply_record(self.job, record)
+        if change.triggers is not None:
+            # What the model refuses, every shard would.
+            self.model.triggers.change(*change.triggers)
+            return [{"set": [change.triggers[0], dict(change.triggers[1])]}]
         if change.added:
             try:
                 self._prepare(change.added)

@@ -233,6 +233,8 @@ class ShardPipeline:
                 self._stop(name, told)
             if "refresh" in record:
                 self._refresh(record["refresh"])
+            if "set" in record and record["set"][0] in self.pipeline.queries:
+                self.pipeline.triggers.change(*record["set"])
             if "move" in record:
                 self._move(record["move"], told)
         return {what: found for what, found in told.items() if found}

@@ -1,0 +1,135 @@
+"""Which event runs which component of what forgets rows and announces values: the registry.
+
+Answer   `triggers_of` gives, per component, the triggers that the settings of a query ask for. A component runs when one of its triggers is
+         due, given what was `Seen` since it last ran.
+
+             component   what it does                                          runs
+             purge       a join looks for rows that no row to come can need    by `purge`; when a bounded end asks; when nothing comes in
+             index       new promises are put among the remembered ones        when they are an eighth of these
+             propagate   finished values are announced                         by `propagate`
+             spill       payload goes to disk                                  over the memory budget
+             compact     a store closes its gaps                               when half of its rows are gone
+
+State    None.
+Reading  docs/punctuations.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from eddyline.errors import UserError
+from eddyline.settings import Settings
+
+COMPONENTS = ("purge", "index", "propagate", "spill", "compact")
+#: Components whose triggers `eddyline query set` changes.
+CHANGEABLE = ("purge", "propagate")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What has happened since a component last ran."""
+
+    punctuations: int = 0
+    #: Rows, promises or values that are new, and those that were there.
+    new: int = 0
+    kept: int = 0
+    #: Microseconds of event time; None: it never ran.
+    span: int | None = None
+    #: Bytes over the budget.
+    excess: int = 0
+    #: The end of a bounded run asks.
+    asked: bool = False
+    #: Nothing comes in.
+    idle: bool = False
+
+
+#: Event -> whether it has happened, given a number.
+EVENTS: Mapping[str, Callable[[Seen, int], bool]] = {
+    "punctuations": lambda seen, number: seen.punctuations >= number,
+    "half as many rows": lambda seen, number: 2 * seen.new >= max(number, seen.kept),
+    "an eighth of promises": lambda seen, number: seen.new > max(number, seen.kept // 8),
+    "epoch": lambda seen, _: True,
+    "values": lambda seen, number: seen.new >= number,
+    "span": lambda seen, number: seen.span is None or seen.span >= number,
+    "over budget": lambda seen, _: seen.excess > 0,
+    "half gone": lambda seen, number: 2 * seen.new >= seen.kept and seen.new >= max(number, 1),
+    "asked": lambda seen, _: seen.asked,
+    "no input": lambda seen, _: seen.idle,
+}
+
+_TEXTS = {
+    "punctuations": "after {} punctuations",
+    "half as many rows": "when half as many rows have come as were kept",
+    "an eighth of promises": "when an eighth of the promises is new",
+    "epoch": "after every epoch",
+    "values": "when {} values are finished",
+    "span": "after {} s of event time",
+    "over budget": "over the memory budget",
+    "half gone": "when half of the rows are gone",
+    "asked": "when asked",
+    "no input": "when nothing comes in",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    event: str
+    number: int = 0
+
+    def is_due(self, seen: Seen) -> bool:
+        return EVENTS[self.event](seen, self.number)
+
+    def __str__(self) -> str:
+        if self.event == "punctuations" and self.number == 1:
+            return "after every punctuation"
+        return _TEXTS[self.event].format(f"{self.number / 1e6:g}" if self.event == "span" else self.number)
+
+
+def purge_triggers(purge: str, least: int = 0) -> tuple[Trigger, ...]:
+    """When a join looks for rows to forget; `auto` does not look for fewer than `least` new rows."""
+    if purge == "auto":
+        return Trigger("half as many rows", least), Trigger("asked"), Trigger("no input")
+    return Trigger("punctuations", 1 if purge == "eager" else int(purge)), Trigger("asked"), Trigger("no input")
+
+
+def propagate_triggers(propagate: str) -> tuple[Trigger, ...]:
+    """When finished values are announced."""
+    if propagate == "off":
+        return ()
+    if propagate.endswith(" seconds"):
+        return (Trigger("span", int(float(propagate.removesuffix(" seconds")) * 1_000_000)),)
+    return (Trigger("epoch"),) if propagate == "on" else (Trigger("values", int(propagate)),)
+
+
+INDEX = Trigger("an eighth of promises", 256)
+SPILL = Trigger("over budget")
+COMPACT = Trigger("half gone")
+
+
+def triggers_of(purge: str, propagate: str, spills: bool) -> dict[str, tuple[Trigger, ...]]:
+    """All triggers of a query, by component; one without triggers never runs."""
+    spill = (SPILL,) if spills else ()
+    found = (purge_triggers(purge), (INDEX,), propagate_triggers(propagate), spill, (COMPACT,))
+    return dict(zip(COMPONENTS, found, strict=True))
+
+
+def is_due(triggers: tuple[Trigger, ...], seen: Seen) -> bool:
+    return any(trigger.is_due(seen) for trigger in triggers)
+
+
+def trigger_line(purge: str, propagate: str, spills: bool) -> str:
+    """What EXPLAIN says."""
+    found = triggers_of(purge, propagate, spills)
+    return "; ".join(f"{component} {', '.join(map(str, triggers))}" for component, triggers in found.items() if triggers)
+
+
+def checked(query: str, given: Mapping[str, str]) -> dict[str, str]:
+    """Settings of a query that may change while it runs, in their canonical form."""
+    for name in given:
+        if name.lower() not in CHANGEABLE:
+            raise UserError(f"{name} of query {query} cannot change while it runs", hint=f"{' and '.join(CHANGEABLE)} can")
+    if not given:
+        raise UserError(f"nothing is said about query {query}", hint="name = value, such as purge=100")
+    return {name.lower(): str(getattr(Settings().with_option(name, value), name.lower())) for name, value in given.items()}
