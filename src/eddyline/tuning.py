@@ -187,7 +187,7 @@ class TemplateTuning:
     most_scale: float = 1e4
     least_scale: float = 1e-3
     #: Seconds per row of a scan that many requests share (a hash and a look into their table), of one that a single request makes, and to
-    #: cluster a block. Measured over a million rows by `python -m bench.micro templates`.
+    #: cluster a block. Measured over a million rows when templates were built; no script repeats that.
     shared_scan: float = 4.0e-9
     single_scan: float = 1.0e-9
     build: float = 40e-9

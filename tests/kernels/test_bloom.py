@@ -31,7 +31,7 @@ def test_held_looks_at_ids_and_ages() -> None:
 
     def held(key: int, floor: int = 0, ceiling: int = 99, first: int = 0, before: int = 4) -> bool:
         one = np.array([key]), np.array([floor]), np.array([ceiling])
-        return bool(bloom.holders(*one, heads, back, keys, begins, dead, 0, first, before)[0] >= 0)
+        return bool(bloom.holders(*one, bloom.Begun(heads, back, keys, begins, dead, 0, first), before)[0] >= 0)
 
     assert held(5) and held(6) and not held(8)
     assert held(5, floor=12) and not held(5, floor=13)
@@ -53,12 +53,12 @@ def test_probe_wanted_is_probe_and_then_ask() -> None:
         asked_heads, asked_back = chains(asked_keys)
         hashes, limit = rng.integers(0, 9, probing), rng.integers(0, stored, probing)
         floor, asked_floor = rng.integers(0, stored // 2, probing), rng.integers(0, asked_rows, probing)
+        asking, rows = probe.Asking(hashes, limit, floor), probe.Chains(heads, back, keys, order, dead, 0, 0, True)
         left, right, _, refused = bloom.probe_wanted(
-            hashes, limit, floor, (heads, back, keys, order, dead, 0, 0, True),
-            (own[0], own[own_words - 1], own_words, other[0], other[other_words - 1], other_words, own_first),
-            asked_floor, (asked_heads, asked_back, asked_keys, asked_dead, 0, 0),
+            asking, rows, bloom.PairKey(own[0], own[own_words - 1], own_words, other[0], other[other_words - 1], other_words, own_first),
+            asked_floor, bloom.Asked(asked_heads, asked_back, asked_keys, asked_dead, 0, 0),
         )  # fmt: skip
-        plain_left, plain_right, _ = probe.probe_chains(hashes, limit, floor, heads, back, keys, order, dead, 0, 0, True)
+        plain_left, plain_right, _ = probe.probe_chains(asking, rows)
         mine = [own[n][plain_left] for n in range(own_words)]
         theirs = [other[n][plain_right] for n in range(other_words)]
         words = combined([*mine, *theirs] if own_first else [*theirs, *mine])

@@ -35,15 +35,15 @@ def test_chains_and_scans_find_the_same_as_loops(seed: int) -> None:
     asked = int(rng.integers(0, 60))
     hashes, limit, floor = rng.integers(0, 30, asked), rng.integers(0, rows + 2, asked), rng.integers(-5, 55, asked)
     expected = sorted(matches(hashes, limit, floor, key, seq, ts, min(gone, rows), rows))
-    index = store.indexes["key"]
+    index, asking = store.indexes["key"], probe.Asking(hashes, limit, floor)
     rest = (store.marks["seq"], store.marks["ts"], store.base, store.first)
     for in_time_order in (True, False):
-        left, right, visited = probe.probe_chains(hashes, limit, floor, index.heads, index.back, index.keys, *rest, in_time_order)
+        left, right, visited = probe.probe_chains(asking, index.chains("seq", "ts", in_time_order))
         assert sorted(zip(left.tolist(), right.tolist(), strict=True)) == expected
         assert (np.diff(left) >= 0).all() and visited >= len(expected)
-    left, right, visited = probe.probe_scan(hashes, limit, floor, True, index.keys, *rest, store.end)
+    left, right, visited = probe.probe_scan(asking, True, probe.Stretch(index.keys, *rest, store.end))
     assert sorted(zip(left.tolist(), right.tolist(), strict=True)) == expected and visited == asked * store.live
-    left, right, _ = probe.probe_scan(hashes, limit, floor, False, index.keys, *rest, store.end)
+    left, right, _ = probe.probe_scan(asking, False, probe.Stretch(index.keys, *rest, store.end))
     everything = matches(hashes, limit, floor, key, seq, ts, min(gone, rows), rows, keyed=False)
     assert sorted(zip(left.tolist(), right.tolist(), strict=True)) == sorted(everything)
 
@@ -52,7 +52,5 @@ def test_no_probing_row_finds_nothing() -> None:
     store, *_ = filled(np.random.default_rng(0), 10, 3, 0)
     none = np.empty(0, np.int64)
     index = store.indexes["key"]
-    left, right, visited = probe.probe_chains(
-        none, none, none, index.heads, index.back, index.keys, store.marks["seq"], store.marks["ts"], store.base, store.first, True
-    )
+    left, right, visited = probe.probe_chains(probe.Asking(none, none, none), index.chains("seq", "ts", True))
     assert len(left) == len(right) == visited == 0

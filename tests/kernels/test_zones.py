@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from eddyline.kernels import zones
+from eddyline.kernels.probe import Asking
 from eddyline.state.columns import string_buffers
 from tests.oracle.kernels_zones import prefix, ranges, scanned
 
@@ -45,17 +46,17 @@ def test_scans_of_stretches(seed: int) -> None:
     cuts = np.unique(np.concatenate(([first, stored], rng.integers(first, stored, 4)))) + base
     row_cuts = np.unique(np.concatenate(([0, asked], rng.integers(0, asked, 3))))
     kinds = rng.integers(-1, 3, (len(row_cuts) - 1, len(cuts) - 1))
+    asking, grid = Asking(hashes, limit, floor), zones.Cells(row_cuts, cuts, kinds)
     for keyed in (True, False):
         expected, looked = scanned(hashes, limit, floor, keyed, keys, order, dead, base, row_cuts, cuts, kinds)
         for in_time_order in (True, False):
             for wants_kinds in (True, False):
-                left, right, cells, visited = zones.probe_stretches(
-                    hashes, limit, floor, keyed, keys, order, dead, base, in_time_order, row_cuts, cuts, kinds, wants_kinds
-                )
+                stored_rows = zones.Laid(keyed, keys, order, dead, base, in_time_order)
+                left, right, cells, visited = zones.probe_stretches(asking, stored_rows, grid, wants_kinds)
                 assert list(zip(left.tolist(), right.tolist(), strict=True)) == [pair[:2] for pair in expected] and visited == looked
                 assert cells.tolist() == ([kind for _, _, kind in expected] if wants_kinds else [])
     # Where neither rises along the store, every row is looked at.
     order, dead = rng.permutation(stored), rng.integers(0, 20, stored)
-    left, right, _, _ = zones.probe_stretches(hashes, limit, floor, True, keys, order, dead, base, False, row_cuts, cuts, kinds, True)
+    left, right, _, _ = zones.probe_stretches(asking, zones.Laid(True, keys, order, dead, base, False), grid, True)
     expected, _ = scanned(hashes, limit, floor, True, keys, order, dead, base, row_cuts, cuts, kinds)
     assert list(zip(left.tolist(), right.tolist(), strict=True)) == [pair[:2] for pair in expected]

@@ -80,8 +80,7 @@ def check(store: Store, rows: list[tuple[dict[str, object], int]]) -> None:
 
         one = np.array([key])
         far = np.array([2**62])
-        marks = (store.marks["key"], store.marks["key"])
-        _, right, _ = probe.probe_chains(one, far, -far, index.heads, index.back, index.keys, *marks, store.base, store.first, False)
+        _, right, _ = probe.probe_chains(probe.Asking(one, far, -far), index.chains("key", "key", False))
         found[key] = sorted((right - store.first).tolist())
     assert found == {key: [i for i, (_, k) in enumerate(rows) if k == key] for key in range(9)}
 

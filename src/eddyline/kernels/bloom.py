@@ -10,14 +10,51 @@ Limits   The number of words is a power of two. Keys cannot be taken out: the ow
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
 
 from eddyline.kernels.hashing import fold, mix
-from eddyline.kernels.probe import _by_bucket, is_held
+from eddyline.kernels.probe import Asking, Chains, _by_bucket, is_held
 
 #: Words per key: 16 bits each, about one false positive in three hundred.
 _KEYS_PER_WORD = 4
+
+
+class Begun(NamedTuple):
+    """Stored rows with their chains, and when the life of each begins and ends."""
+
+    heads: Any
+    back: Any
+    keys: Any
+    begins: Any
+    dead: Any
+    base: int
+    first: int
+
+
+class PairKey(NamedTuple):
+    """The key of a pair: one or two words of the probing row and of the stored row, and which of the two sides comes first."""
+
+    own_a: Any
+    own_b: Any
+    own_words: int
+    other_a: Any
+    other_b: Any
+    other_words: int
+    own_first: bool
+
+
+class Asked(NamedTuple):
+    """The store that is asked whether it holds the key of a pair."""
+
+    heads: Any
+    back: Any
+    keys: Any
+    dead: Any
+    base: int
+    first: int
 
 
 def filter_for(keys: int) -> np.ndarray:
@@ -56,7 +93,9 @@ def may_hold(words, keys):
 
 
 @njit(cache=True, nogil=True)
-def holders(hashes, floors, ceilings, heads, back, keys, begins, dead, base, first, before):
+def holders(hashes, floors, ceilings, stored, before):
+    """For each key the newest stored row that is alive for it and has an id below `before`; -1: there is none."""
+    heads, back, keys, begins, dead, base, first = stored
     mask = np.uint64(len(heads) - 1)
     found = np.full(len(hashes), -1, np.int64)
     for o in range(len(hashes)):
@@ -75,11 +114,12 @@ def holders(hashes, floors, ceilings, heads, back, keys, begins, dead, base, fir
 
 
 @njit(cache=True, nogil=True)
-def _count(key, bound, least, row, back, keys, order, dead, base, first, in_time_order):
+def _count(key, bound, least, row, stored):
     """How many rows of a chain match, and how many were looked at.
 
     `probe_chains` has this walk in its own loop: as a call it made that a fifth slower.
     """
+    _, back, keys, order, dead, base, first, in_time_order = stored
     n = 0
     visited = 0
     while row >= first:
@@ -97,9 +137,10 @@ def _count(key, bound, least, row, back, keys, order, dead, base, first, in_time
 
 
 @njit(cache=True, nogil=True)
-def _wanted_into(found, begin, count, n, at, sequence, hashes, limit, floor, stored, sides, asked_floor, asked):
+def _wanted_into(found, begin, count, n, at, sequence, asking, stored, sides, asked_floor, asked):
     """Go on from place `at` of the sequence while the matches of a row fit; returns pairs written, the next place, visited, refused."""
-    heads, back, keys, order, dead, base, first, in_time_order = stored
+    hashes, limit, floor = asking
+    heads, back, keys, order, dead, base, _, _ = stored
     own_a, own_b, own_words, other_a, other_b, other_words, own_first = sides
     asked_heads, asked_back, asked_keys, asked_dead, asked_base, asked_first = asked
     mask = np.uint64(len(heads) - 1)
@@ -109,7 +150,7 @@ def _wanted_into(found, begin, count, n, at, sequence, hashes, limit, floor, sto
         o = sequence[at]
         key, bound, least = hashes[o], limit[o], floor[o]
         row = heads[mix(key) & mask]
-        matching, looked = _count(key, bound, least, row, back, keys, order, dead, base, first, in_time_order)
+        matching, looked = _count(key, bound, least, row, stored)
         if n + matching > len(found):
             break
         visited += looked
@@ -156,29 +197,27 @@ def _pairs(found, begin, count, n):
     return left, right
 
 
-def probe_wanted(hashes, limit, floor, stored, sides, asked_floor, asked):
+def probe_wanted(asking: Asking, stored: Chains, sides: PairKey, asked_floor: Any, asked: Asked) -> tuple[Any, Any, int, int]:
     """Pairs (o, id) as `probe_chains` finds them, without those whose key the asked store does not hold.
 
     Args:
-        stored: heads, back, keys, order, dead, base, first, in_time_order of the probed store.
-        sides: two key columns of the probing rows and how many count, the same of the stored rows by position, and whether
-            the key of a pair begins with the words of the probing row.
-        asked: heads, back, keys, dead, base, first of the asked store.
+        asked_floor: per probing row, the death that the rows of the asked store are not below.
 
     Returns:
         probing positions (rising), stored ids, rows visited, pairs refused.
     """
-    sequence = _by_bucket(hashes, np.uint64(len(stored[0]) - 1))
+    hashes = asking.hashes
+    sequence = _by_bucket(hashes, np.uint64(len(stored.heads) - 1))
     begin, count = np.zeros(len(hashes), np.int64), np.zeros(len(hashes), np.int64)
     found = np.empty(65_536 + len(hashes), np.int64)
     n = at = visited = refused = 0
     while True:
-        n, at, looked, dropped = _wanted_into(found, begin, count, n, at, sequence, hashes, limit, floor, stored, sides, asked_floor, asked)
+        n, at, looked, dropped = _wanted_into(found, begin, count, n, at, sequence, asking, stored, sides, asked_floor, asked)
         visited += looked
         refused += dropped
         if at == len(sequence):
             break
         # A buffer that grew inside the loop would slow all of it down.
-        found = np.concatenate([found, np.empty(max(len(found), len(stored[2])), np.int64)])
+        found = np.concatenate([found, np.empty(max(len(found), len(stored.keys)), np.int64)])
     left, right = _pairs(found, begin, count, n)
     return left, right, visited, refused

@@ -14,6 +14,8 @@ Limits   Keys are compared as 64-bit words: exact for single integer-like column
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
 
@@ -21,6 +23,38 @@ from eddyline.kernels.hashing import mix
 
 #: Chains do not reach further back than a 32-bit distance; rows that far apart are never in one memory.
 _FAR = 2**31 - 1
+
+
+class Asking(NamedTuple):
+    """Probing rows: the key of each, the order that partners are below, and the death that partners are not below."""
+
+    hashes: Any
+    limit: Any
+    floor: Any
+
+
+class Chains(NamedTuple):
+    """Stored rows with their chains. `in_time_order`: `dead` falls along a chain, so that the first dead row ends the walk."""
+
+    heads: Any
+    back: Any
+    keys: Any
+    order: Any
+    dead: Any
+    base: int
+    first: int
+    in_time_order: bool
+
+
+class Stretch(NamedTuple):
+    """Stored rows without chains: those with ids first … end-1."""
+
+    keys: Any
+    order: Any
+    dead: Any
+    base: int
+    first: int
+    end: int
 
 
 @njit(cache=True, nogil=True)
@@ -112,15 +146,14 @@ def is_held(word, least, heads, back, keys, dead, base, first):
 
 
 @njit(cache=True, nogil=True)
-def probe_chains(hashes, limit, floor, heads, back, keys, order, dead, base, first, in_time_order):
+def probe_chains(asking, stored):
     """Pairs (o, id) for all probing rows.
-
-    Args:
-        in_time_order: `dead` falls along a chain, so that the first dead row ends the walk.
 
     Returns:
         probing positions (rising), stored ids, rows visited.
     """
+    hashes, limit, floor = asking
+    heads, back, keys, order, dead, base, first, in_time_order = stored
     mask = np.uint64(len(heads) - 1)
     sequence = _by_bucket(hashes, mask)
     # Two walks, one to count and one to write: a buffer that grows inside the loop made it four times as slow.
@@ -162,8 +195,10 @@ def probe_chains(hashes, limit, floor, heads, back, keys, order, dead, base, fir
 
 
 @njit(cache=True, nogil=True)
-def _scan_into(left, right, n, o, hashes, limit, floor, keyed, keys, order, dead, base, first, end):
+def _scan_into(left, right, n, o, asking, keyed, stored):
     """Scan for probing rows from `o` on while all stored rows would still fit; returns pairs written and the next row."""
+    hashes, limit, floor = asking
+    keys, order, dead, base, first, end = stored
     while o < len(limit) and n + end - first <= len(left):
         for p in range(first - base, end - base):
             if (not keyed or keys[p] == hashes[o]) and order[p] < limit[o] and dead[p] >= floor[o]:
@@ -175,16 +210,18 @@ def _scan_into(left, right, n, o, hashes, limit, floor, keyed, keys, order, dead
 
 
 @njit(cache=True, nogil=True)
-def probe_scan(hashes, limit, floor, keyed, keys, order, dead, base, first, end):
-    """The same answer by looking at every stored row; with `keyed` false every row matches (a cross product)."""
-    left = np.empty(1024 + 2 * len(limit) + end - first, np.int64)
+def probe_scan(asking, keyed, stored):
+    """The same answer by looking at every stored row of a stretch; with `keyed` false every row matches (a cross product)."""
+    limit = asking.limit
+    rows = stored.end - stored.first
+    left = np.empty(1024 + 2 * len(limit) + rows, np.int64)
     right = np.empty(len(left), np.int64)
-    n, o = _scan_into(left, right, 0, 0, hashes, limit, floor, keyed, keys, order, dead, base, first, end)
+    n, o = _scan_into(left, right, 0, 0, asking, keyed, stored)
     while o < len(limit):
         wide_left = np.empty(2 * len(left), np.int64)
         wide_right = np.empty(2 * len(left), np.int64)
         wide_left[:n] = left[:n]
         wide_right[:n] = right[:n]
         left, right = wide_left, wide_right
-        n, o = _scan_into(left, right, n, o, hashes, limit, floor, keyed, keys, order, dead, base, first, end)
-    return left[:n], right[:n], len(limit) * (end - first)
+        n, o = _scan_into(left, right, n, o, asking, keyed, stored)
+    return left[:n], right[:n], len(limit) * rows

@@ -9,11 +9,33 @@ Limits   Pairs come in the order of a scan of everything: by probing row, then b
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
 
 _LEAST = np.int64(-(2**63))
 _MOST = np.int64(2**63 - 1)
+
+
+class Laid(NamedTuple):
+    """Stored rows. `keyed`: keys must be equal. `in_time_order`: `order` and `dead` rise along the store, so that what a row may meet is
+    one stretch."""
+
+    keyed: bool
+    keys: Any
+    order: Any
+    dead: Any
+    base: int
+    in_time_order: bool
+
+
+class Cells(NamedTuple):
+    """Stretches of probing rows against stretches of stored rows: where both are cut, and the kind of each cell."""
+
+    row_cuts: Any
+    cuts: Any
+    kinds: Any
 
 
 @njit(cache=True, nogil=True)
@@ -60,13 +82,15 @@ def _first_not_below(values, bound, first, end):
 
 
 @njit(cache=True, nogil=True)
-def probe_stretches(hashes, limit, floor, keyed, keys, order, dead, base, in_time_order, row_cuts, cuts, kinds, wants_kinds):
+def probe_stretches(asking, stored, grid, wants_kinds):
     """Pairs (o, id) of the cells that are not skipped (kind below 0), with the kind of their cell; last, how many rows were looked at.
 
     Args:
-        in_time_order: `order` and `dead` rise along the store, so that what a row may meet is one stretch.
         wants_kinds: without it no kinds are written down.
     """
+    hashes, limit, floor = asking
+    keyed, keys, order, dead, base, in_time_order = stored
+    row_cuts, cuts, kinds = grid
     low = np.full(len(limit), cuts[0] - base)
     high = np.full(len(limit), cuts[-1] - base)
     if in_time_order:

@@ -318,6 +318,13 @@ class HashIndex:
         self.mark = mark
         self.heads: Ints = np.full(_SMALLEST, -1, np.int64)
 
+    def chains(self, order: str, death: str, in_time_order: bool) -> probe.Chains:
+        """The rows for `kernels/probe.py`, with the marks of their order and death."""
+        store = self.store
+        return probe.Chains(
+            self.heads, self.back, self.keys, store.marks[order], store.marks[death], store.base, store.first, in_time_order
+        )
+
     @property
     def back(self) -> Array:
         return self.store.links[self.mark]

@@ -34,10 +34,8 @@ def _all_pairs(one: Input, step: Step, loop: bool, hashes: Ints, limits: Ints, f
     if step.index is None or loop:
         return _scanned(one, step, hashes, limits, floors, store.first, store.end)
     index = store.indexes[step.index]
-    left, right, visited = kernels.probe_chains(
-        hashes, limits, floors, index.heads, index.back, index.keys, store.marks[one.order], store.marks[one.death], store.base,
-        store.first, one.in_time_order,
-    )  # fmt: skip
+    stored = index.chains(one.order, one.death, one.in_time_order)
+    left, right, visited = kernels.probe_chains(kernels.Asking(hashes, limits, floors), stored)
     return Pairs(left, right, len(hashes), visited)
 
 
@@ -45,9 +43,8 @@ def _scanned(one: Input, step: Step, hashes: Ints, limits: Ints, floors: Ints, f
     store = one.store
     order, dead = store.marks[one.order], store.marks[one.death]
     keys = store.marks[step.index] if step.index is not None else order
-    left, right, visited = kernels.probe_scan(
-        hashes, limits, floors, step.index is not None, keys, order, dead, store.base, max(first, store.first), end
-    )
+    stored = kernels.Stretch(keys, order, dead, store.base, max(first, store.first), end)
+    left, right, visited = kernels.probe_scan(kernels.Asking(hashes, limits, floors), step.index is not None, stored)
     if store.dropped:
         # A scan meets the rows that have left their chains.
         held = store.holds(right)
@@ -60,10 +57,9 @@ def _scanned_stretches(one: Input, step: Step, hashes: Ints, limits: Ints, floor
     store = one.store
     order, dead = store.marks[one.order], store.marks[one.death]
     keys = store.marks[step.index] if step.index is not None else order
-    left, right, kinds, visited = zones.probe_stretches(
-        hashes, limits, floors, step.index is not None, keys, order, dead, store.base, one.in_time_order, grid.row_cuts,
-        np.clip(grid.stored_cuts, store.first, store.end), grid.kinds, bool(grid.passed),
-    )  # fmt: skip
+    stored = zones.Laid(step.index is not None, keys, order, dead, store.base, one.in_time_order)
+    cells = zones.Cells(grid.row_cuts, np.clip(grid.stored_cuts, store.first, store.end), grid.kinds)
+    left, right, kinds, visited = zones.probe_stretches(kernels.Asking(hashes, limits, floors), stored, cells, bool(grid.passed))
     if store.dropped:
         held = store.holds(right)
         left, right, kinds = left[held], right[held], kinds[held] if grid.passed else kinds

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.kernels import bloom
+from eddyline.kernels.probe import Asking
 from eddyline.model.joining import Equality
 from eddyline.model.window import FOREVER
 from eddyline.operators.join.combination import Combinations
@@ -159,10 +160,9 @@ class Condition:
         begins = store.marks["ts" if isinstance(self.opposite, StreamInput) else "clock"]
         if isinstance(self.opposite, StreamInput) and self.opposite.stream.is_table:
             ceilings = np.full(len(words), np.iinfo(np.int64).max)
-        found: Ints = bloom.holders(
-            words, floors, ceilings, index.heads, index.back, index.keys, begins, store.marks[self.opposite.death], store.base, store.first,
-            before,
-        )  # fmt: skip
+        dead = store.marks[self.opposite.death]
+        stored = bloom.Begun(index.heads, index.back, index.keys, begins, dead, store.base, store.first)
+        found: Ints = bloom.holders(words, floors, ceilings, stored, before)
         return found
 
     def _opposite_words(self) -> Ints:
@@ -199,16 +199,14 @@ def wanted_pairs(
     if not 1 <= len(own) <= _MOST_WORDS or not 1 <= len(other) <= _MOST_WORDS or len(own) + len(other) < len(condition.links):
         return None
     store, asked = partner.store, condition.opposite.store
-    index, asked_index = store.indexes[index_mark], asked.indexes[condition.mark or ""]
+    asked_index = asked.indexes[condition.mark or ""]
     mine = [condition.bases[r].store.at(key, probe.rows.ids[r]) for r, key, _, _ in own]
     theirs = [store.marks[key] for _, key, _, _ in other]
     # The links are sorted by input, so that the words of one input come before those of the other.
     own_first = condition.links[0][0] in origin
-    stored = (index.heads, index.back, index.keys, store.marks[partner.order], store.marks[partner.death], store.base, store.first)
-    sides = (mine[0], mine[-1], len(mine), theirs[0], theirs[-1], len(theirs), own_first)
+    stored = store.indexes[index_mark].chains(partner.order, partner.death, partner.in_time_order)
+    sides = bloom.PairKey(mine[0], mine[-1], len(mine), theirs[0], theirs[-1], len(theirs), own_first)
     opposite = condition.opposite
-    there = (asked_index.heads, asked_index.back, asked_index.keys, asked.marks[opposite.death], asked.base, asked.first)
-    left, right, visited, refused = bloom.probe_wanted(  # type: ignore[no-untyped-call]
-        probe.hashes, probe.limits, probe.floors, (*stored, partner.in_time_order), sides, opposite.floors(probe.rows.clock), there
-    )
-    return left, right, visited, refused
+    there = bloom.Asked(asked_index.heads, asked_index.back, asked_index.keys, asked.marks[opposite.death], asked.base, asked.first)
+    asking = Asking(probe.hashes, probe.limits, probe.floors)
+    return bloom.probe_wanted(asking, stored, sides, opposite.floors(probe.rows.clock), there)

@@ -169,15 +169,12 @@ def _probed(
     hashes = combined([origin.at(key, ids) for key in probe.keys])
     floors = origin.at(mine.death, ids) - max(one.port.span for _, one in users)
     limits = origin.at(mine.order, ids)
-    index = partner.indexes[probe.index]
+    stored = partner.indexes[probe.index].chains(one.order, one.death, True)
     begin = np.zeros(stop - start + 1, np.int64)
     pieces, visited, made = [], 0, 0
     for low in range(0, len(ids), tuning.shared_rows_at_once):
         part = slice(low, low + tuning.shared_rows_at_once)
-        left, right, seen = probe_kernels.probe_chains(
-            hashes[part], limits[part], floors[part], index.heads, index.back, index.keys, partner.marks[one.order],
-            partner.marks[one.death], partner.base, partner.first, True,
-        )  # fmt: skip
+        left, right, seen = probe_kernels.probe_chains(probe_kernels.Asking(hashes[part], limits[part], floors[part]), stored)
         pieces.append((left + low, right))
         visited += seen
         made += len(left)
