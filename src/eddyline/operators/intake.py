@@ -47,11 +47,11 @@ class Intake:
 
     @property
     def horizon(self) -> int | None:
-        bounds = (
-            None if self.newest is None else self.newest - self.stream.lateness,
-            None if self.promised is None else self.promised + 1,
-        )
-        return max((bound for bound in bounds if bound is not None), default=None)
+        said = None if self.promised is None else self.promised + 1
+        if self.newest is None:
+            return said
+        seen = self.newest - self.stream.lateness
+        return seen if said is None else max(seen, said)
 
     def promise(self, instant: int | None) -> None:
         """No row at or before an instant comes any more."""

@@ -143,7 +143,7 @@ class StreamState:
         for mark, parts in self.composites.items():
             marks[mark] = combined([np.asarray(marks[p]) for p in parts])
         # Rows of a table are older than every row of a stream.
-        place = np.broadcast_to(np.int64(BEFORE if self.is_table else UNREAD), rows)
+        place = np.array(BEFORE if self.is_table else UNREAD)
         marks |= {mark: place for reader in self.readers.values() for mark in reader.marks}
         start = self.store.append(rows, columns, marks)
         self.peak = max(self.peak, self.store.live)

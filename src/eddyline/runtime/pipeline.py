@@ -348,8 +348,9 @@ class Pipeline:
         return sum(longest.values()) + sum(len(gate.queue) for gate in self.gating.gates.values())
 
     def _note_peak(self) -> None:
-        rows = sum(s.store.live for s in self.stores())
-        size = sum(s.store.nbytes for s in self.stores())
+        stores = [state.store for state in self.stores()]
+        rows = sum(store.live for store in stores)
+        size = sum(store.nbytes for store in stores)
         for unit in self.kinds.units():
             held = unit.held()
             rows, size = rows + held[0], size + held[1]

@@ -62,6 +62,8 @@ class Timeline:
         self._rows_before: dict[str, int] = {}
         self._released: dict[str, Released] = {}
         self._ranked: dict[str, list[Ranked]] = {}
+        #: Where the timeline stands in the stores that its units read, as the epoch begins.
+        self._reading: list[tuple[Supply, ReadPosition]] = []
 
     # -- time
 
@@ -100,11 +102,12 @@ class Timeline:
         self._released = released
         records = {name: found for name, queue in self.records.items() if (found := queue.release(self.frontier))}
         self._ranked = ranked_records([q.stream for q in self.queues.values()], released, records, self.next_rank) if records else {}
-        for supply, _ in self.readers():
+        self._reading = self.readers()
+        for supply, _ in self._reading:
             supply.offer(released.get(supply.stream.name))
         for part in self._slices(units):
             self._run(part, units, outcome, note_peak)
-        for supply, reader in self.readers():
+        for supply, reader in self._reading:
             supply.pass_to(reader, self.frontier)
         self._purge(units, self.frontier, self.next_rank)
         for name, rows in released.items():
@@ -164,7 +167,7 @@ class Timeline:
         return part
 
     def _run(self, part: Slice, units: list[Unit], outcome: Outcome, note_peak: Callable[[], None]) -> None:
-        for supply, reader in self.readers():
+        for supply, reader in self._reading:
             name = supply.stream.name
             if name in part.tables:
                 part.fresh[name] = supply.take(reader, part.ts[name], part.arrival[name], part.ranks[name], part.numbers[name])
@@ -179,7 +182,7 @@ class Timeline:
 
     def _cut(self, ranked: Mapping[str, list[Ranked]], first: int) -> None:
         """Zones of stores end at the heralds among the rows with ranks from `first` on, which have just been stored or come next."""
-        for supply, reader in self.readers():
+        for supply, reader in self._reading:
             store = reader.store
             for batch in ranked.get(supply.stream.name, ()):
                 if batch.records.kind == HERALD:
@@ -203,7 +206,7 @@ class Timeline:
 
     def _purge(self, units: list[Unit], now: int, rank: int) -> None:
         """Rows still to come are at or after `now` and `rank`; what none of them can meet is forgotten."""
-        for supply, reader in self.readers():
+        for supply, reader in self._reading:
             name = supply.stream.name
             seen = self.queues[name].released
             if name in self._all_ranks:
