@@ -80,8 +80,9 @@ def sampled_edge(lowered: Lowered, pair: Pair, samples: Mapping[int, Sample], mo
 
 
 def _equal(new: Ints, live: Ints) -> float:
-    there = np.sort(live)
-    return float(np.sum(np.searchsorted(there, new, side="right") - np.searchsorted(there, new, side="left")))
+    # Both are sorted: places of ascending values are found in less than half the time.
+    there, asked = np.sort(live), np.sort(new)
+    return float(np.sum(there.searchsorted(asked, side="right") - there.searchsorted(asked, side="left")))
 
 
 def _spread(first: int, end: int, most: int) -> Ints:
