@@ -203,6 +203,9 @@ class PunctuationTuning:
     #: New rows are looked at again after at most this number of slices, however little earlier looks found: one look in 64 slices is no
     #: measurable work.
     longest_pause: int = 63
+    #: All rows are looked at again when this many times the stored rows have come since the last time; looks in between judge new rows.
+    #: Chosen so that a look at all rows costs at most a quarter of a look per row that came.
+    whole_look: int = 4
     #: An aggregate does not look for finished groups before it has this number of them. Chosen, not measured: 64 groups take a few kB.
     least_groups: int = 64
 

@@ -21,7 +21,7 @@ from typing import Any
 from eddyline.dashboard.feed import Feed
 from eddyline.dashboard.views import overview, query
 
-#: Seconds between two looks; a page gets something at least as often as the other.
+#: Seconds between two looks at the feed, and the longest time without anything sent to a page.
 LOOK_SECONDS, BREATH_SECONDS = 0.25, 10.0
 
 

@@ -3,7 +3,7 @@
 Answer   `look` takes the newest report, from the job's folder or straight from a job in this process; `rate` says how fast a figure grows.
          `want` says in the folder which queries pages look at, so that the job puts their plans and rows into its reports.
 State    Two documents, and what each query is.
-Limits   Reads files, and writes one: `wanted/<process>.json`, which is empty words fifteen seconds after its last renewal.
+Limits   Reads files, and writes one: `wanted/<process>.json`, which a job ignores fifteen seconds after its last renewal.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from eddyline.model.clock import WALL
 from eddyline.runtime.reporting.places import Places, read_json, replace_file
 
 Document = dict[str, Any]
-#: Rates are averages over about this number of seconds; wishes of pages are renewed after the other.
+#: Rates are averages over about the first number of seconds; the file in `wanted` is written anew after the second.
 _RATE_SECONDS, _RENEW_SECONDS = 5.0, 5.0
 
 
@@ -41,7 +41,7 @@ class Feed:
     # -- reading
 
     def look(self) -> bool:
-        """Take the newest report; whether there is a new one."""
+        """Take the newest report; returns whether there is a new one."""
         found = self._latest() if self._latest is not None else None
         if found is None:
             found = self._from_file()

@@ -76,7 +76,7 @@ class Guard:
     def _is_same_origin(self, headers: dict[str, str], method: str) -> bool:
         host = headers.get("host", "")
         if self._loopback and urlsplit(f"//{host}").hostname not in _LOOPBACK:
-            # A name of another site that leads here.
+            # The request names another host, whose address leads to this server: a page of another site sent it.
             return False
         site = headers.get("sec-fetch-site")
         is_page = method == "GET" and headers.get("sec-fetch-mode") == "navigate"

@@ -56,7 +56,7 @@ def _passing(feed: Feed, stats: Mapping[str, Any], part: Part) -> str:
     (coming, came), (going, gone) = counted(0), counted(1)
     if came is None or gone is None:
         return _rows(feed.rate(lambda one: one["stats"]["rows_in"].get(part.key)), stats["rows_in"].get(part.key))
-    # A query that came later than others has a share of its own time.
+    # Rates of the last seconds: a query that was added late has seen only a part of all rows.
     share = _share(going, coming) if coming and going is not None else _share(gone, came) if came else ""
     return _rows(going, gone) + (f" · {share}" if share else "")
 
@@ -77,7 +77,7 @@ def _held_back(demand: Mapping[str, Any], key: str) -> list[str]:
 
 
 def _purged(stats: Mapping[str, Any], stream: str) -> list[str]:
-    """Promises of a stream that its rows do not come any more."""
+    """How many punctuations a stream has brought, and how many of its rows broke one."""
     found = stats.get("punctuations", {}).get(stream)
     broken = stats.get("violations", {}).get(stream)
     return ([f"{found:,} punctuations"] if found else []) + ([f"{broken:,} rows broke one"] if broken else [])

@@ -87,7 +87,7 @@ class Server:
         asyncio.run(serve())
 
     def wait(self) -> None:
-        """Return when it serves no more."""
+        """Return when the server has stopped."""
         while self._thread is not None and self._thread.is_alive():
             self._thread.join(1.0)
 

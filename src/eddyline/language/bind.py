@@ -159,7 +159,7 @@ def _where(select: Select, scope: Scope) -> tuple[Expression, ...]:
     parts: list[Expression] = []
     for place, source in enumerate(select.sources):
         if source.on is not None:
-            # ON sees what stands before it and what it joins.
+            # An ON condition may name the sources before it and the one that it joins.
             so_far = Scope(scope.entries[: place + 1], scope.own)
             parts += conjuncts(bind_condition(source.on, Clause("ON", so_far)))
     if select.where is not None:

@@ -154,7 +154,7 @@ class Catalog:
                 )
 
     def drop(self, kind: str, name: str, position: Position | None = None) -> Entry:
-        """Lets go of an entry and returns it. A query's own sinks go with it; a stream or table that a query reads stays."""
+        """Remove an entry and return it. A query's own sinks go with it; a stream or table that a query reads stays."""
         spelled = self._spelled(kind, name, position)
         if kind == "stream" and spelled in self.requests:
             raise BindingProblem(f"{spelled} is a stream of requests", hint=f"DROP REQUESTS {spelled}", position=position)
@@ -191,7 +191,7 @@ class Catalog:
             self.streams[name] = replace(self.streams[name], promised=said, promising=given)
 
     def _readers(self, kind: str, name: str) -> list[str]:
-        """What would be left without its source: "query q", "template t", …"""
+        """What reads an entry, as messages name it: "query q", "template t", …"""
         found: list[str] = []
         if kind in ("stream", "table", "requests"):
             found += [f"query {q.name}" for q in self.queries.values() if name in sources_of(q)]

@@ -16,7 +16,7 @@ from eddyline.language.syntax import ColumnDefinition, CreateSink, CreateStream,
 from eddyline.language.windows import parse_span
 from eddyline.model.schema import RESULT_TIME, Column, Schema, Stream, Table
 
-#: What the readers of files understand; an option that nothing reads is refused, so that no wish is passed over.
+#: What the readers of files understand; an option that no reader knows is refused.
 _READING = ("format", "path", "delimiter", "header", "multiline")
 STREAM_OPTIONS = (
     "time",

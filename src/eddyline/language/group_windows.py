@@ -130,7 +130,7 @@ def bind_window(node: Apply, scope: Scope) -> WindowKeys:
             hint=hint,
             position=time.position,
         )
-    # An offset may be nothing, and a gap too: rows of one instant are a session then.
+    # An offset may be zero, and so may a gap: then rows of one instant are a session.
     spans = [
         _span(argument, kind, least=0 if kind == "session" or (kind == "tumble" and at) else 1) for at, argument in enumerate(node.args[1:])
     ]

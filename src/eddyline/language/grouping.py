@@ -29,7 +29,7 @@ def check_groups(query: BoundQuery, select: Select, items: Sequence[Item], place
         check_grouped(query.having, query.group_by, select.having.position)
     selected = {o.expression for o in query.outputs}
     for group in query.group_by:
-        # The beginning of a session is a grouping expression, selected or not: the last row says as well which session it is.
+        # The beginning of a session is a grouping expression, selected or not; its last row identifies the session as well.
         is_session = query.group_window is not None and query.group_window.kind == "session" and group == query.group_by[0]
         if group not in selected and not is_session:
             raise BindingProblem(

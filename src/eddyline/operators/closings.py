@@ -239,7 +239,7 @@ class Closings:
         return self.closed[name]
 
     def want(self, known: Mapping[str, Closed]) -> None:
-        """A join asks from now on: what was promised before its rows is closed for it."""
+        """A join asks from now on. What was promised before its first row counts as closed for it."""
         if not self.wanted:
             self.wanted = True
             for name, closed in known.items():

@@ -84,7 +84,7 @@ class Derived:
         return found
 
     def hand_over(self, stream: str, closing: bool, outcome: Outcome) -> None:
-        """The results of this epoch become rows. At a bounded end the stream comes as far as the fastest maker: every row counts."""
+        """The results of this epoch become rows. At a bounded end the stream follows its fastest maker: every row counts."""
         intake = self.pipeline.intakes[stream]
         assert isinstance(intake, DerivedIntake)
         rows = [_as_rows(t, intake.stream) for maker in self.makers[stream] for t in outcome.results.pop(maker, ())]

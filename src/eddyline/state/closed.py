@@ -49,7 +49,7 @@ class Intervals:
         self._new, self._waiting = [], 0
         order = np.argsort(low, kind="stable")
         low, high = low[order], np.maximum.accumulate(high[order])
-        # An interval begins where nothing before it reaches up to the word in front of it.
+        # An interval begins at a word where no earlier interval reaches the word before it.
         begins = np.ones(len(low), np.bool_)
         begins[1:] = (high[:-1] != _TOP) & (low[1:] > np.where(high[:-1] == _TOP, _TOP, high[:-1] + 1))
         starts = np.flatnonzero(begins)
@@ -115,7 +115,7 @@ class Keys:
         self.words, self.values = words[order], whole.take(pa.array(order)).combine_chunks()
 
     def holds(self, words: Ints, values: pa.Table) -> Mask:
-        """Whether each key is here; a null is never."""
+        """Whether each key is in the set; a key with a null never is."""
         self.merge()
         return self._found(words, values)
 
@@ -125,7 +125,7 @@ class Keys:
             return found
         at = np.searchsorted(self.words, words)
         rows = np.arange(len(words))
-        # Different keys of one hash stand side by side; there is hardly ever a second one.
+        # Keys with equal hashes stand side by side; more than one is rare.
         while len(rows):
             here = at < len(self.words)
             here[here] = self.words[at[here]] == words[rows[here]]

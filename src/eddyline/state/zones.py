@@ -61,14 +61,14 @@ class Zones:
         return self._starts.nbytes + sum(one.low.nbytes + one.high.nbytes + one.nulls.nbytes for one in self._columns.values())
 
     def clear(self) -> None:
-        """The rows have other ids: everything is worked out anew."""
+        """Forget all zones: the rows have other ids."""
         self._columns.clear()
         self._starts = np.empty(0, np.int64)
         self._end = 0
         self._heralds.clear()
 
     def cut(self, row: int) -> None:
-        """A herald stands before this row, which has not come yet or has just come."""
+        """Note that a herald stands before this row, which is the newest or the next to come."""
         most = self.tuning.most_heralds
         if len(self._heralds) >= most:
             # Nothing has asked for zones for long: the oldest places are of no use.
@@ -81,7 +81,7 @@ class Zones:
         return np.append(np.maximum(self._starts, first), end)
 
     def ranges(self, column: Hashable, first: int, end: int) -> tuple[Ints, Ints, Flags]:
-        """Least and greatest keys of a column per zone, and whether values are missing; zones as `cuts` says."""
+        """Least and greatest keys of a column per zone, and whether values are missing; zones as `cuts` gives them."""
         self._cover(first, end)
         if column not in self._columns:
             self._columns[column] = one = _Column()
@@ -90,7 +90,7 @@ class Zones:
         return one.low, one.high, one.nulls
 
     def _cover(self, first: int, end: int) -> None:
-        """Zones for the rows first … end-1: those of rows that are gone leave, new rows are put into the last one and new ones."""
+        """Make the zones those of the rows first … end-1: zones whose rows have gone leave, new rows fill the last zone and new ones."""
         if self._end < first or not len(self._starts):
             self._starts, self._end = np.empty(0, np.int64), first
             self._columns.clear()
@@ -186,6 +186,6 @@ def _plain_keys(values: npt.NDArray[np.generic], kind: DataType) -> Ints:
         double_keys(numbers, numbers.view(np.int64), keys)
         return keys
     if kind.name == "DECIMAL":
-        # 128 bits, little end first: up to 18 digits the low half says it all.
+        # 128 bits, lowest first: a decimal of up to 18 digits fits into the low half.
         return np.ascontiguousarray(values[:, 0])
     return np.ascontiguousarray(values.astype(np.int64, copy=False))

@@ -34,10 +34,6 @@ if TYPE_CHECKING:
     from eddyline.operators.join.node import JoinNode
 
 
-#: All rows are looked at again when this many times the stored rows have come since the last time.
-_WHOLE = 4
-
-
 class Punctuations(JoinPolicy):
     """Purges one group. What is promised lies in `Closings`, which all groups of a timeline share."""
 
@@ -114,7 +110,7 @@ class Punctuations(JoinPolicy):
             self._rule.reload()
         if self._chains is not None:
             self._chains.whole = True
-        # What was promised before can concern the rows of another query too.
+        # Earlier promises can close rows that the new query wants: the next look takes all of them.
         self._seen = min(self._seen, max(self.closings.count - 1, 0))
 
     def run_when(self, purge: str) -> None:
@@ -134,13 +130,13 @@ class Punctuations(JoinPolicy):
             return
         assert self._rule is not None and self._chains is not None
         come = self._came(group)
-        if come - self._whole_at >= _WHOLE * self._left:
+        if come - self._whole_at >= self.tuning.whole_look * self._left:
             self._chains.whole = True
         only = self._chains.concerned(frontier)
         if only is None:
             self._whole_at = come
         look = self._rule.look(came, only)
-        # All are judged before any leaves: what one row says of another is said of the rows as they were.
+        # All rows are judged before one leaves: the judgement of a row looks at the rows that were stored before the look.
         judged = {position: look.rows_alive(position) for position, base in group.bases.items() if not base.stream.is_table}
         for position, (ids, alive) in judged.items():
             self.visited += len(ids)

@@ -272,7 +272,7 @@ class Book:
         return self.config.columns[name].name in ("STRING", "DECIMAL")
 
     def _forget_codes(self, codes: Ints) -> None:
-        """Traces that have ended, and where nothing is known of traces those without a run, give their codes back."""
+        """Traces that have ended give their codes back. Where no rule says when traces end, traces without a run do so too."""
         found = np.unique(codes[codes >= 0])
         traces = self.state.traces
         if self.config.rules.types or self.config.rules.end_after is not None:

@@ -319,7 +319,7 @@ class PatternMatcher:
 
 
 def _once(matches: Matches) -> Matches:
-    """Equal maps are one match: the one of the smallest time, of equal ones that which does not wait."""
+    """Equal assignments are one match: the one with the smallest time, and among equal times the one that does not wait."""
     order = np.lexsort((matches.waits, matches.ts))
     _, first = np.unique(matches.ids[order], axis=0, return_index=True)
     return matches.at(order[first])

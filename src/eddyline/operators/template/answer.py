@@ -27,7 +27,7 @@ from eddyline.operators.template.probes import Requests
 from eddyline.operators.template.rows import TemplateRows
 from eddyline.state.columns import Ints
 
-#: The column of results that says whose they are.
+#: The column of results with the number of their request.
 REQUEST = "_request"
 _REQUEST = ColumnRef("", REQUEST, BIGINT)
 #: Columns of parts: grouping columns and wanted aggregates of the request as bits, and the grouping columns by number.

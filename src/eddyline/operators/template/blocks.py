@@ -71,7 +71,10 @@ class Field:
     cuts: Ints | None = None
 
     def covered(self, low: Ints, high: Ints) -> tuple[Ints, Ints] | None:
-        """The fields of the words from low to high: the first and the one after the last; None: they are anywhere."""
+        """The fields of the words from low to high: the first and the one after the last.
+
+        None: words are hashed, and the range may lie in every field.
+        """
         if self.codes is not None:
             begin, end = np.searchsorted(self.codes, low), np.searchsorted(self.codes, high, side="right")
             first = self._numbered(begin)
@@ -93,7 +96,7 @@ class Field:
         return np.where(there, self._numbered(at), 0), there
 
     def _numbered(self, codes: Ints) -> Ints:
-        """Codes as fields: each its own, or neighbours together, as many in one field as in another."""
+        """Codes as fields: each code has its own, or each field has about the same number of neighbouring codes."""
         assert self.codes is not None
         values = len(self.codes)
         return codes if values <= 1 << self.bits else (codes << self.bits) // values
@@ -140,7 +143,7 @@ class FieldAddresses:
         for column, field in enumerate(self.fields):
             if field is not None:
                 part, _ = field.of(words[column])
-                # What stands at nulls means nothing: those rows lie behind field 0, and no probe takes them.
+                # The word of a null means nothing: its row gets field 0, and no probe takes the row.
                 address |= np.where(nulls >> column & 1 == 0, part, 0) << shift
                 shift += field.bits
         return address
@@ -182,7 +185,7 @@ def _spread(
 
 @dataclass(frozen=True)
 class Together:
-    """The rival: one hash over some columns. It helps requests that fix all of them, and no others."""
+    """One hash over some columns, for comparisons with `Fields`. It helps requests that fix all of them, and no others."""
 
     columns: tuple[int, ...]
     bits: int

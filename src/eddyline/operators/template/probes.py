@@ -25,7 +25,7 @@ from eddyline.model.template import Condition, Request, RequestStream, Template,
 from eddyline.operators.keys import key_words
 from eddyline.state.columns import Ints
 
-#: A template has fewer grouping columns than this.
+#: From this bit on, the columns with ranges follow the fixed columns in one number: a template has fewer grouping columns.
 _RANGED = 32
 #: Types whose words are in the order of their values.
 _ORDERED = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIMESTAMP"})

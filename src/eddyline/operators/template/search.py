@@ -1,8 +1,8 @@
 """What the tuning of a template asks of the planner.
 
-Answer   `Price` compares configurations of an index: `best` searches, `of` prices one, `rebuilding` prices a migration, `path` says whether
-         requests of one pattern are cheaper by scanning. Prices are seconds for all requests that are given.
-Limits   Words only: `plan/index_choice/templates.py` has the numbers.
+Answer   `Price` compares configurations of an index: `best` searches, `of` prices one, `rebuilding` prices a migration, `scanned` and
+         `read` price the two access paths of one pattern. Prices are seconds for all requests that are given.
+Limits   The protocol only: `plan/index_choice/templates.py` has the numbers.
 """
 
 from __future__ import annotations

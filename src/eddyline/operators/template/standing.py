@@ -187,7 +187,7 @@ class StandingTemplate:
 
     def _index_is_cheaper(self, requests: Requests, pattern: int, ranged: int, probes: Ints, low: Ints, high: Ints) -> bool:
         assert self.index is not None and isinstance(self.index.addressing, Fields)
-        # A range reads one run of rows per field that it covers, as that number of requests would that fix the column.
+        # A range costs as much as one request per field that it covers, each of which fixes the column.
         covered = self.index.covered(requests, ranged, probes)
         rows = float(high.max(initial=0) - low.min(initial=0))
         asked = Pattern(pattern | ranged, len(probes) * covered, rows)

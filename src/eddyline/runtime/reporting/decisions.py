@@ -41,7 +41,7 @@ def decisions(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> list[
 def _queries(before: set[str], now: set[str], is_first: bool) -> Iterable[Event]:
     for kind, word, names in (("added", "was added", sorted(now - before)), ("dropped", "has gone", sorted(before - now))):
         if is_first and kind == "added":
-            # Those of the job's own file are no decision.
+            # Queries of the job file are no decisions.
             continue
         for name in names[:_NAMED]:
             yield {"kind": kind, "query": name, "text": f"query {name} {word}"}

@@ -31,7 +31,7 @@ class Journal:
         self._size = os.path.getsize(path) if os.path.exists(path) else 0
 
     def append(self, line: Mapping[str, Any], head: Mapping[str, Any] | None = None, with_head: bool = False) -> None:
-        """Write a line; before the first one of a file, or where `with_head` says so, what it rests on."""
+        """Write a line; before the first one of a file, and where `with_head` is set, the head that later lines refer to."""
         data = _encoded(line)
         if self._size and self._size + len(data) > self._half:
             os.replace(self.path, f"{self.path}.1")

@@ -34,7 +34,7 @@ from eddyline.tuning import ReportTuning
 
 log = logging.getLogger("eddyline.report")
 
-#: Seconds after which a file in `wanted` says nothing any more, and how many queries are looked into at once.
+#: Seconds after which a file in `wanted` is ignored, and how many queries have details in one report.
 WANTED_SECONDS, _WANTED = 15.0, 12
 
 
@@ -113,7 +113,7 @@ class Reporter:
             self.lock.release()
 
     def end(self, problem: BaseException | None = None) -> None:
-        """The last report: the job has ended, well or not."""
+        """Write the last report: the job has ended or failed."""
         with self.lock:
             if self._is_over:
                 return
@@ -217,7 +217,7 @@ class Reporter:
                     self._tails[name] = tail
 
     def _end_leases(self, described: Mapping[str, Mapping[str, Any]], now: float) -> None:
-        """Drop the tried queries that no page asks for any more; a job that was away does not count that time."""
+        """Drop the tried queries whose lease no page renews. The time during which the job did not run does not count."""
         ended = []
         for name, one in described.items():
             if one.get("lease") is None or one["stop"] is not None:

@@ -19,7 +19,7 @@ import pyarrow as pa
 #: Rows of a watched query, rows per reason, reasons per stream.
 TAIL, SAMPLES, REASONS = 200, 5, 8
 _LONGEST = 200
-#: Larger whole numbers are no numbers of a browser.
+#: A browser rounds whole numbers beyond this one: they are sent as text.
 _EXACT = 1 << 53
 
 

@@ -48,7 +48,7 @@ def zone_skipping(config: JoinConfig, commons: Commons) -> JoinPolicy | None:
 
 @dataclass(slots=True, eq=False)
 class StepZones:
-    """What zones can say about one probe step."""
+    """What the zones of one probe step can decide."""
 
     sides: Sides
     system: Contradictions
@@ -88,7 +88,7 @@ class ZoneSkipping(JoinPolicy):
             return None
         walks = probe.takes_pairs and (probe.step.index is None or node.loop)
         if not walks and self.is_open and not step.worth.is_on and len(probe.rows) > self.tuning.look:
-            # A probe by hash is cheap: a look at some of its rows tells whether whole stretches of them are in vain.
+            # A probe by hash is cheap: the zones of some of its rows show whether whole stretches of rows find nothing.
             some = probe.part(0, self.tuning.look)
             self._weigh(node, some, step, self._grid(node, some, step, one, walks), walks, self.tuning.look / len(probe.rows))
             if not step.worth.is_on:
@@ -191,7 +191,7 @@ class ZoneSkipping(JoinPolicy):
     # -- cost
 
     def _weigh(self, node: JoinNode, probe: Probe, step: StepZones, grid: Grid, walks: bool, share: float = 1.0) -> None:
-        """Count what was decided, and hold what it saves against what it costs; `share`: the part of a portion that was looked at."""
+        """Count what was decided, and compare the work saved with its cost; `share` is the part of a portion that was looked at."""
         counters, cost = node.counters, self.tuning
         counters.zone_pairs += grid.kinds.size
         counters.zones_skipped += int(np.count_nonzero(grid.kinds == SKIP))

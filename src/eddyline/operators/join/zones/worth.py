@@ -19,7 +19,7 @@ from eddyline.tuning import ZoneTuning
 @dataclass(slots=True)
 class Worth:
     tuning: ZoneTuning
-    #: auto: it decides itself; otherwise it always asks.
+    #: `heralds = auto`: zones are asked while that saves work; otherwise they are always asked.
     is_open: bool
     is_on: bool = False
     switches: int = 0
@@ -38,7 +38,7 @@ class Worth:
         return self.is_on or epoch >= self._next
 
     def note(self, work: float, saved: float) -> None:
-        """Nanoseconds of the work without zones, and of what they save, their own cost taken off."""
+        """Add nanoseconds: of the work without zones, and of the work that zones save less their own cost."""
         if not self.is_open:
             return
         self._work += work
