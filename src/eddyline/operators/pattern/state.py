@@ -87,7 +87,7 @@ class BookState:
     # -- after a slice
 
     def settle(self, rows: int, table: pa.Table, holders: list[Ints]) -> None:
-        """Keep the rows of a slice to which a run or a waiting match refers. `holders` are further arrays of event ids, changed in place."""
+        """Keep the rows of a slice to which a run or a waiting match refers. `holders` are more arrays of event ids, changed in place."""
         base, end = self.stored, self.stored + rows
         refs = self.events.refs[:end]
         kept_new = np.flatnonzero(refs[base:] > 0)
