@@ -22,11 +22,11 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 export PYTHONUNBUFFERED = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup kernels lint check test property spark fault soak browser pictures dist demo docs bench-micro bench-paper bench-peers golden-rewrite format clean
+.PHONY: help setup kernels lint check test property spark fault soak browser pictures dist demo docs bench-micro bench-paper bench-peers-setup bench-peers golden-rewrite format clean
 
 help: ## print this list
 	@echo "make <task>"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## create .venv with the pinned packages, the package itself and a Java runtime
 
@@ -115,7 +115,10 @@ bench-paper: $(STAMP) ## does the paper's claim hold here? make bench-paper SLUG
 	@test -n "$(SLUG)" || { echo "which one? make bench-paper SLUG=…"; ls bench/papers; exit 2; }
 	$(RUN) -m bench.papers.run $(SLUG) $(ARGS)
 
-bench-peers: $(STAMP) ## how do others fare? DuckDB, Spark's own join, eddyline embedded and on Spark
+bench-peers-setup: $(STAMP) ## install Flink, bytewax and Pathway, each into an environment of its own below data/peers
+	$(RUN) -m bench.peers.setup $(ARGS)
+
+bench-peers: $(STAMP) ## how do others fare? DuckDB, Spark's own join, Flink, bytewax, Pathway, eddyline embedded and on Spark
 	$(RUN) -m bench.peers --runner all $(ARGS)
 
 golden-rewrite: $(STAMP) ## write what the goldens give now; read the difference before you keep it

@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -91,6 +92,17 @@ class Comparison:
 
     def ratio(self, name: str) -> float:
         return statistics.median(self.ratios(name))
+
+    def after(self, earlier: Mapping[str, Any]) -> Comparison:
+        """The rounds of an earlier record, then these; a contender that the record does not have makes them two different runs.
+
+        The load that counts is the larger one.
+        """
+        kept = {measure["name"]: tuple(Sample(**sample) for sample in measure["samples"]) for measure in earlier["measures"]}
+        if set(kept) != set(self.measures):
+            raise ValueError(f"the earlier run has {', '.join(kept)}, this one {', '.join(self.measures)}: its rounds cannot be added to")
+        together = {name: Measure(name, kept[name] + measure.samples) for name, measure in self.measures.items()}
+        return Comparison(together, max(self.load_before, float(earlier["load_before"])))
 
     def as_json(self) -> dict[str, object]:
         return {

@@ -65,7 +65,7 @@ def long_run(part: float) -> dict[str, object]:
 
 def _run(workload: Workload) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="eddyline-bench-") as name:
-        return ran(workload, Path(name), engine="spark", write=True)[0]
+        return ran(workload.job(files_per_batch=1), Path(name), engine="spark", write=True)[0]
 
 
 if __name__ == "__main__":

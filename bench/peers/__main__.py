@@ -1,7 +1,8 @@
-"""`python -m bench.peers --runner duckdb|eddyline|eddyline-spark|spark-native|all`: one switch for all peers.
+"""`python -m bench.peers --runner NAME…|all`: one switch for all peers.
 
 Answer   Runs the workloads on the runners named, in turns, prints a table, writes one JSON file per workload and says when two
-         runners disagree about the number of results (exit code 1).
+         runners disagree about the number of results (exit code 1). A peer that is not installed is left out, and the output and the
+         file say why. With `--add` the rounds are added to those of an earlier file.
 Limits   Counts are compared here; that the rows are right is the business of the tests.
 """
 
@@ -20,7 +21,7 @@ from types import FrameType
 import psutil
 
 from bench import harness, workloads
-from bench.peers import RUNNERS, Result
+from bench.peers import RUNNERS, Result, environments
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
@@ -40,7 +41,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--batches", type=int, default=10, help="files per stream, on Spark micro-batches")
     parser.add_argument("--factor", type=int, default=1, help="how many times as long as usual, at the same rates")
     parser.add_argument("--rows", type=int, help="rows per stream instead of the workload's own number")
-    parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--repeats", type=int, default=3, help="rounds; in each of them every contender has one turn")
+    parser.add_argument("--add", action="store_true", help="keep the samples of the earlier file of the same run, and add to them")
     parser.add_argument("--warmup", type=int, default=0)
     parser.add_argument("--engine", choices=["embedded", "spark"], default="embedded", help="for --runner eddyline")
     parser.add_argument("--write", action="store_true", help="for --runner eddyline: write the results to parquet")
@@ -56,7 +58,11 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
-    names = list(RUNNERS) if "all" in options.runner else list(dict.fromkeys(options.runner))
+    wanted = list(RUNNERS) if "all" in options.runner else list(dict.fromkeys(options.runner))
+    absent = {name: reason for name in wanted if name in environments.PEERS and (reason := environments.absent(name))}
+    names = [name for name in wanted if name not in absent]
+    for name, reason in absent.items():
+        print(f"{name} is left out: {reason}", file=sys.stderr)
     passed = {
         "engine": options.engine,
         "write": options.write,
@@ -67,11 +73,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "limit": options.limit,
     }
     agree = True
-    for name in options.workload:
+    for name in options.workload if names else ():
         workload = workloads.make(name, options.factor, options.batches, rows=options.rows)
+        target = options.results / file_name(options, name, names)
         found: dict[str, list[Result]] = {one: [] for one in names}
         contenders = {one: _kept(runner(one, workload, **passed), found[one]) for one in names}
         comparison = harness.compare(contenders, warmup=options.warmup, repeats=options.repeats)
+        if options.add and target.is_file():
+            comparison = comparison.after(harness.read(target))
         for line in table(workload, comparison, found):
             print(line, flush=True)
         counts = {one: {result.results for result in results if not result.stopped} for one, results in found.items()}
@@ -79,13 +88,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             agree = False
             print(f"{name}: the numbers of results differ: {counts}", file=sys.stderr)
         title = f"{name}, {workload.shape.title}, {options.batches} batches, {options.factor}x"
-        target = (
-            options.results
-            / f"{name}-{options.batches}batches-{options.factor}x-{'all' if 'all' in options.runner else '+'.join(names)}.json"
-        )
         content = {"workload": name, "batches": options.batches, "factor": options.factor, "rows_in": workload.rows_in}
+        content |= {"results": max(set().union(*counts.values()), default=0), "agree": agree, "absent": absent, "cores": options.cores}
+        content["peers"] = {one: environments.version(one) for one in names if one in environments.PEERS}
         harness.write(target, title, {**content, **comparison.as_json()})
     return 0 if agree else 1
+
+
+def file_name(options: argparse.Namespace, workload: str, names: Sequence[str]) -> str:
+    """Runs of the same kind have the same name: the later one replaces the earlier one, or adds to it."""
+    rows = f"-{options.rows}rows" if options.rows else ""
+    return f"{workload}{rows}-{options.batches}batches-{options.factor}x-{'all' if 'all' in options.runner else '+'.join(names)}.json"
 
 
 def _kept(run: Callable[[], Result], results: list[Result]) -> Callable[[], harness.Sample]:

@@ -1,7 +1,7 @@
 """Our own engine, as a user runs it: `eddyline run job.sql --once --stats FILE`.
 
 Answer   The seconds of the statistics file. Embedded: all epochs. On Spark: all micro-batches after the first. `ran` has the whole file.
-Limits   Results are produced and dropped, or written to parquet with `write=True`.
+Limits   Results are produced and dropped, or written to parquet with `write=True`. `csv=True` reads the same rows as csv.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from bench.peers import Result, processes
+from bench.peers import Result, processes, stripes
 from bench.workloads import Workload
 
 #: The statistics that a comparison may want to show.
@@ -27,6 +27,7 @@ def run(
     *,
     engine: str = "embedded",
     write: bool = False,
+    csv: bool = False,
     settings: Sequence[str] = ("epoch_rows = 20000",),
     cores: int = 2,
     limit: float = 360.0,
@@ -34,7 +35,11 @@ def run(
 ) -> Result:
     with tempfile.TemporaryDirectory(prefix="eddyline-bench-") as name:
         on_spark = engine == "spark"
-        said, watched = ran(workload, Path(name), engine=engine, write=write, settings=settings, cores=cores, limit=limit)
+        job = workload.job(*settings, files_per_batch=1 if on_spark else None)
+        if csv:
+            folder = stripes.in_order(workload)
+            job = job.replace("format='parquet'", "format='csv', header='false'").replace(f"{workload.folder}/", f"{folder}/")
+        said, watched = ran(job, Path(name), engine=engine, write=write, cores=cores, limit=limit)
         if watched.stopped:
             return Result(limit, workload.rows_in, 0, watched.peak_rss, {"stopped": True, "engine": engine})
         results = said["results"]["q"]
@@ -49,11 +54,11 @@ def run(
 
 
 def ran(
-    workload: Workload, folder: Path, *, engine: str, write: bool, settings: Sequence[str] = (), cores: int = 2, limit: float = 3600.0
+    job: str, folder: Path, *, engine: str, write: bool, cores: int = 2, limit: float = 3600.0
 ) -> tuple[dict[str, Any], processes.Watched]:
-    """The whole statistics of a run in a folder, empty when it was stopped, and how it went; results are in `results`, if written."""
+    """The whole statistics of a job's run in a folder, empty when it was stopped, and how it went; results are in `results`, if written."""
     on_spark = engine == "spark"
-    (folder / "job.sql").write_text(workload.job(*settings, files_per_batch=1 if on_spark else None))
+    (folder / "job.sql").write_text(job)
     command = [str(Path(sys.executable).with_name("eddyline")), "run", "job.sql", "--engine", engine, "--once", "--stats", "stats.json"]
     if on_spark:
         command += ["--master", f"local[{cores}]", "--checkpoint", "checkpoint"]

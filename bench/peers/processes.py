@@ -33,11 +33,12 @@ class Watched:
     said: str
 
 
-def watch(command: Sequence[str], limit: float, folder: Path) -> Watched:
+def watch(command: Sequence[str], limit: float, folder: Path, variables: Mapping[str, str] | None = None) -> Watched:
     """Run a command to its end, or stop it after `limit` seconds. A command that fails is an error here."""
     said = folder / "said.txt"
+    known = {**environment(), **(variables or {})}
     with said.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment(), cwd=folder, start_new_session=True)
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=known, cwd=folder, start_new_session=True)
         stopped = False
         try:
             with PeakMemory(process.pid, interval=0.25) as memory:

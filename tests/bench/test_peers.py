@@ -34,11 +34,25 @@ def test_duckdb_counts_the_pairs_within_the_window(tmp_path):
 
 def test_the_switch_writes_one_result_file_per_workload(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("EDDYLINE_BENCH_DATA", str(tmp_path / "data"))
-    arguments = ["--runner", "duckdb", "--workload", "W1s", "W2", "--rows", "500", "--batches", "2", "--results", str(tmp_path)]
+    arguments = [
+        "--runner",
+        "duckdb",
+        "--workload",
+        "W1s",
+        "W2",
+        "--rows",
+        "500",
+        "--batches",
+        "2",
+        "--repeats",
+        "1",
+        "--results",
+        str(tmp_path),
+    ]
     assert switch.main(arguments) == 0
     assert "duckdb" in capsys.readouterr().out
     names = sorted(file.name for file in tmp_path.glob("*.json"))
-    assert names == ["W1s-2batches-1x-duckdb.json", "W2-2batches-1x-duckdb.json"]
+    assert names == ["W1s-500rows-2batches-1x-duckdb.json", "W2-500rows-2batches-1x-duckdb.json"]
     record = json.loads((tmp_path / names[1]).read_text())
     assert record["rows_in"] == 1_500
     assert record["measures"][0]["samples"][0]["details"]["rows_in"] == 1_500
@@ -47,7 +61,7 @@ def test_the_switch_writes_one_result_file_per_workload(tmp_path, monkeypatch, c
 def test_runners_that_disagree_are_noticed(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("EDDYLINE_BENCH_DATA", str(tmp_path / "data"))
     monkeypatch.setitem(switch.RUNNERS, "forgetful", (__name__, {}))
-    arguments = ["--runner", "duckdb", "forgetful", "--workload", "W1", "--rows", "300", "--results", str(tmp_path)]
+    arguments = ["--runner", "duckdb", "forgetful", "--workload", "W1", "--rows", "300", "--repeats", "1", "--results", str(tmp_path)]
     assert switch.main(arguments) == 1
     assert "the numbers of results differ" in capsys.readouterr().err
 
