@@ -61,6 +61,20 @@ def window_groups(rows: Sequence[Row], kind: str, spans: Sequence[int], now: int
     return [(end, *group) for (_, end), members in by.items() for group in groups_at(members)]
 
 
+def followed(rows: Sequence[Row], function: str, keyed: bool, distance: int = 1, otherwise: int | None = None) -> list[int | None]:
+    """Per row, v of an earlier row of its partition, or of the row itself."""
+    found: list[int | None] = []
+    before: dict[Any, list[int | None]] = {}
+    for k, v, _, _ in rows:
+        mine = before.setdefault(k if keyed else 0, [])
+        mine.append(v)
+        if function == "lag":
+            found.append(mine[-1 - distance] if len(mine) > distance else otherwise)
+        else:
+            found.append(mine[0] if function == "first_value" else v)
+    return found
+
+
 def total(rows: Sequence[Row]) -> int | None:
     values = [v for _, v, _, _ in rows if v is not None]
     return sum(values) if values else None

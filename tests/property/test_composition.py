@@ -38,6 +38,16 @@ INNER = (
         "SELECT l AS k, r AS x FROM (EVENT SEQ(1 a, 2 b) FROM c TYPE v PARTITION BY k WITHIN 6 SECONDS RETURN a.k AS l, b.v AS r) m",
         ("k", "x"),
     ),
+    ("SELECT k, coalesce(v - lag(v) OVER (PARTITION BY k ORDER BY ts), 7) AS x FROM a", ("k", "x")),
+    (
+        "SELECT k, v AS x FROM TABLE(TUMBLE(TABLE a , DESCRIPTOR(ts), '4 seconds')) "
+        "QUALIFY ROW_NUMBER() OVER (PARTITION BY window_start ORDER BY v DESC) <= 2",
+        ("k", "x"),
+    ),
+    (
+        "SELECT k, arg_max(v, ts) AS x, string_agg(CAST(v AS STRING), '+') AS t, window_end FROM a GROUP BY TUMBLE(ts, '4 seconds'), k",
+        ("k", "x"),
+    ),
     (
         "WITH p AS (SELECT k, v AS x FROM a WHERE v > 0) "
         "SELECT p.k AS k, p.x + c.v AS x FROM p [RANGE 4 SECONDS], c [RANGE 4 SECONDS] WHERE p.k = c.k",

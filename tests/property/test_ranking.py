@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.oracle.ranking import Row, apply, first, groups_at, key, live_rows, window_groups
+from tests.oracle.ranking import Row, apply, first, followed, groups_at, key, live_rows, window_groups
 from tests.property.embedded import run_embedded
 from tests.property.specs import Case, StreamSpec
 from tests.property.test_aggregates import Blocks, restarted
@@ -185,6 +185,34 @@ def test_embedded_and_sharded(block: int) -> None:
         between = (lambda session: restarted(session, blocks)) if rng.random() < 0.5 else None  # noqa: B023
         check(case, wanted, run_embedded(case, between))
         check(case, wanted, run_sharded(case, rng.choice((1, 2, 3)), seed))
+
+
+@pytest.mark.parametrize("block", range(2))
+def test_rows_know_earlier_rows(block: int) -> None:
+    for seed in range(FIRST + 1000 + block * 15, FIRST + 1000 + (block + 1) * 15):
+        rng = Random(seed)
+        keyed, distance, otherwise = rng.random() < 0.7, rng.randint(1, 4), rng.choice((None, 9))
+        over = f"OVER ({'PARTITION BY k ' * keyed}ORDER BY ts)"
+        lag = f"lag(v, {distance}{'' if otherwise is None else f', {otherwise}'})"
+        where = rng.choice(("", " WHERE v IS NULL OR v <> 2"))
+        text = f"SELECT k, v, {lag} {over} AS l, first_value(v) {over} AS f, last_value(v) {over} AS o, "
+        text += f"CAST(lag(CAST(v AS STRING)) {over} AS INT) AS t FROM a{where}"
+        source = f"SELECT k, l AS v FROM ({text}) i"
+        queries = (TextQuery("q", text), TextQuery("nested", f"SELECT k, v, lag(v) OVER (PARTITION BY k) AS l FROM ({source}) j"))
+        case = Case(tuple(StreamSpec(name, COLUMNS) for name in "ab"), queries, arrivals(rng))  # type: ignore[arg-type]
+        rows = [row for epoch in case.arrivals for stream, part in epoch if stream == "a" for row in part]
+        given = [(*row, at) for at, row in enumerate(rows) if not where or row[1] != 2]
+        lags = followed(given, "lag", keyed, distance, otherwise)
+        columns = [[row[0] for row in given], [row[1] for row in given], lags, followed(given, "first_value", keyed)]
+        columns += [followed(given, "last_value", keyed), followed(given, "lag", keyed), [row[2] for row in given]]
+        again = [(row[0], lagged, row[2], row[3]) for row, lagged in zip(given, lags, strict=True)]
+        nested = list(zip([r[0] for r in again], [r[1] for r in again], followed(again, "lag", True), strict=True))
+        blocks = Blocks()
+        between = (lambda session: restarted(session, blocks)) if rng.random() < 0.5 else None  # noqa: B023
+        for outcome in (run_embedded(case, between), run_sharded(case, rng.choice((1, 2, 3)), seed)):
+            found = [tuple(r[name] for name in ("k", "v", "l", "f", "o", "t", "_ts")) for r in outcome.results["q"]]
+            assert found == list(zip(*columns, strict=True)), f"{seed}: {text}"
+            assert [(r["k"], r["v"], r["l"]) for r in outcome.results["nested"]] == nested
 
 
 def test_rows_beyond_the_first_ones_are_not_kept() -> None:

@@ -28,7 +28,7 @@ from eddyline.model.ranking import Followed, Ordering, Ranking
 from eddyline.model.schema import Stream
 from eddyline.model.window import Range, Unbounded
 
-_FOLLOWED: tuple[str, ...] = ()
+_FOLLOWED = ("lag", "first_value", "last_value")
 
 
 class Overs:
@@ -51,7 +51,7 @@ class Overs:
         if node.function not in _FOLLOWED:
             raise Unsupported(
                 f"{node.function} OVER (…) is not supported",
-                hint="with OVER there is ROW_NUMBER; aggregates of the last rows have a window in FROM",
+                hint="with OVER there are ROW_NUMBER, LAG, FIRST_VALUE and LAST_VALUE; aggregates of the last rows have a window in FROM",
                 position=node.position,
             )
         found = self._followed(node)
@@ -95,6 +95,12 @@ class Overs:
     def finished(self, query: BoundQuery, select: Select, items: Sequence[Item], names: Mapping[str, Expression]) -> BoundQuery:
         """The query with its ranking, and with what follows earlier rows. `names` are those of its group window."""
         query = replace(query, followed=tuple(self.followed))
+        if query.followed and query.is_aggregate:
+            raise Unsupported(
+                f"{query.followed[0].function} in an aggregate",
+                hint="build one query on another: FROM (SELECT …) AS name",
+                position=select.position,
+            )
         written = {o.name.lower(): item.value for o, item in zip(query.outputs, items, strict=True) if isinstance(item.value, Over)}
         numbers = tuple(at for at, o in enumerate(query.outputs) if _is_number(o.expression))
         for at, output in enumerate(query.outputs):
@@ -163,12 +169,6 @@ def _is_number(e: Expression) -> bool:
 
 def check_ranking(query: BoundQuery, scope: Scope, select: Select) -> None:
     """A ranking that is emitted once needs partitions that are over some time, all of whose rows are final then."""
-    if query.followed and (query.is_aggregate or query.ranking is not None):
-        raise Unsupported(
-            f"{query.followed[0].function} in an aggregate",
-            hint="build one query on another: FROM (SELECT …) AS name",
-            position=select.position,
-        )
     ranking = query.ranking
     if ranking is None:
         return

@@ -122,6 +122,8 @@ def _unknown(name: str, position: Position | None) -> BindingProblem:
     hint = f"did you mean {' or '.join(close)}?" if close else "the language reference lists all functions"
     if name.lower() == "to_timestamp":
         hint = "make_timestamp takes microseconds, epoch_ms milliseconds since 1970"
+    if name.lower() in ("lag", "first_value", "last_value", "row_number"):
+        hint = f"write {name.lower()}({'x' if name.lower() != 'row_number' else ''}) OVER (PARTITION BY k ORDER BY ts)"
     if name.lower() in AGGREGATES:
         return BindingProblem(f"aggregate {name} is not allowed here", hint="aggregates stand in SELECT and HAVING", position=position)
     return BindingProblem(f"there is no function {name}", hint=hint, position=position)

@@ -172,6 +172,10 @@ def standing_query(
         if query.is_aggregate:
             return RankedAggregate(query, lowered, unit, group, slot, start, times, merged, closings)
         return RankedQuery(query, lowered, unit, group, slot, start, times)
+    if query.followed:
+        from eddyline.runtime.standing_followed import FollowedQuery
+
+        return FollowedQuery(query, lowered, unit, group, slot, start)
     if query.is_aggregate:
         from eddyline.runtime.standing_aggregate import AggregateQuery
 

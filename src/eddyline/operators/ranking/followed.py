@@ -1,0 +1,124 @@
+"""Values of earlier rows of the same partition: LAG, FIRST_VALUE, LAST_VALUE.
+
+Answer   `Following.take` gets the values and partitions of the next rows, in order, and gives for each row the value that an
+         earlier row of its partition has: the one a distance before, the first one, or its own.
+
+             k  a b a a      v  1 2 3 4      LAG(v)  - - 1 3      FIRST_VALUE(v)  1 2 1 1
+
+State    Per partition the last values, as many as the distance says, or the first one.
+Limits   Partitions are never forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.model.datatypes import DataType
+from eddyline.operators.aggregate.groups import Dictionary
+from eddyline.operators.aggregate.tables import Arrays
+from eddyline.operators.aggregate.words import Words, grown, is_text
+from eddyline.operators.vectors import Mask
+from eddyline.state.columns import Ints
+
+
+class Following:
+    """One function over one partition."""
+
+    def __init__(self, function: str, kind: DataType, partition: tuple[DataType, ...], distance: int) -> None:
+        self.function, self.kind, self.distance = function, kind, distance
+        self.partition = partition
+        self.words = Words()
+        self.keys = Dictionary(len(partition) + 1)
+        width = {"lag": distance, "first_value": 1}.get(function, 0)
+        #: By partition, newest first: the words of the rows before, whether they have a value, and whether there is such a row.
+        self.before: Ints = np.zeros((0, width), np.int64)
+        self.valid: Mask = np.zeros((0, width), np.bool_)
+        self.known: Mask = np.zeros((0, width), np.bool_)
+
+    def take(self, values: pa.Array, partition: list[pa.Array], otherwise: pa.Array | None) -> pa.Array:
+        """`otherwise` is what rows have without an earlier one."""
+        if self.function == "last_value":
+            return values
+        rows = len(values)
+        keys = self.words.encode_rows(partition, self.partition) if partition else np.zeros((rows, 1), np.int64)
+        codes = self.keys.codes(keys)
+        self.reserve()
+        words, valid = self.words.encode(values, self.kind)
+        there = valid if len(valid) else np.ones(rows, np.bool_)
+        order = np.argsort(codes, kind="stable")
+        runs = _Runs(codes[order])
+        moved = self._lag(words[order], there[order], runs) if self.function == "lag" else self._first(words[order], there[order], runs)
+        found: Ints = np.empty(rows, np.int64)
+        found_valid: Mask = np.empty(rows, np.bool_)
+        found_known: Mask = np.empty(rows, np.bool_)
+        found[order], found_valid[order], found_known[order] = moved
+        answer = self.words.decode(np.where(found_valid, found, 0), found_valid, self.kind)
+        if self.words.is_full:
+            self._sweep()
+        if otherwise is None or found_known.all():
+            return answer
+        return pc.if_else(pa.array(found_known), answer, otherwise)
+
+    def _lag(self, words: Ints, there: Mask, runs: _Runs) -> tuple[Ints, Mask, Mask]:
+        distance, place, codes = self.distance, runs.place, runs.codes
+        here = place >= distance
+        source = np.maximum(np.arange(len(codes)) - distance, 0)
+        old = np.where(here, 0, distance - 1 - place)
+        found = np.where(here, words[source], self.before[codes, old])
+        valid = np.where(here, there[source], self.valid[codes, old])
+        known = here | self.known[codes, old]
+        last, mine = runs.begins + runs.counts - 1, runs.firsts
+        before, was_valid, was_known = self.before[mine], self.valid[mine], self.known[mine]
+        for back in range(distance):
+            fresh = back < runs.counts
+            at, shifted = np.maximum(last - back, 0), np.maximum(back - runs.counts, 0)
+            pick = np.arange(len(mine))
+            self.before[mine, back] = np.where(fresh, words[at], before[pick, shifted])
+            self.valid[mine, back] = np.where(fresh, there[at], was_valid[pick, shifted])
+            self.known[mine, back] = fresh | was_known[pick, shifted]
+        return found, valid & known, known
+
+    def _first(self, words: Ints, there: Mask, runs: _Runs) -> tuple[Ints, Mask, Mask]:
+        new = ~self.known[runs.firsts, 0]
+        mine, at = runs.firsts[new], runs.begins[new]
+        self.before[mine, 0], self.valid[mine, 0], self.known[mine, 0] = words[at], there[at], True
+        return self.before[runs.codes, 0], self.valid[runs.codes, 0], np.ones(len(words), np.bool_)
+
+    def reserve(self) -> None:
+        size = self.keys.capacity
+        self.before, self.valid, self.known = grown(self.before, size), grown(self.valid, size), grown(self.known, size)
+
+    def _sweep(self) -> None:
+        live = self.keys.live()
+        named = [self.keys.keys[live, at] for at, kind in enumerate(self.partition) if is_text(kind)]
+        if is_text(self.kind):
+            named.append(self.before[live][self.valid[live]])
+        self.words.sweep(named)
+
+    # -- snapshots
+
+    def saved(self) -> Arrays:
+        live = self.keys.live()
+        held = {"before": self.before, "valid": self.valid, "known": self.known}
+        return {"code": live, "key": self.keys.keys[live]} | {name: values[live] for name, values in held.items() if values.shape[1]}
+
+    def restore(self, arrays: Mapping[str, Ints]) -> None:
+        codes = arrays["code"]
+        self.keys.restore(codes, arrays["key"])
+        self.reserve()
+        if self.before.shape[1]:
+            self.before[codes], self.valid[codes], self.known[codes] = arrays["before"], arrays["valid"], arrays["known"]
+
+
+class _Runs:
+    """Rows in the order of their partitions: one run each."""
+
+    def __init__(self, codes: Ints) -> None:
+        self.codes = codes
+        self.firsts, self.begins, self.counts = np.unique(codes, return_index=True, return_counts=True)
+        #: The place of each row in its run.
+        self.place = np.arange(len(codes)) - np.repeat(self.begins, self.counts)
