@@ -37,6 +37,8 @@ def script(folder: Path, files_per_batch: int = 2, more: str = "") -> str:
         CREATE QUERY latest AS SELECT a.v AS av, b.v AS bv FROM a [NOW], b [PARTITION BY k ROWS 1] WHERE a.k = b.k;
         CREATE QUERY kept AS SELECT a.v AS av, b.v AS bv FROM a [RANGE 5 MILLISECONDS] LEFT JOIN b [RANGE 5 MILLISECONDS] ON a.k = b.k;
         CREATE QUERY alone AS SELECT v FROM a [RANGE 5 MILLISECONDS] WHERE NOT EXISTS (SELECT 1 FROM c [ROWS 3] WHERE c.k = a.k);
+        CREATE QUERY counts AS SELECT k, COUNT(*) AS n FROM b [RANGE 20 MILLISECONDS] GROUP BY k EMIT EVERY 10 MILLISECONDS;
+        CREATE QUERY counted AS SELECT a.v, counts.n FROM a JOIN LATEST counts ON a.k = counts.k;
         CREATE QUERY odd AS SELECT v FROM a WHERE v % 2 = 1;
         {more}
     """

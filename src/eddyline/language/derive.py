@@ -19,6 +19,7 @@ from eddyline.errors import BindingProblem, Position
 from eddyline.language.bind import bind_query
 from eddyline.language.bind_event import bind_event
 from eddyline.language.catalog import Catalog
+from eddyline.language.latest import latest_sources
 from eddyline.language.outer import bind_outer, has_outer
 from eddyline.language.syntax import Body, CreateDerived, Event, Item, Select, Source, Star, Union
 from eddyline.model.datatypes import TIMESTAMP
@@ -81,7 +82,9 @@ class _Derivation:
         with self.names(body.named):
             known: dict[str, Stream] = {}
             sources = []
-            for source in body.sources:
+            plain, changes = latest_sources(self, body)
+            known |= {stream.name.lower(): stream for stream in changes}
+            for source in plain:
                 if source.query is not None:
                     stream = self.derived(source.query)
                     known[stream.name.lower()] = stream
@@ -163,7 +166,8 @@ def _check_final(query: BoundQuery, position: Position | None) -> None:
         raise BindingProblem(
             "a changelog cannot be read by another query",
             detail=f"EMIT {query.emit} changes results that it has given",
-            hint="add EMIT ON CLOSE and a group window, such as GROUP BY TUMBLE(ts, '10 seconds'), whose results are final",
+            hint="add EMIT ON CLOSE and a group window, such as GROUP BY TUMBLE(ts, '10 seconds'), whose results are final; "
+            "or join the table of an EMIT EVERY query: s JOIN LATEST q ON …",
             position=position,
         )
 

@@ -21,7 +21,7 @@ from eddyline.language.heralds import read_herald
 from eddyline.language.own_functions import read_function
 from eddyline.language.punctuations import read_punctuate, read_punctuation
 from eddyline.language.ranking_text import read_limit
-from eddyline.language.reader import Reader
+from eddyline.language.reader import RESERVED, Reader
 from eddyline.language.syntax import (
     Body,
     ColumnDefinition,
@@ -310,6 +310,12 @@ def _sources(reader: Reader) -> tuple[Source, ...]:
     while True:
         if reader.take(","):
             sources.append(_source(reader, ","))
+        elif reader.at("JOIN", "LATEST") and _names_query(reader, 2):
+            reader.take("JOIN", "LATEST")
+            sources.append(_source(reader, "LATEST"))
+        elif reader.at("LEFT", "JOIN", "LATEST") and _names_query(reader, 3):
+            reader.take("LEFT", "JOIN", "LATEST")
+            sources.append(_source(reader, "LEFT LATEST"))
         elif reader.take("JOIN") or reader.take("INNER", "JOIN"):
             sources.append(_source(reader, "INNER"))
         elif reader.take("CROSS", "JOIN"):
@@ -319,6 +325,20 @@ def _sources(reader: Reader) -> tuple[Source, ...]:
         else:
             _refuse_foreign_clause(reader)
             return tuple(sources)
+
+
+#: What to write where ON is missing; a side of an outer join has its own name in it.
+_ON = {
+    "INNER": "JOIN … ON condition; without a condition it is CROSS JOIN or a comma",
+    "LATEST": "JOIN LATEST query ON condition",
+    "LEFT LATEST": "LEFT JOIN LATEST query ON condition",
+}
+
+
+def _names_query(reader: Reader, ahead: int) -> bool:
+    """Whether a name or a subquery stands there: LATEST is no name then."""
+    token = reader.tokens[reader.index + ahead]
+    return token.text == "(" or token.kind == "quoted" or (token.kind == "word" and token.upper not in RESERVED)
 
 
 def _outer(reader: Reader) -> str | None:
@@ -362,14 +382,9 @@ def _source(reader: Reader, join: str) -> Source:
     if query is not None and alias is None:
         raise SyntaxProblem("a subquery needs an alias", hint="FROM (SELECT …) AS name", position=start)
     on = None
-    if join in ("INNER", "LEFT", "RIGHT", "FULL"):
+    if join in ("INNER", "LEFT", "RIGHT", "FULL", "LATEST", "LEFT LATEST"):
         _refuse_foreign_clause(reader)
-        reader.expect(
-            "ON",
-            hint="JOIN … ON condition; without a condition it is CROSS JOIN or a comma"
-            if join == "INNER"
-            else f"{join} JOIN … ON condition",
-        )
+        reader.expect("ON", hint=_ON.get(join, f"{join} JOIN … ON condition"))
         on = reader.expression()
     return Source(name, alias, window if second is None else second, join, on, group_window, query, start)
 

@@ -180,7 +180,7 @@ def _constant(node: Constant) -> str:
 
 
 #: How a source is tied to those before it; others are written as they are called.
-_JOINS = {",": ", ", "INNER": " JOIN "}
+_JOINS = {",": ", ", "INNER": " JOIN ", "LATEST": " JOIN LATEST ", "LEFT LATEST": " LEFT JOIN LATEST "}
 
 
 def _select(select: Select) -> str:

@@ -16,7 +16,7 @@ from eddyline.language.syntax import Name
 from eddyline.model.expression import ColumnRef
 from eddyline.model.own_function import OwnFunction
 from eddyline.model.query import Reference
-from eddyline.model.schema import DERIVED_TIME, RESULT_TIME, Column, Stream, Table
+from eddyline.model.schema import CHANGE, DERIVED_TIME, RESULT_TIME, Column, Stream, Table
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Entry:
     def columns(self) -> tuple[ColumnRef, ...]:
         """The columns that `*` gives: the event time of results is not among them."""
         return tuple(
-            ColumnRef(self.alias, c.name, c.type) for c in self.relation.schema.columns if c.name not in (DERIVED_TIME, RESULT_TIME)
+            ColumnRef(self.alias, c.name, c.type) for c in self.relation.schema.columns if c.name not in (DERIVED_TIME, RESULT_TIME, CHANGE)
         )
 
     def find(self, name: str) -> Column | None:

@@ -96,8 +96,8 @@ class Item:
 
 @dataclass(frozen=True)
 class Source:
-    """One entry of FROM. `join` says how it is tied to what stands before it: ",", CROSS, INNER, LEFT, RIGHT or FULL; `on` goes
-    with the last four."""
+    """One entry of FROM. `join` says how it is tied to what stands before it: ",", CROSS, INNER, LEFT, RIGHT, FULL, LATEST or LEFT
+    LATEST; `on` goes with all but the first two."""
 
     name: str
     alias: str | None = None
