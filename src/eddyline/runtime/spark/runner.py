@@ -302,9 +302,9 @@ class SparkRunner:
         for operator, node in self._report().nodes.items():
             own = operator == f"query {name}"
             if own or not operator.startswith("query "):
-                lines.append(
-                    f"{'results' if own else operator}: {node.rows_in:,} rows in, {node.rows_out:,} out, {node.seconds:.3f} s on all shards"
-                )
+                # The time of filters is that of the store, which counts none.
+                took = f", {node.seconds:.3f} s" if node.seconds else ""
+                lines.append(f"{'results' if own else operator}: {node.rows_in:,} rows in, {node.rows_out:,} out{took} on all shards")
         return "\n".join(lines)
 
     def stats(self) -> dict[str, Any]:
