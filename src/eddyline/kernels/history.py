@@ -12,12 +12,70 @@ Limits   `follow_floats` stops at an instant at which a sum is doubtful: the cal
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
 
 from eddyline.kernels.group import add_counts, count_down, count_up
 from eddyline.kernels.heaps import best, insert, remove
 from eddyline.kernels.sums import add_floats, add_whole, is_doubtful
+
+
+class Moves(NamedTuple):
+    """Contributions that come, or that leave, in the order of instants: groups, values or slots, validity, where each instant ends."""
+
+    codes: Any
+    values: Any
+    valid: Any
+    ends: Any
+
+
+class WideMoves(NamedTuple):
+    """The same with values of 128 bits, in two halves."""
+
+    codes: Any
+    low: Any
+    high: Any
+    valid: Any
+    ends: Any
+
+
+class Instants(NamedTuple):
+    """Groups to which something happens, and where those of each instant end."""
+
+    codes: Any
+    ends: Any
+
+
+class FloatSums(NamedTuple):
+    """Sums of doubles, of their squares (empty: not wanted), and tallies, by group or by row."""
+
+    sums: Any
+    squares: Any
+    tallies: Any
+
+
+class WholeSums(NamedTuple):
+    """Sums of whole numbers and tallies, by group or by row."""
+
+    sums: Any
+    tallies: Any
+
+
+class Extremes(NamedTuple):
+    """Extremes, and whether there is one, by group or by row."""
+
+    extremes: Any
+    known: Any
+
+
+class Heaps(NamedTuple):
+    """A heap per group: roots by group, words and links by slot."""
+
+    roots: Any
+    words: Any
+    links: Any
 
 
 @njit(cache=True, nogil=True)
@@ -117,8 +175,11 @@ def no_longer_counted(counts, values):
 
 
 @njit(cache=True, nogil=True)
-def follow_counts(counts, came, came_valid, came_ends, left, left_valid, left_ends, rows, row_ends):
-    """The counts of the rows' groups at their instants."""
+def follow_counts(counts, coming, leaving, rows_at):
+    """The counts of the rows' groups at their instants; values do not count."""
+    came, _, came_valid, came_ends = coming
+    left, _, left_valid, left_ends = leaving
+    rows, row_ends = rows_at
     out = np.empty(len(rows), np.int64)
     c = 0
     d = 0
@@ -135,14 +196,16 @@ def follow_counts(counts, came, came_valid, came_ends, left, left_valid, left_en
 
 
 @njit(cache=True, nogil=True)
-def follow_floats(
-    came, came_values, came_valid, came_ends, left, left_values, left_valid, left_ends, rows, row_ends, start, renewed, checked,
-    sums, squares, tallies, row_sums, row_squares, row_tallies,
-):  # fmt: skip
+def follow_floats(coming, leaving, rows_at, start, renewed, checked, by_group, by_row):
     """Goes on at instant `start`; returns the instant at which a sum is doubtful, or the number of instants.
 
     `renewed`: the changes of the first instant are applied already. `checked`: whether sums can be renewed at all.
     """
+    came, came_values, came_valid, came_ends = coming
+    left, left_values, left_valid, left_ends = leaving
+    rows, row_ends = rows_at
+    sums, squares, tallies = by_group
+    row_sums, row_squares, row_tallies = by_row
     with_squares = len(squares) > 0
     for i in range(start, len(row_ends)):
         r = row_ends[i - 1] if i > 0 else 0
@@ -166,10 +229,13 @@ def follow_floats(
 
 
 @njit(cache=True, nogil=True)
-def follow_whole(
-    came, came_low, came_high, came_valid, came_ends, left, left_low, left_high, left_valid, left_ends, rows, row_ends,
-    sums, tallies, row_sums, row_tallies,
-):  # fmt: skip
+def follow_whole(coming, leaving, rows_at, by_group, by_row):
+    """Write the sums and tallies of the rows' groups at their instants."""
+    came, came_low, came_high, came_valid, came_ends = coming
+    left, left_low, left_high, left_valid, left_ends = leaving
+    rows, row_ends = rows_at
+    sums, tallies = by_group
+    row_sums, row_tallies = by_row
     c = 0
     d = 0
     r = 0
@@ -188,11 +254,13 @@ def follow_whole(
 
 
 @njit(cache=True, nogil=True)
-def follow_heaps(
-    roots, words, links, came, came_slots, came_valid, came_ends, left, left_slots, left_valid, left_ends, rows, row_ends,
-    extremes, known, largest, texts,
-):  # fmt: skip
-    """The extremes of the rows' groups; `known` is False where a group has no value."""
+def follow_heaps(heaps, coming, leaving, rows_at, by_row, largest, texts):
+    """Write the extremes of the rows' groups; `known` is False where a group has no value."""
+    roots, words, links = heaps
+    came, came_slots, came_valid, came_ends = coming
+    left, left_slots, left_valid, left_ends = leaving
+    rows, row_ends = rows_at
+    extremes, known = by_row
     c = 0
     d = 0
     r = 0
@@ -211,8 +279,12 @@ def follow_heaps(
 
 
 @njit(cache=True, nogil=True)
-def follow_best(came, came_words, came_valid, came_ends, rows, row_ends, extremes, known, row_extremes, row_known, largest, texts):
+def follow_best(coming, rows_at, by_group, by_row, largest, texts):
     """As `follow_heaps`, where nothing ever leaves."""
+    came, came_words, came_valid, came_ends = coming
+    rows, row_ends = rows_at
+    extremes, known = by_group
+    row_extremes, row_known = by_row
     c = 0
     r = 0
     for i in range(len(row_ends)):

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from eddyline.kernels import history
 from eddyline.operators.aggregate.accumulators import Accumulator, Distinct, Extreme, FloatSums, LastingExtreme, Tally, WholeSums
@@ -36,6 +37,10 @@ class Flow:
     #: Where those of each instant end.
     ends: Ints
 
+    def moves(self, values: npt.NDArray[np.generic]) -> history.Moves:
+        """The contributions for a kernel, with these values."""
+        return history.Moves(self.codes, values, self.valid, self.ends)
+
     def where(self, chosen: Mask) -> Flow:
         """Some of them, all with a value."""
         before = np.concatenate([np.zeros(1, np.int64), np.cumsum(chosen)])
@@ -49,6 +54,10 @@ class Rows:
 
     codes: Ints
     ends: Ints
+
+    @property
+    def instants(self) -> history.Instants:
+        return history.Instants(self.codes, self.ends)
 
 
 def follow(
@@ -69,9 +78,7 @@ def follow(
         return _best(kept, came, rows)
     assert isinstance(kept, Tally)
     found = Tally()
-    found.counts = history.follow_counts(
-        kept.counts, came.codes, came.valid, came.ends, left.codes, left.valid, left.ends, rows.codes, rows.ends
-    )
+    found.counts = history.follow_counts(kept.counts, came.moves(came.words), left.moves(left.words), rows.instants)
     return found
 
 
@@ -91,13 +98,12 @@ def _each(kept: Accumulator, came: Flow, left: Flow, rows: Rows, groups: int, li
 def _floats(kept: FloatSums, came: Flow, left: Flow, rows: Rows, groups: int, live: Callable[[int], Values] | None) -> FloatSums:
     found = FloatSums("squares" in kept.by_group, kept.kind, kept.words)
     found.reserve(len(rows.codes))
-    came_values, left_values = kept.doubles(came.words), kept.doubles(left.words)
+    coming, leaving = came.moves(kept.doubles(came.words)), left.moves(kept.doubles(left.words))
+    by_row = history.FloatSums(found.sums, found.squares, found.tallies)
     at, renewed = 0, False
     while True:
-        at = history.follow_floats(
-            came.codes, came_values, came.valid, came.ends, left.codes, left_values, left.valid, left.ends, rows.codes, rows.ends,
-            at, renewed, live is not None, kept.sums, kept.squares, kept.tallies, found.sums, found.squares, found.tallies,
-        )  # fmt: skip
+        by_group = history.FloatSums(kept.sums, kept.squares, kept.tallies)
+        at = history.follow_floats(coming, leaving, rows.instants, at, renewed, live is not None, by_group, by_row)
         if at == len(rows.ends) or live is None:
             return found
         codes = rows.codes[rows.ends[at - 1] if at else 0 : rows.ends[at]]
@@ -108,10 +114,10 @@ def _floats(kept: FloatSums, came: Flow, left: Flow, rows: Rows, groups: int, li
 def _whole(kept: WholeSums, came: Flow, left: Flow, rows: Rows) -> WholeSums:
     found = kept.empty()
     found.reserve(len(rows.codes))
-    history.follow_whole(
-        came.codes, *kept.halves(came.words), came.valid, came.ends, left.codes, *kept.halves(left.words), left.valid, left.ends,
-        rows.codes, rows.ends, kept.sums, kept.tallies, found.sums, found.tallies,
-    )  # fmt: skip
+    coming = history.WideMoves(came.codes, *kept.halves(came.words), came.valid, came.ends)
+    leaving = history.WideMoves(left.codes, *kept.halves(left.words), left.valid, left.ends)
+    by_group, by_row = history.WholeSums(kept.sums, kept.tallies), history.WholeSums(found.sums, found.tallies)
+    history.follow_whole(coming, leaving, rows.instants, by_group, by_row)
     return found
 
 
@@ -119,20 +125,17 @@ def _heaps(kept: Extreme, came: Flow, left: Flow, rows: Rows, held: Ints) -> Las
     found = LastingExtreme(kept.largest, kept.kind, kept.words)
     found.reserve(len(rows.codes))
     kept.held, kept.links = held, grown(kept.links, len(held))
-    history.follow_heaps(
-        kept.roots, held, kept.links, came.codes, came.slots, came.valid, came.ends, left.codes, left.slots, left.valid, left.ends,
-        rows.codes, rows.ends, found.extremes, found.known, kept.largest, kept.words.texts(kept.kind),
-    )  # fmt: skip
+    heaps, by_row = history.Heaps(kept.roots, held, kept.links), history.Extremes(found.extremes, found.known)
+    coming, leaving = came.moves(came.slots), left.moves(left.slots)
+    history.follow_heaps(heaps, coming, leaving, rows.instants, by_row, kept.largest, kept.words.texts(kept.kind))
     return found
 
 
 def _best(kept: LastingExtreme, came: Flow, rows: Rows) -> LastingExtreme:
     found = LastingExtreme(kept.largest, kept.kind, kept.words)
     found.reserve(len(rows.codes))
-    history.follow_best(
-        came.codes, came.words, came.valid, came.ends, rows.codes, rows.ends, kept.extremes, kept.known, found.extremes, found.known,
-        kept.largest, kept.words.texts(kept.kind),
-    )  # fmt: skip
+    by_group, by_row = history.Extremes(kept.extremes, kept.known), history.Extremes(found.extremes, found.known)
+    history.follow_best(came.moves(came.words), rows.instants, by_group, by_row, kept.largest, kept.words.texts(kept.kind))
     return found
 
 

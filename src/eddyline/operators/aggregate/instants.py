@@ -52,7 +52,8 @@ def changes_at(aggregation: Aggregation, batch: Batch, when: Ints, due: Due, ope
     left_codes = _NONE if held is None else held.codes[leaving]
     latest = np.full(aggregation.capacity, -1, np.int64)
     rows = Rows(*history.touched_rows(aggregation.touched.take(), codes, came_ends, left_codes, left_ends, latest))
-    totals = history.follow_counts(aggregation.totals, codes, ALL, came_ends, left_codes, ALL, left_ends, rows.codes, rows.ends)
+    coming, all_leaving = history.Moves(codes, codes, ALL, came_ends), history.Moves(left_codes, left_codes, ALL, left_ends)
+    totals = history.follow_counts(aggregation.totals, coming, all_leaving, rows.instants)
     kept: list[Accumulator] = []
     for family, accumulator in zip(aggregation.layout.families, aggregation.accumulators, strict=True):
         at = family.argument
