@@ -155,10 +155,7 @@ class _Test:
         """Which of the rows do not satisfy the condition; they are neighbours."""
         first, count = int(rows[0]), len(rows)
         is_whole = int(rows[-1]) - first + 1 == count
-        chosen = {
-            name: columns[name].slice(first, count) if is_whole else columns[name].take(pa.array(rows))
-            for name in self._names
-        }
+        chosen = {name: columns[name].slice(first, count) if is_whole else columns[name].take(pa.array(rows)) for name in self._names}
         if self._box is not None and self._fits(self._box, chosen, count):
             return np.zeros(count, np.bool_)
         given = {(alias, name): chosen[name] for alias, name in self._predicate.columns}
