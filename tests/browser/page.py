@@ -28,6 +28,9 @@ class Page:
         self._seen = 0
 
     def open(self, address: str) -> None:
+        # What the browser said of an earlier page is no complaint about this one.
+        self.driver.get("about:blank")
+        self.complaints()
         self.driver.get(address)
         self.see("running", "#status")
 

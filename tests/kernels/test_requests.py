@@ -40,18 +40,20 @@ def test_scanned_and_clustered_rows(seed: int) -> None:
     block = kernels.Clustered(offsets, order.astype(np.int32), np.ascontiguousarray(words[:, order]), nulls[order], first)
     asked = sum((probes[c] & 1) << c for c in range(columns))
     args = (block, np.arange(columns), fixed)
-    at = (probes, np.asarray(asked, np.int64), np.ones(count, np.bool_))
-    assert gathered(lambda begin, a, b: kernels.read_addresses(*args, begin, *at, 0, 0, low, high, a, b)[:2], count, rng) == right
+    asking, there = kernels.Probes(probes, low, high), np.ones(count, np.bool_)
+    at = kernels.Places(np.asarray(asked, np.int64), there, 0, 0)
+    assert gathered(lambda begin, a, b: kernels.read_addresses(*args, begin, asking, at, a, b)[:2], count, rng) == right
     free, low_free = (2, 0) if columns > 1 else (0, 1)
     masked = np.asarray(asked, np.int64) & ~(free | ((1 << low_free) - 1))
-    at = (probes, masked, np.ones(count, np.bool_))
-    assert gathered(lambda begin, a, b: kernels.read_addresses(*args, begin, *at, free, low_free, low, high, a, b)[:2], count, rng) == right
+    open_bits = kernels.Places(masked, there, free, low_free)
+    assert gathered(lambda begin, a, b: kernels.read_addresses(*args, begin, asking, open_bits, a, b)[:2], count, rng) == right
 
 
 def _scan(words, nulls, fixed, first, begin, probes, low, high, out_probe, out_row):
     heads, following = kernels.table_of(probes)
     wanted = np.empty(0, np.bool_)
-    return kernels.scan(words, nulls, wanted, fixed, first, begin, probes, heads, following, low, high, out_probe, out_row)
+    stretch, asking = kernels.Stretch(words, nulls, wanted, first), kernels.Probes(probes, low, high)
+    return kernels.scan(stretch, fixed, begin, asking, heads, following, out_probe, out_row)
 
 
 def gathered(call, total: int, rng: Random) -> list[tuple[int, int]]:

@@ -31,6 +31,37 @@ class Clustered(NamedTuple):
     first: int
 
 
+class Stretch(NamedTuple):
+    """Rows of a stretch that begins with row id `first`."""
+
+    #: Key words, one line per fixed column, and bits of the columns that are null.
+    words: npt.NDArray[np.int64]
+    nulls: npt.NDArray[np.int64]
+    #: Empty where every row counts.
+    wanted: npt.NDArray[np.bool_]
+    first: int
+
+
+class Probes(NamedTuple):
+    """Key words of the probes, one line per fixed column, and the ids that each looks at, `high` excluded."""
+
+    words: npt.NDArray[np.int64]
+    low: npt.NDArray[np.int64]
+    high: npt.NDArray[np.int64]
+
+
+class Places(NamedTuple):
+    """Where probes look in a block: the fixed fields of each address, and the probes whose values the block can hold.
+
+    `free` has the bits that the probes leave open, without the lowest ones: these are `low_free` in number and form one run.
+    """
+
+    address: npt.NDArray[np.int64]
+    alive: npt.NDArray[np.bool_]
+    free: int
+    low_free: int
+
+
 @njit(cache=True, inline="always")
 def _hash_at(words, at):
     h = mix(words[0, at])
@@ -56,18 +87,18 @@ def table_of(words):
 
 
 @njit(cache=True, nogil=True)
-def scan(words, nulls, wanted, fixed, first, begin, probes, heads, following, low, high, out_probe, out_row):
-    """Rows from place `begin` of the stretch on; the stretch begins with row id `first`.
+def scan(stretch, fixed, begin, asking, heads, following, out_probe, out_row):
+    """Rows from place `begin` of the stretch on look up the probes that they match.
 
     Args:
-        words: key words of the rows, one line per fixed column. `nulls`: bits of the columns that are null, per row.
-        wanted: empty where every row counts.
         fixed: the bits of the fixed columns.
-        probes: key words of the probes, in the same lines. `low` and `high`: the ids that a probe looks at, `high` excluded.
+        heads, following: the chains of the probes, as `table_of` gives them.
 
     Returns:
         the place of the first row that was not finished, pairs written.
     """
+    words, nulls, wanted, first = stretch
+    probes, low, high = asking
     mask = np.uint64(len(heads) - 1)
     n = 0
     for row in range(begin, words.shape[1]):
@@ -92,18 +123,17 @@ def scan(words, nulls, wanted, fixed, first, begin, probes, heads, following, lo
 
 
 @njit(cache=True, nogil=True)
-def read_addresses(block, columns, fixed, begin, probes, address, alive, free, low_free, low, high, out_probe, out_row):
+def read_addresses(block, columns, fixed, begin, asking, places, out_probe, out_row):
     """Probes from `begin` on read the rows behind their addresses.
 
     Args:
         block: a `Clustered`. `columns`: the lines of its words that the probes fix, as bits in `fixed`.
-        address: per probe the fixed fields of its address. `alive`: probes whose values the block can hold.
-        free: the bits of the address that the probes leave open, without the lowest ones: these are `low_free` in number and
-            form one run.
 
     Returns:
         the first probe that was not finished, pairs written, runs begun, rows looked at.
     """
+    probes, low, high = asking
+    address, alive, free, low_free = places
     n, runs, visited = 0, 0, 0
     width = 1 << low_free
     offsets, rows, words, nulls, first = block.offsets, block.rows, block.words, block.nulls, block.first

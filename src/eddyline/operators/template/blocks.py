@@ -238,24 +238,12 @@ class Block:
         at = self.addresses.locate(columns, keys, spans)
         keys, probes, low, high = np.ascontiguousarray(keys[:, at.probe]), probes[at.probe], low[at.probe], high[at.probe]
         made: list[tuple[Ints, Ints]] = []
+        fixed, asking = np.array(columns, np.int64), kernels.Probes(keys, low, high)
+        places = kernels.Places(at.address, at.alive, at.free, at.low_free)
         begin, room = 0, self.least_room
         while begin < len(probes):
             out_probe, out_row = np.empty(room, np.int64), np.empty(room, np.int64)
-            begin, count, runs, visited = kernels.read_addresses(
-                self.rows,
-                np.array(columns, np.int64),
-                pattern,
-                begin,
-                keys,
-                at.address,
-                at.alive,
-                at.free,
-                at.low_free,
-                low,
-                high,
-                out_probe,
-                out_row,
-            )
+            begin, count, runs, visited = kernels.read_addresses(self.rows, fixed, pattern, begin, asking, places, out_probe, out_row)
             visits.rows += visited
             visits.runs += runs
             made.append((probes[out_probe[:count]], out_row[:count]))

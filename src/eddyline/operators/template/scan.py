@@ -42,16 +42,15 @@ class Scan:
         if pattern == 0:
             return self._ranges(probes, low, high, first, wanted)
         columns = [c for c in range(len(self.rows.keys)) if pattern >> c & 1]
-        words, nulls = self.rows.words(columns, first, end), self.rows.null_bits(first, end)
+        stretch = kernels.Stretch(self.rows.words(columns, first, end), self.rows.null_bits(first, end), wanted, first)
         keys = np.stack([requests.words[c][probes] for c in columns])
         heads, following = kernels.table_of(keys)
+        asking = kernels.Probes(keys, low, high)
         made: list[tuple[Ints, Ints]] = []
         begin, room = 0, self.rows.tuning.least_room
         while begin < end - first:
             out_probe, out_row = np.empty(room, np.int64), np.empty(room, np.int64)
-            begin, count = kernels.scan(
-                words, nulls, wanted, pattern, first, begin, keys, heads, following, low, high, out_probe, out_row
-            )  # fmt: skip
+            begin, count = kernels.scan(stretch, pattern, begin, asking, heads, following, out_probe, out_row)
             made.append((probes[out_probe[:count]], out_row[:count]))
             room *= 2
         return np.concatenate([p for p, _ in made]), np.concatenate([r for _, r in made])
