@@ -20,7 +20,7 @@ from eddyline.runtime.control_record import add_record, drop_record, set_record
 def add_parser(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser("query", help="add, drop and list the queries of a running job")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    add = actions.add_parser("add", help="add the queries of a file (CREATE QUERY, CREATE SINK … FOR them, SET)")
+    add = actions.add_parser("add", help="add the queries of a file (CREATE QUERY, CREATE SINK … FOR them, CREATE PUNCTUATION, SET)")
     add.add_argument("file", help="file with the statements")
     add.set_defaults(run=run_add)
     drop = actions.add_parser("drop", help="drop queries; results up to now are still delivered")
@@ -47,7 +47,7 @@ def run_add(args: argparse.Namespace) -> int:
         for warning in notices(query, sources):
             print(f"warning: {warning}")
     folder.append(record)
-    print(f"added {', '.join(query.name for query in change.added)}")
+    print(f"added {', '.join([*(query.name for query in change.added), *(derived.name for derived in change.promised)])}")
     return 0
 
 

@@ -28,7 +28,8 @@ from typing import Any
 
 from eddyline.errors import EddylineError, Unsupported, UserError
 from eddyline.language import Job, Sink, bind_script, parse_script
-from eddyline.language.syntax import CreateQuery, CreateSink, Set
+from eddyline.language.syntax import CreatePunctuation, CreateQuery, CreateSink, Set
+from eddyline.model.punctuation import Derived
 from eddyline.model.query import BoundQuery
 from eddyline.model.triggers import checked
 from eddyline.runtime.control_fold import Fold
@@ -189,6 +190,8 @@ class Change:
     added: tuple[BoundQuery, ...] = ()
     #: Dropped queries, each with the sinks that it had.
     dropped: tuple[tuple[BoundQuery, tuple[Sink, ...]], ...] = ()
+    #: What CREATE PUNCTUATION says.
+    promised: tuple[Derived, ...] = ()
     #: A query with other triggers.
     triggers: tuple[str, Mapping[str, str]] | None = None
 
@@ -209,6 +212,7 @@ def apply_record(job: Job, record: Record) -> Change:
         return Change(dropped=tuple(dropped))
     settings = job.settings
     added: list[BoundQuery] = []
+    promised: list[Derived] = []
     try:
         for statement in parse_script(record["sql"]):
             if isinstance(statement, CreateSink) and (statement.query is None or statement.query.lower() not in _names(added)):
@@ -217,9 +221,9 @@ def apply_record(job: Job, record: Record) -> Change:
                     hint="CREATE SINK s FOR q after CREATE QUERY q in the same file",
                     position=statement.position,
                 )
-            if not isinstance(statement, CreateQuery | CreateSink | Set):
+            if not isinstance(statement, CreateQuery | CreateSink | CreatePunctuation | Set):
                 raise Unsupported(
-                    "a running job takes CREATE QUERY, CREATE SINK … FOR it and SET",
+                    "a running job takes CREATE QUERY, CREATE SINK … FOR it, CREATE PUNCTUATION and SET",
                     detail="streams and tables are declared before a job starts",
                     hint="`eddyline query drop` drops queries",
                     position=getattr(statement, "position", None),
@@ -227,24 +231,28 @@ def apply_record(job: Job, record: Record) -> Change:
             made = job.apply(statement)
             if isinstance(made, BoundQuery):
                 added.append(made)
-        if not added:
+            if isinstance(made, Derived):
+                promised.append(made)
+        if not added and not promised:
             raise UserError("there is no query to add", hint="CREATE QUERY name AS SELECT …")
     except RecursionError as problem:
-        undo(job, added)
+        undo(job, added, promised)
         raise UserError("the statements are nested too deeply", hint="write the expression with fewer parentheses") from problem
     except BaseException:
-        undo(job, added)
+        undo(job, added, promised)
         raise
     finally:
         # SET in a record is for the queries of that record.
         job.settings = settings
-    return Change(added=tuple(added))
+    return Change(added=tuple(added), promised=tuple(promised))
 
 
-def undo(job: Job, added: Iterable[BoundQuery]) -> None:
-    """Take queries of an add record out again, and their sinks with them."""
+def undo(job: Job, added: Iterable[BoundQuery], promised: Iterable[Derived] = ()) -> None:
+    """Take queries of an add record out again, and their sinks with them; and what it said of streams."""
     for query in added:
         job.catalog.drop("query", query.name)
+    for derived in promised:
+        job.catalog.drop("punctuation", derived.name)
 
 
 def replay(job: Job, records: Iterable[Record]) -> list[Change]:

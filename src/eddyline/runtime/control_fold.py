@@ -27,13 +27,15 @@ class Fold:
     leaving: dict[str, list[str]] = field(default_factory=dict)
     #: Queries of the job's file that have been dropped.
     dropped: list[str] = field(default_factory=list)
+    #: CREATE PUNCTUATION statements, by name.
+    promised: dict[str, str] = field(default_factory=dict)
 
     @staticmethod
     def of(found: Mapping[str, Any]) -> Fold:
-        return Fold(dict(found["added"]), dict(found["leaving"]), list(found["dropped"]))
+        return Fold(dict(found["added"]), dict(found["leaving"]), list(found["dropped"]), dict(found.get("promised", {})))
 
     def as_json(self) -> dict[str, Any]:
-        return {"added": self.added, "leaving": self.leaving, "dropped": self.dropped}
+        return {"added": self.added, "leaving": self.leaving, "dropped": self.dropped, "promised": self.promised}
 
     def add(self, query: BoundQuery, sinks: Iterable[Sink]) -> None:
         self.leaving.pop(query.name, None)
@@ -58,6 +60,8 @@ class Fold:
             every query that has been dropped, with the sinks that it had: it may still have results to give.
         """
         gone: dict[str, tuple[BoundQuery, tuple[Sink, ...]]] = {}
+        for promise in self.promised.values():
+            self._create(job, [promise])
         for name in [*self.dropped, *self.leaving]:
             if name in self.leaving:
                 self._create(job, self.leaving[name])

@@ -66,6 +66,15 @@ class Gating:
         self._pipeline.supplies[name].queue.take_back(gate.frontier)
         return gate
 
+    def promise(self, streams: Iterable[Stream]) -> None:
+        """CREATE PUNCTUATION came while the job runs: the streams that it names are declared otherwise from now on."""
+        for stream in streams:
+            self._pipeline.intakes[stream.name].stream = stream
+        for stream in streams:
+            self.declare(stream)
+        for read, timeline in self._pipeline.timelines.items():
+            timeline.follows = self.follows(read)
+
     def follows(self, streams: Iterable[str]) -> frozenset[str]:
         """The streams that a timeline waits for beside those that its units read."""
         known = self._streams()

@@ -132,8 +132,14 @@ class Splitting:
         self._streams = {stream.name: stream for stream in streams}
         self._splitters: dict[str, list[Splitter]] = {}
 
+    def change(self, streams: Iterable[Stream]) -> None:
+        """Streams are declared otherwise from now on: what is found in rows that are read later is another thing."""
+        self._streams |= {stream.name: stream for stream in streams}
+        self._splitters.clear()
+
     def split(self, stream: Stream, rows: pa.Table, given: Iterable[Records] = ()) -> tuple[pa.Table, list[Records], pa.Table | None]:
         """The rows of a stretch, the records in it beside those that are `given`, and rows that cannot be understood."""
+        stream = self._streams.get(stream.name, stream)
         if stream.name not in self._splitters:
             known = {**self._streams, stream.name: stream}
             made = (kind.splitter(stream, known) for kind in kinds().values())

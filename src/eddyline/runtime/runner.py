@@ -90,6 +90,9 @@ class Runner(Protocol):
     def push_record(self, stream: Stream, kind: str, body: Mapping[str, Any] | pa.Table) -> None:
         """Records of a kind that stand right after the newest row pushed so far, one per line of the body."""
 
+    def promise(self, streams: Sequence[Stream]) -> None:
+        """CREATE PUNCTUATION in a job that runs: the streams that it names, as they are declared now."""
+
     def announce(self, records: Sequence[Records]) -> None:
         """Records with places of their own."""
 

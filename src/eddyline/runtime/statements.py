@@ -138,10 +138,13 @@ class Statements:
             raise
 
     def _promise(self, found: Derived) -> None:
-        """CREATE PUNCTUATION decides what streams wait for: it comes before the first row."""
+        """CREATE PUNCTUATION decides what streams wait for; in a job that runs it speaks of the rows that come after it."""
         if self.runner.begun:
-            self.job.catalog.drop("punctuation", found.name)
-            raise UserError("punctuations cannot be created in a running job", hint="CREATE PUNCTUATION before push, start or run")
+            try:
+                self.runner.promise([self.job.catalog.streams[name] for name in dict.fromkeys((found.stream, found.source))])
+            except UserError:
+                self.job.catalog.drop("punctuation", found.name)
+                raise
 
     def _provide(self, own: OwnFunction) -> None:
         try:

@@ -9,7 +9,8 @@ Limits   Two paths are the same if they are equal as absolute paths, or lead to 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from eddyline.errors import CheckpointProblem
@@ -30,6 +31,11 @@ _WORDS = {
     "constraints": "constraints",
     "promises": "punctuations",
 }
+
+
+def embedded_identity(stream: Stream) -> Identity:
+    """The same in an embedded checkpoint: CREATE PUNCTUATION may come while the job runs, and after a restart too."""
+    return {**identity(stream), "promises": _promises(replace(stream, promised=()))}
 
 
 def identity(stream: Stream) -> Identity:
@@ -62,7 +68,7 @@ def _promises(stream: Stream) -> list[str]:
     return said + sorted(str(derived) for derived in stream.promised)
 
 
-def check_identities(streams: Iterable[Stream], saved: Mapping[str, Identity]) -> None:
+def check_identities(streams: Iterable[Stream], saved: Mapping[str, Identity], now: Callable[[Stream], Identity] = identity) -> None:
     """Refuse a job whose streams are not those of the checkpoint."""
     here = {stream.name: stream for stream in streams}
     for name, stream in here.items():
@@ -71,7 +77,7 @@ def check_identities(streams: Iterable[Stream], saved: Mapping[str, Identity]) -
                 f"stream {name} is not in the checkpoint",
                 hint="streams cannot be added under a checkpoint: leave it out, or start with an empty checkpoint",
             )
-        _check(stream, saved[name])
+        _check(stream, saved[name], now(stream))
     missing = sorted(saved.keys() - here.keys())
     if missing:
         raise CheckpointProblem(
@@ -79,8 +85,7 @@ def check_identities(streams: Iterable[Stream], saved: Mapping[str, Identity]) -
         )
 
 
-def _check(stream: Stream, then: Identity) -> None:
-    now = identity(stream)
+def _check(stream: Stream, then: Identity, now: Identity) -> None:
     if then.get("path") is not None and then.get("real_path") == now["real_path"]:
         now["path"] = then["path"]
     changed = [part for part in _WORDS if then.get(part, [] if part in ("constraints", "promises") else None) != now[part]]

@@ -27,7 +27,7 @@ from eddyline.runtime.checkpoint_identity import Claim, check_identity, claim, n
 from eddyline.runtime.checkpoint_state import CheckpointState, ShardState
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.snapshot import FORMAT, block_content, check_format, live_rows, restore, take_snapshot, waiting_blocks
-from eddyline.runtime.stream_identity import Identity, check_identities, identity
+from eddyline.runtime.stream_identity import Identity, check_identities, embedded_identity
 from eddyline.state.sealed import RESTORE, read_sealed, write_sealed
 from eddyline.state.whole_file import make_folder, sync_folder, write_whole
 
@@ -63,7 +63,7 @@ class Saved:
 
     def check_streams(self, streams: Iterable[Stream]) -> None:
         """Refuse a job whose streams are others."""
-        check_identities(streams, self.streams)
+        check_identities(streams, self.streams, embedded_identity)
 
     def restore(self, pipeline: Pipeline) -> None:
         restore(pipeline, self.header, self._load)
@@ -202,7 +202,7 @@ class Checkpoint:
         """Worked out once per stream: the working directory of the process may change while it runs."""
         known = self._identities.get(stream.name)
         if known is None or known[0] is not stream:
-            known = self._identities[stream.name] = (stream, identity(stream))
+            known = self._identities[stream.name] = (stream, embedded_identity(stream))
         return known[1]
 
 

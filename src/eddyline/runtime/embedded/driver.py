@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
@@ -108,6 +108,12 @@ class EmbeddedDriver:
     def add_stream(self, stream: Stream, source: Source) -> None:
         self.streams[stream.name] = stream
         self._read(stream, source)
+
+    def promise(self, streams: Collection[Stream]) -> None:
+        """Streams of which CREATE PUNCTUATION says more from now on."""
+        self.streams |= {stream.name: stream for stream in streams}
+        self.pipeline.gating.promise(streams)
+        self._splitting.change(streams)
 
     def _read(self, stream: Stream, source: Source) -> None:
         if self.checkpoint is not None and isinstance(source, LoggedSource):

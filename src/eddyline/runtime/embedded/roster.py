@@ -19,12 +19,13 @@ from eddyline.language import Job
 from eddyline.language import Sink as DeclaredSink
 from eddyline.model.clock import WALL, Clock
 from eddyline.model.query import BoundQuery
+from eddyline.model.schema import Stream
 from eddyline.model.template import BoundTemplate
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.project import result_schema
 from eddyline.plan.prepare import check
 from eddyline.runtime.answers import Answers
-from eddyline.runtime.catalog_text import catalog_text
+from eddyline.runtime.catalog_text import catalog_text, punctuation_text
 from eddyline.runtime.control import FOLD_RECORDS, ControlFolder, apply_record, refusal, undo
 from eddyline.runtime.control_fold import Fold
 from eddyline.runtime.control_record import Record
@@ -60,6 +61,8 @@ class Roster:
         self._own = own
         #: Gives the sink of a query that is tried; None: the job writes no reports.
         self.tail_of: Callable[[str], Sink] | None = None
+        #: Streams of which CREATE PUNCTUATION says more; the driver sets it.
+        self.promise: Callable[[list[Stream]], None] = lambda _: None
         #: Query -> what takes the punctuations of its results in this process.
         self.told: Callable[[str], list[Sink]] = lambda _: []
         #: Records that have been carried out and are still in the folder; all of them are folded when one was refused.
@@ -224,8 +227,12 @@ class Roster:
             for name in stood:
                 self.pipeline.drop_query(name)
                 self.delivery.drop_query(name)
-            undo(self.job, change.added)
+            undo(self.job, change.added, change.promised)
             raise
+        if change.promised:
+            names = dict.fromkeys(name for derived in change.promised for name in (derived.stream, derived.source))
+            self.promise([self.job.catalog.streams[name] for name in names])
+            self.folded.promised |= {derived.name: punctuation_text(derived) for derived in change.promised}
         for query, _ in change.dropped:
             self.drop(query.name, by_record=True)
         for query in change.added:

@@ -223,6 +223,10 @@ class EmbeddedRunner:
             )
         source.push_record(kind, body)
 
+    def promise(self, streams: Sequence[Stream]) -> None:
+        with self.driver.changing():
+            self.driver.promise(streams)
+
     def announce(self, records: Sequence[Records]) -> None:
         """Records with places of their own, for the next epoch."""
         self._raise_failure()
@@ -406,7 +410,11 @@ class EmbeddedRunner:
         control = None if self._folder is None else ControlFolder(self._folder)
         driver.roster = Roster(self.job, pipeline, delivery, self._own_sinks, control, self._clock)
         driver.roster.told = self._told_sinks
+        driver.roster.promise = driver.promise
         later = driver.roster.open(None if saved is None else saved.header, None if saved is None else saved.control)
+        if driver.roster.folded.promised:
+            # What control records said of streams in an earlier run.
+            driver.promise([stream for stream in self.job.streams if stream.promised or stream.promising])
         if saved is not None:
             driver.resume(saved)
         elif again:

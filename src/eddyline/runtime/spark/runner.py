@@ -220,6 +220,11 @@ class SparkRunner:
     def push_record(self, stream: Stream, kind: str, body: object) -> None:
         raise Unsupported(f"rows are not pushed to {stream.name} on Spark", hint="name an instant: at=…")
 
+    def promise(self, streams: Sequence[Stream]) -> None:
+        raise Unsupported(
+            "punctuations cannot be created in a job that runs on Spark", hint="stop(), CREATE PUNCTUATION, start() with a new checkpoint"
+        )
+
     def announce(self, records: Sequence[Records]) -> None:
         """A control record brings them to every shard with one of the next batches."""
         if self.begun:

@@ -275,6 +275,11 @@ class Roster:
             # What the model refuses, every shard would.
             self.model.triggers.change(*change.triggers)
             return [{"set": [change.triggers[0], dict(change.triggers[1])]}]
+        if change.promised:
+            undo(self.job, change.added, change.promised)
+            raise UserError(
+                "punctuations cannot be created in a job that runs on Spark", hint="stop it, and start it with a new checkpoint"
+            )
         if change.added:
             try:
                 self._prepare(change.added)
