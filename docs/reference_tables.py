@@ -30,6 +30,7 @@ SECTIONS = {
     "||": "Joining texts",
     "abs": "Numbers",
     "lower": "Texts",
+    "struct_extract": "Nested values",
     "date_trunc": "Times",
 }
 

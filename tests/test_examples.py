@@ -18,6 +18,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "examples"
 PRINTED = {
     "first_query": ["2024-01-01 12:00:50 ada 120.0", "2024-01-01 12:01:20 bob 150.0"],
     "callback": ["press: 82.0 at 08:00:02", "press: 90.0 at 08:00:03"],
+    "nested": ["1 Paris tea", "3 Paris tea", "tea 7", "cup 1"],
     "own_function": ["Linienstr. red 1.3"],
     "come_and_go": ["later saw [11.0]", "every saw [10.0, 20.0, 11.0, 21.0, 12.0]"],
 }

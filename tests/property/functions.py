@@ -60,5 +60,6 @@ def _inside(e: Expression, calls: Mapping[Col, Expression]) -> Expression:
     if isinstance(e, Col):
         return calls.get(e, e)
     if isinstance(e, Agg):
-        return e if e.arg is None else replace(e, arg=_inside(e.arg, calls))
+        arg, by = (None if part is None else _inside(part, calls) for part in (e.arg, e.by))
+        return replace(e, arg=arg, by=by)
     return Call(e.function, tuple(_inside(a, calls) for a in e.args)) if isinstance(e, Call) else e

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.connectors.nested import convert_nested, parsed
 from eddyline.model.datatypes import DataType
 
 #: The converted column, and which values fit (None: all). Nulls fit.
@@ -60,6 +61,15 @@ def convert(values: pa.ChunkedArray, kind: DataType) -> Converted:
         return column, fits if also is None else pc.and_(fits, also)
     rule = _RULES[kind.name]
     return rule(values, kind)
+
+
+def _to_nested(values: pa.ChunkedArray, kind: DataType) -> Converted:
+    """STRUCT and ARRAY: from Arrow's nested types, or from JSON text."""
+    if not pa.types.is_string(values.type):
+        return convert_nested(values, kind, convert)
+    faces, fits = _attempt(_trimmed(values), lambda v: parsed(v, kind))
+    column, also = convert(faces, kind)
+    return column, also if fits is None else fits if also is None else pc.and_(fits, also)
 
 
 def as_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -331,4 +341,6 @@ _RULES: dict[str, Callable[[pa.ChunkedArray, DataType], Converted]] = {
     "DATE": _to_date,
     "TIMESTAMP": _to_timestamp,
     "DECIMAL": _to_decimal,
+    "STRUCT": _to_nested,
+    "ARRAY": _to_nested,
 }

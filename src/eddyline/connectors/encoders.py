@@ -50,6 +50,10 @@ def _last_time_parquet(path: str) -> int:
 
 
 def _encode_csv(table: pa.Table, path: str) -> None:
+    for place, column in enumerate(table.schema):
+        if pa.types.is_nested(column.type):
+            texts = pa.chunked_array([_json_values(chunk) for chunk in table.column(place).chunks], pa.string())
+            table = table.set_column(place, column.name, texts)
     pyarrow.csv.write_csv(table, path)
 
 
@@ -110,6 +114,17 @@ def json_rows(batch: pa.RecordBatch, end: str = "}") -> pa.Array:
 
 def _json_values(column: pa.Array) -> pa.Array:
     kind = column.type
+    if pa.types.is_struct(kind):
+        fields = [pc.struct_field(column, [place]) for place in range(kind.num_fields)]
+        rows = json_rows(pa.record_batch(fields, [field.name for field in kind])) if fields else pa.repeat("{}", len(column))
+        return pc.if_else(pc.is_valid(column), rows, pa.scalar(None, pa.string()))
+    if pa.types.is_list(kind):
+        offsets = column.offsets.to_numpy()
+        first, end = int(offsets[0]), int(offsets[-1])
+        texts = pc.fill_null(_json_values(column.values.slice(first, end - first)), "null")
+        lists = pa.ListArray.from_arrays(pa.array(offsets - first, pa.int32()), texts)
+        whole = pc.binary_join_element_wise("[", pc.binary_join(lists, ","), "]", "")
+        return pc.if_else(pc.is_valid(column), whole, pa.scalar(None, pa.string()))
     if pa.types.is_string(kind):
         return _quoted(_escaped(column))
     if pa.types.is_floating(kind):

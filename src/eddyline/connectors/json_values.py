@@ -31,7 +31,7 @@ def decode(text: str) -> Any:
     >>> decode('{"price": 1.10}')
     {'price': Decimal('1.10')}
     """
-    _check_depth(text)
+    check_depth(text)
     value, end = _DECODER.raw_decode(text, _blanks(text, 0))
     if _blanks(text, end) < len(text):
         raise ValueError(f"something follows the value: {text[end : end + 20].strip()}")
@@ -40,7 +40,7 @@ def decode(text: str) -> Any:
 
 def documents(text: str) -> Iterator[Any]:
     """The values of a text, one after another."""
-    _check_depth(text)
+    check_depth(text)
     place = _blanks(text, 0)
     while place < len(text):
         value, place = _DECODER.raw_decode(text, place)
@@ -56,10 +56,19 @@ def json_text(value: Any) -> str | None:
         return value.encode("utf-8", "replace").decode()  # half of a surrogate pair is no text
     if isinstance(value, Decimal):
         return format(value, "f") if -40 < value.adjusted() < 40 else str(value)
-    return json.dumps(value, default=str)
+    return _dumped(value)
 
 
-def _check_depth(text: str) -> None:
+def _dumped(value: Any) -> str:
+    """A list or an object as JSON, whose numbers keep every digit."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(name)}: {_dumped(found)}" for name, found in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_dumped, value)) + "]"
+    return str(json_text(value)) if isinstance(value, Decimal) else json.dumps(value)
+
+
+def check_depth(text: str) -> None:
     if text.count("[") + text.count("{") <= DEEPEST:
         return
     letters = np.frombuffer(_STRINGS.sub("", text).encode("utf-8", "replace"), np.uint8)

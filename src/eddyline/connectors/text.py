@@ -24,8 +24,8 @@ from eddyline.connectors.conform import bad_row, bad_schema, find_column
 from eddyline.connectors.json_values import DEEPEST, OPENING, decode, documents, json_text
 from eddyline.connectors.lines import Lines, read_lines
 from eddyline.connectors.listing import DataFile
+from eddyline.connectors.nested import json_face
 from eddyline.connectors.parquet import PLAIN, first_line
-from eddyline.model.datatypes import DataType
 from eddyline.model.schema import Schema
 from eddyline.tuning import InputTuning
 
@@ -174,16 +174,8 @@ def _csv_parser(names: list[str], schema: Schema, delimiter: str, multiline: boo
     return Parser(parse, parse, 1)
 
 
-#: How JSON shows the values of a type; times and dates are text.
-_JSON_FACES = {"BOOLEAN": pa.bool_(), "INT": pa.int64(), "BIGINT": pa.int64(), "DOUBLE": pa.float64()}
-
-
-def _json_face(kind: DataType) -> pa.DataType:
-    return kind.arrow if kind.name == "DECIMAL" else _JSON_FACES.get(kind.name, pa.string())
-
-
 def _json_parser(schema: Schema) -> Parser:
-    faces = pa.schema([(c.name, _json_face(c.type)) for c in schema.columns])
+    faces = pa.schema([(c.name, json_face(c.type)) for c in schema.columns])
     parsing = pyarrow.json.ParseOptions(explicit_schema=faces, unexpected_field_behavior="ignore")
 
     def parse(lines: Lines, low: int, high: int) -> Parsed:

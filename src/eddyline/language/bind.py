@@ -24,8 +24,8 @@ from eddyline.language.ranking import Overs, check_ranking
 from eddyline.language.reader import NESTED
 from eddyline.language.scope import Entry, Scope
 from eddyline.language.syntax import Apply, Constant, Item, Name, Option, Over, Select, Source, Star
-from eddyline.model.datatypes import INTERVAL, NULL
-from eddyline.model.expression import ColumnRef, Expression, conjuncts
+from eddyline.model.datatypes import INTERVAL, NULL, DataType
+from eddyline.model.expression import Call, ColumnRef, Expression, Literal, conjuncts
 from eddyline.model.query import BoundQuery, Emit, Output, Reference
 from eddyline.model.schema import Stream, Table
 from eddyline.model.window import UNBOUNDED, PartitionedRows, Rows
@@ -180,6 +180,9 @@ def _outputs(select: Select, scope: Scope, names: dict[str, Expression], overs: 
         outputs += found
         items += [item] * len(found)
     check_outputs(outputs, items)
+    if select.distinct:
+        for output, item in zip(outputs, items, strict=True):
+            refuse_nested("DISTINCT", output.type, item.position)
     return tuple(outputs), tuple(items)
 
 
@@ -202,6 +205,8 @@ def default_name(item: Item, expression: Expression, number: int) -> str:
         return expression.column
     if isinstance(item.value, Over):
         return item.value.function
+    if isinstance(expression, Call) and expression.function == "struct_extract" and isinstance(expression.args[1], Literal):
+        return str(expression.args[1].value)
     if isinstance(item.value, Name):
         return item.value.name.lower()
     if isinstance(item.value, Apply) and item.value.function.isidentifier() and item.value.function not in _NOT_NAMES:
@@ -253,5 +258,13 @@ def _group_by(select: Select, scope: Scope, outputs: tuple[Output, ...], names: 
             expression = outputs[number - 1].expression
         else:
             expression = bind_expression(node, Clause("GROUP BY", scope, outputs=names))
+        refuse_nested("GROUP BY", expression.type, node.position)
         found.setdefault(expression, node.position)
     return found
+
+
+def refuse_nested(what: str, kind: DataType, position: Position | None) -> None:
+    """Nested values are not compared."""
+    if kind.is_nested:
+        hint = "take a field or an element of it: a.b, a[1]"
+        raise BindingProblem(f"{what} does not take {kind}", detail="nested values are not compared", hint=hint, position=position)

@@ -7,11 +7,40 @@ Limits   The rows of such a table carry both instants in columns that no query c
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+
+from eddyline.errors import Unsupported
+from eddyline.language.catalog import Catalog
 from eddyline.language.scope import Entry
+from eddyline.language.syntax import Select, Source
 from eddyline.model.datatypes import TIMESTAMP
 from eddyline.model.expression import ColumnRef, Expression
 from eddyline.model.functions import resolve
 from eddyline.model.schema import SINCE, UNTIL, Stream, Table
+
+
+def refuse_changing(select: Select, catalog: Catalog) -> None:
+    """Refuses outer joins and EXISTS with tables that change: whether a row has a partner would depend on when the question is asked."""
+    for source in _sources((select.sources, select.exists)):
+        found = catalog.tables.get(source.name)
+        if found is not None and found.refresh is not None:
+            raise Unsupported(
+                f"an outer join or EXISTS with table {found.name}, which is read again, is not supported",
+                hint="join it with JOIN, or declare it without refresh",
+                position=source.position,
+            )
+
+
+def _sources(part: object) -> Iterator[Source]:
+    if isinstance(part, Source):
+        yield part
+    elif isinstance(part, tuple):
+        for one in part:
+            yield from _sources(one)
+    elif is_dataclass(part):
+        for field in fields(part):
+            yield from _sources(getattr(part, field.name))
 
 
 def version_conditions(entries: tuple[Entry, ...]) -> tuple[Expression, ...]:

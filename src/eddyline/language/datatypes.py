@@ -34,7 +34,7 @@ _NEAREST = {
     "TIMESTAMPTZ": "TIMESTAMP",
     "UUID": "STRING",
 }
-KNOWN = "BOOLEAN, INT, BIGINT, DOUBLE, DECIMAL(p, s), STRING, DATE, TIMESTAMP"
+KNOWN = "BOOLEAN, INT, BIGINT, DOUBLE, DECIMAL(p, s), STRING, DATE, TIMESTAMP, STRUCT(a type, …), type[]"
 
 
 def data_type(word: str, sizes: tuple[int, ...] = (), position: Position | None = None) -> DataType:
@@ -53,6 +53,10 @@ def data_type(word: str, sizes: tuple[int, ...] = (), position: Position | None 
                 position=position,
             )
         return decimal(precision, scale)
+    if upper in ("STRUCT", "ARRAY", "LIST", "MAP"):
+        raise Unsupported(
+            f"{word} cannot stand here", hint="columns are declared as STRUCT(a BIGINT, …) or BIGINT[]; there is no MAP", position=position
+        )
     if upper not in _TYPES:
         hint = f"the nearest is {_NEAREST[upper]}" if upper in _NEAREST else f"types are {KNOWN}"
         raise Unsupported(f"there is no type {word}", hint=hint, position=position)

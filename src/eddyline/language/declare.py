@@ -52,6 +52,7 @@ def bind_stream(statement: CreateStream, catalog: Catalog) -> Stream:
     key, mark, remember = given.pop("key", None), given.pop("punctuation", None), given.pop("remember", None)
     if sequence is not None:
         sequence = column_of(statement.name, schema, sequence, places["sequence"], "sequence = '…' names one of its columns").name
+    _refuse_nested_keys(statement.name, schema, (sequence, *(key or "").split(",")), statement.position)
     try:
         return Stream(
             name=statement.name,
@@ -70,6 +71,16 @@ def bind_stream(statement: CreateStream, catalog: Catalog) -> Stream:
     except EddylineError as problem:
         problem.position = problem.position or places["time"]
         raise
+
+
+def _refuse_nested_keys(name: str, schema: Schema, columns: tuple[str | None, ...], position: Position | None) -> None:
+    for column in [schema.find(found.strip()) for found in columns if found]:
+        if column is not None and column.type.is_nested:
+            raise BindingProblem(
+                f"column {column.name} of stream {name} is {column.type}, which is not compared",
+                hint="sequence and key name columns of plain types",
+                position=position,
+            )
 
 
 def bind_table(statement: CreateTable, catalog: Catalog) -> Table:

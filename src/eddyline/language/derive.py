@@ -11,7 +11,7 @@ Limits   A maker's results are final: a select, a join, a pattern, or an aggrega
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -19,9 +19,11 @@ from eddyline.errors import BindingProblem, Position
 from eddyline.language.bind import bind_query
 from eddyline.language.bind_event import bind_event
 from eddyline.language.catalog import Catalog
+from eddyline.language.changing import refuse_changing
 from eddyline.language.latest import latest_sources
 from eddyline.language.outer import bind_outer, has_outer
 from eddyline.language.syntax import Body, CreateDerived, Event, Item, Select, Source, Star, Union
+from eddyline.language.unnest import Unnesting
 from eddyline.model.datatypes import TIMESTAMP
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import DERIVED_TIME, Column, Schema, Stream
@@ -92,7 +94,12 @@ class _Derivation:
                 sources.append(source)
             with self._known(known):
                 select = replace(body, sources=tuple(sources), named=())
-                return bind_outer(self, name, select) if has_outer(select) else bind_query(name, select, self.settings, self.catalog)
+                if any(source.unnest is not None for source in sources):
+                    select = Unnesting(self.catalog, self._unnested).without(select)
+                if has_outer(select):
+                    refuse_changing(select, self.catalog)
+                    return bind_outer(self, name, select)
+                return bind_query(name, select, self.settings, self.catalog)
 
     def plain_source(self, source: Source) -> Source:
         """The source with the name of its stream in the place of a subquery; the name is known from then on."""
@@ -106,6 +113,18 @@ class _Derivation:
         """A name that no user can give."""
         self.count += 1
         return f"_{self.owner}-{self.count}"
+
+    def _unnested(self, body: Select, change: Callable[[Stream], Stream]) -> Stream:
+        """The derived stream of a subquery, changed; the names of the statement know it from now on."""
+        settings = self.settings
+        # A tree is one over the references of the query, which this subquery has not.
+        self.settings = replace(settings, plan="auto")
+        made = self.derived(body)
+        self.settings = settings
+        stream = change(made)
+        self.makers = [replace(maker, feeds=stream) if maker.feeds is made else maker for maker in self.makers]
+        self.catalog.local = {**self.catalog.local, stream.name.lower(): stream}
+        return stream
 
     @contextmanager
     def _known(self, streams: Mapping[str, Stream]) -> Iterator[None]:

@@ -49,7 +49,7 @@ def bind_expression(node: Node, clause: Clause) -> Expression:
                 return clause.first[node.name.lower()]
             if node.table is None and node.name.lower() in clause.outputs and not clause.scope.has(node):
                 return clause.outputs[node.name.lower()]
-            return clause.scope.column(node)
+            return _column(node, clause)
         case Constant():
             return bind_constant(node)
         case Over():
@@ -73,6 +73,15 @@ def bind_expression(node: Node, clause: Clause) -> Expression:
             args = tuple(bind_expression(a, clause) for a in node.args)
             own = clause.scope.own(node.function)
             return resolve(node.function, args, node.position) if own is None else own.call(args, node.position)
+
+
+def _column(node: Name, clause: Clause) -> Expression:
+    """A column; `a.b` may also be the field b of a column a."""
+    scope = clause.scope
+    if node.table is not None and scope.has(Name(node.table)) and not any(e.alias.lower() == node.table.lower() for e in scope.entries):
+        whole = scope.column(Name(node.table, None, node.position))
+        return resolve("struct_extract", (whole, Literal(node.name, STRING)), node.position)
+    return scope.column(node)
 
 
 def bind_condition(node: Node, clause: Clause) -> Expression:

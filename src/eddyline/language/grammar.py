@@ -43,6 +43,7 @@ from eddyline.language.syntax import (
     Union,
 )
 from eddyline.language.type_text import read_type
+from eddyline.language.unnest import read_unnest
 from eddyline.language.windows import read_span, read_window
 from eddyline.model.query import Emit
 
@@ -356,7 +357,9 @@ def _outer(reader: Reader) -> str | None:
 def _source(reader: Reader, join: str) -> Source:
     start = reader.position
     query = None
-    if word := reader.at_any("LATERAL", "UNNEST", "VALUES"):
+    if reader.at("UNNEST"):
+        return read_unnest(reader, join, start)
+    if word := reader.at_any("LATERAL", "VALUES"):
         raise Unsupported(f"{word} in FROM is not supported", hint="FROM takes streams and tables", position=start)
     group_window = None
     if reader.take("("):

@@ -27,6 +27,11 @@ def partition_of(window: PartitionedRows, stream: Stream, position: Position | N
             )
         if column.name in found:
             raise BindingProblem(f"PARTITION BY names {column.name} twice", hint="keep one", position=position)
+        if column.type.is_nested:
+            hint = "PARTITION BY in a window takes columns of plain types"
+            raise BindingProblem(
+                f"column {column.name} of {stream.name} is {column.type}, which is not compared", hint=hint, position=position
+            )
         found.append(column.name)
     return PartitionedRows(tuple(found), window.count)
 

@@ -281,6 +281,10 @@ def _item(item: Item) -> str:
 
 
 def _source(source: Source) -> str:
+    if source.unnest is not None:
+        column = "" if source.alias is None else f"({_name(source.alias)})"
+        on = "" if source.on is None else f" ON {render_expression(source.on)}"
+        return f"UNNEST({render_expression(source.unnest)}) AS {_name(source.name)}{column}{on}"
     text = _name(source.name) if source.query is None else f"({_body(source.query)})"
     if (made := source.group_window) is not None:
         args = "".join(f", {render_expression(a)}" for a in made.args[1:])

@@ -109,6 +109,8 @@ class Source:
     #: Of `(SELECT …)`; the name is empty.
     query: Body | None = None
     position: Position | None = field(default=None, compare=False, repr=False)
+    #: Of `UNNEST(…) AS name`, or `AS name(alias)`: the array.
+    unnest: Node | None = None
 
 
 @dataclass(frozen=True)

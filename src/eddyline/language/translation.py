@@ -46,7 +46,6 @@ _INFIX: dict[type[exp.Expr], str] = {
 
 #: What to write instead of some of the nodes that are not translated.
 _INSTEAD: dict[type[exp.Expr], str] = {
-    exp.Bracket: "a window stands after a stream's name in FROM",
     exp.Star: "* stands alone in SELECT, or in COUNT(*)",
     exp.Subquery: SUBQUERY,
     exp.CurrentTimestamp: "time is the time of rows: compare with an event-time column",
@@ -101,10 +100,24 @@ class Translation:
     def column(self, e: exp.Expr, position: Any) -> Node:
         if isinstance(e.this, exp.Star):
             raise self._unsupported(e.this)
-        if e.args.get("db"):
-            raise SyntaxProblem("a column has at most an alias before it", hint="write alias.column", position=position)
-        self._only(e, "this", "table")
-        return Name(e.name, e.text("table") or None, position)
+        self._only(e, "this", "table", "db", "catalog")
+        words = [e.text(part) for part in ("catalog", "db", "table", "this") if e.args.get(part)]
+        node: Node = Name(words[-1], None, position) if len(words) == 1 else Name(words[1], words[0], position)
+        for field in words[2:]:
+            node = Apply("struct_extract", (node, Constant("string", field, position)), position=position)
+        return node
+
+    def field(self, e: exp.Expr, position: Any) -> Node:
+        self._only(e, "this", "expression")
+        if not isinstance(e.expression, exp.Identifier):
+            raise self._unsupported(e)
+        return Apply("struct_extract", (self.node(e.this), Constant("string", e.expression.name, position)), position=position)
+
+    def element(self, e: exp.Expr, position: Any) -> Node:
+        self._only(e, "this", "expressions")
+        if len(e.expressions) != 1 or isinstance(e.expressions[0], exp.Slice):
+            raise Unsupported("slices are not supported", hint="a[1] is one element", position=position)
+        return Apply("array_extract", (self.node(e.this), self.node(e.expressions[0])), position=position)
 
     def literal(self, e: exp.Expr, position: Any) -> Node:
         text = str(e.this)
@@ -244,4 +257,6 @@ _TRANSLATIONS: dict[type[exp.Expr], Callable[[Translation, Any, Any], Node]] = {
     exp.Anonymous: Translation.call,
     exp.Filter: Translation.filtered,
     exp.Window: Translation.windowed,
+    exp.Dot: Translation.field,
+    exp.Bracket: Translation.element,
 }

@@ -59,6 +59,8 @@ def approximate(name: str, x: Expression, parameter: float | None, position: Pos
 
 
 def _known(name: str, x: Expression, position: Position | None) -> Expression:
+    if x.type.is_nested:
+        raise BindingProblem(f"{name} does not take {x.type}", hint="aggregate a field or an element of it: a.b, a[1]", position=position)
     if x.type == INTERVAL:
         raise BindingProblem(f"{name} does not take {INTERVAL}", hint="use epoch(…), the seconds, instead", position=position)
     return resolve_cast(x, BIGINT, position) if x.type == NULL else x

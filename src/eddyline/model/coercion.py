@@ -83,7 +83,7 @@ def can_cast(source: DataType, target: DataType) -> bool:
     """Whether CAST from one type to the other exists."""
     if source in (target, NULL):
         return True
-    if INTERVAL in (source, target) or target == NULL:
+    if INTERVAL in (source, target) or target == NULL or source.is_nested or target.is_nested:
         return False
     if STRING in (source, target):
         return True

@@ -1,11 +1,13 @@
 """Column types, with their Arrow and NumPy faces.
 
-Answer   Seven scalar types and DECIMAL(p, s); NULL is the type of the bare literal NULL until something gives it one.
-Limits   TIMESTAMP is int64 microseconds without a zone; no nested types.
+Answer   Seven scalar types and DECIMAL(p, s); STRUCT and ARRAY of any of them, within each other too. NULL is the type of the bare
+         literal NULL until something gives it one.
+Limits   TIMESTAMP is int64 microseconds without a zone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,18 +25,37 @@ class DataType:
     name: str
     precision: int = 0
     scale: int = 0
+    #: Of a STRUCT its fields; of an ARRAY one part, its element.
+    parts: tuple[tuple[str, DataType], ...] = ()
 
     def __str__(self) -> str:
+        if self.name == "STRUCT":
+            return f"STRUCT({', '.join(f'{_shown(name)} {kind}' for name, kind in self.parts)})"
+        if self.name == "ARRAY":
+            return f"{self.element}[]"
         return f"DECIMAL({self.precision}, {self.scale})" if self.name == "DECIMAL" else self.name
 
     @property
     def arrow(self) -> pa.DataType:
+        if self.name == "STRUCT":
+            return pa.struct([(name, kind.arrow) for name, kind in self.parts])
+        if self.name == "ARRAY":
+            return pa.list_(self.element.arrow)
         return pa.decimal128(self.precision, self.scale) if self.name == "DECIMAL" else _ARROW[self.name]
 
     @property
     def numpy(self) -> np.dtype[np.generic] | None:
-        """The dtype of its plain array form; None for STRING and DECIMAL, which have none."""
+        """The dtype of its plain array form; None for STRING, DECIMAL and nested types, which have none."""
         return _NUMPY.get(self.name)
+
+    @property
+    def is_nested(self) -> bool:
+        return self.name in ("STRUCT", "ARRAY")
+
+    @property
+    def element(self) -> DataType:
+        """Of an ARRAY: the type of its elements."""
+        return self.parts[0][1]
 
     @property
     def is_number(self) -> bool:
@@ -89,6 +110,26 @@ def decimal(precision: int, scale: int) -> DataType:
     return DataType("DECIMAL", precision, scale)
 
 
+def array(element: DataType) -> DataType:
+    """
+    >>> str(array(BIGINT))
+    'BIGINT[]'
+    """
+    return DataType("ARRAY", parts=(("element", element),))
+
+
+def struct(parts: Iterable[tuple[str, DataType]]) -> DataType:
+    """
+    >>> str(struct([("a", BIGINT), ("b c", array(STRING))]))
+    'STRUCT(a BIGINT, "b c" STRING[])'
+    """
+    return DataType("STRUCT", parts=tuple(parts))
+
+
+def _shown(name: str) -> str:
+    return name if name.isidentifier() else '"' + name.replace('"', '""') + '"'
+
+
 def from_arrow(kind: pa.DataType) -> DataType | None:
     """The type of ours that holds every value of an Arrow type without loss, or None.
 
@@ -112,4 +153,11 @@ def from_arrow(kind: pa.DataType) -> DataType | None:
         return decimal(kind.precision, kind.scale)
     if pa.types.is_dictionary(kind):
         return from_arrow(kind.value_type)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        element = from_arrow(kind.value_type)
+        return None if element is None else array(element)
+    if pa.types.is_struct(kind):
+        parts = [(field.name, from_arrow(field.type)) for field in kind]
+        known = [(name, part) for name, part in parts if part is not None]
+        return struct(known) if len(known) == len(parts) and parts else None
     return NULL if pa.types.is_null(kind) else None

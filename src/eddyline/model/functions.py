@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from eddyline.errors import BindingProblem, Position
 from eddyline.model.coercion import convert, resolve_cast
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DOUBLE, INT, INTERVAL, NULL, STRING, TIMESTAMP, decimal
-from eddyline.model.expression import Aggregate, Expression
+from eddyline.model.expression import Aggregate, Call, Expression, Literal
 from eddyline.model.signatures import (
     Args,
     Rule,
     arithmetic,
+    array_element,
+    array_size,
     choice,
     comparison,
     date_diff,
@@ -41,6 +43,7 @@ from eddyline.model.signatures import (
     same_type,
     seconds_since,
     signum,
+    struct_field,
     takes,
     text_match,
     to_double,
@@ -99,6 +102,11 @@ def resolve_aggregate(function: str, arg: Expression | None, distinct: bool = Fa
         if name != "count" or distinct:
             raise BindingProblem(f"{name} needs an argument", hint="only COUNT takes *", position=position)
         return Aggregate(name, None, False, BIGINT)
+    if arg.type.is_nested:
+        if name != "count" or distinct:
+            hint = "aggregate a field or an element of it: a.b, a[1]"
+            raise BindingProblem(f"{name} does not take {arg.type}", hint=hint, position=position)
+        arg = Call("case", (Call("is_not_null", (arg,), BOOLEAN), Literal(1, INT), Literal(None, INT)), INT)
     if arg.type == INTERVAL and name != "count":
         raise BindingProblem(f"{name} does not take {INTERVAL}", hint="aggregate epoch(…), the seconds, instead", position=position)
     if name == "count":
@@ -124,6 +132,8 @@ def _unknown(name: str, position: Position | None) -> BindingProblem:
         hint = "make_timestamp takes microseconds, epoch_ms milliseconds since 1970"
     if name.lower() in ("lag", "first_value", "last_value", "row_number"):
         hint = f"write {name.lower()}({'x' if name.lower() != 'row_number' else ''}) OVER (PARTITION BY k ORDER BY ts)"
+    if name.lower() == "unnest":
+        hint = "UNNEST stands in FROM: FROM orders o, UNNEST(o.items) AS i"
     if name.lower() in AGGREGATES:
         return BindingProblem(f"aggregate {name} is not allowed here", hint="aggregates stand in SELECT and HAVING", position=position)
     return BindingProblem(f"there is no function {name}", hint=hint, position=position)
@@ -202,6 +212,9 @@ FUNCTIONS: dict[str, Function] = {
     "split_part": _entry(
         "split_part(s, separator, n)", "the n-th piece, from 1; negative from the end", takes(STRING, STRING, STRING, BIGINT), 3
     ),
+    "struct_extract": _entry("struct_extract(a, 'b')", "the field b of a STRUCT, also written a.b", struct_field, 2),
+    "array_extract": _entry("array_extract(a, i)", "also a[i]: the element at place i; 1 is the first, -1 the last", array_element, 2),
+    "array_length": _entry("array_length(a)", "the number of elements of an ARRAY", array_size),
     "date_trunc": _entry("date_trunc('unit', t)", "the start of the unit that t lies in", date_trunc, 2),
     "date_part": _entry("date_part('part', t)", "one part of a time, also EXTRACT(part FROM t)", date_part, 2),
     "date_diff": _entry("date_diff('unit', a, b)", "how many boundaries of the unit lie between a and b", date_diff, 3),
@@ -233,6 +246,8 @@ ALIASES = {
     "pow": "power",
     "ceiling": "ceil",
     "len": "length",
+    "cardinality": "array_length",
+    "list_extract": "array_extract",
     "char_length": "length",
     "character_length": "length",
     "substring": "substr",

@@ -106,6 +106,8 @@ class Stream:
 
     #: Of a derived stream: the queries whose results are its rows.
     makers: tuple[str, ...] = ()
+    #: Of a derived stream: the column that has one element per row, where its makers have whole arrays; empty: there is none.
+    unnests: str = ""
     #: Whether rows of equal time have an order that does not depend on epochs, which ROWS and EVENT need.
     ordered: bool = True
 

@@ -128,7 +128,44 @@ def negative(name: str, args: Args, position: Position | None) -> Expression:
     return Call("neg", args, a.type)
 
 
+def _refuse_nested(name: str, args: Args, position: Position | None) -> None:
+    for a in args:
+        if a.type.is_nested:
+            hint = "take a field of it: a.b" if a.type.name == "STRUCT" else "take an element of it: a[1]"
+            raise BindingProblem(f"{name.upper()} does not take {a.type}", hint=hint, position=position)
+
+
+def struct_field(name: str, args: Args, position: Position | None) -> Expression:
+    value, field = args
+    if not isinstance(field, Literal) or not isinstance(field.value, str):
+        raise _refuse(name, args, position)
+    if value.type.name != "STRUCT":
+        raise BindingProblem(f"{value} is {value.type} and has no field {field.value}", hint="a STRUCT has fields", position=position)
+    names = [part for part, _ in value.type.parts]
+    found = next((part for part in names if part == field.value), None)
+    found = found or next((part for part in names if part.lower() == field.value.lower()), None)
+    if found is None:
+        raise BindingProblem(
+            f"{value} has no field {field.value}", detail=f"fields are {', '.join(names)}", hint="write one of them", position=position
+        )
+    return Call(name, (value, Literal(found, STRING)), dict(value.type.parts)[found])
+
+
+def array_element(name: str, args: Args, position: Position | None) -> Expression:
+    value, index = args
+    if value.type.name != "ARRAY" or not (index.type.is_integer or index.type == NULL):
+        raise BindingProblem(f"{value.type} has no element [{index.type}]", hint="a[1] is the first element of an ARRAY", position=position)
+    return Call(name, (value, convert(index, BIGINT)), value.type.element)
+
+
+def array_size(name: str, args: Args, position: Position | None) -> Expression:
+    if args[0].type.name != "ARRAY":
+        raise _refuse(name, args, position)
+    return Call(name, args, BIGINT)
+
+
 def comparison(name: str, args: Args, position: Position | None) -> Expression:
+    _refuse_nested(name, args, position)
     kind = meet(args, name.upper(), position)
     if kind == NULL:
         kind = INT
@@ -167,6 +204,8 @@ def choice(name: str, args: Args, position: Position | None) -> Expression:
 
 
 def same_type(name: str, args: Args, position: Position | None) -> Expression:
+    if name != "coalesce":
+        _refuse_nested(name, args, position)
     kind = meet(args, name, position)
     if len(args) == 1:
         return args[0]
@@ -179,6 +218,7 @@ def nullif(name: str, args: Args, position: Position | None) -> Expression:
 
 
 def join_texts(name: str, args: Args, position: Position | None) -> Expression:
+    _refuse_nested(name, args, position)
     if any(a.type == INTERVAL for a in args):
         raise _refuse(name, args, position)
     return Call(name, tuple(convert(a, STRING) for a in args), STRING)

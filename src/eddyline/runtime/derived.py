@@ -12,10 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eddyline.model.query import BoundQuery
-from eddyline.model.schema import Stream
+from eddyline.model.schema import DERIVED_TIME, Stream
 from eddyline.operators.intake import DerivedIntake
 from eddyline.runtime.epoch import Arrival, Outcome
 from eddyline.runtime.timeline import Timeline
@@ -101,5 +103,17 @@ class Derived:
 def _as_rows(results: pa.Table, stream: Stream) -> pa.Table:
     """Results as rows: the selected columns, under the names of the first maker, and the time."""
     names = stream.schema.names
+    if stream.unnests:
+        return _one_per_element(results, stream)
     columns = [results.column(at) for at in range(len(names) - 1)]
     return pa.table([*columns, results.column("_ts")], schema=stream.schema.arrow)
+
+
+def _one_per_element(results: pa.Table, stream: Stream) -> pa.Table:
+    """Results with an array as rows, one per element; a result without elements has none."""
+    lists = results.column(stream.unnests).combine_chunks()
+    rows = np.repeat(np.arange(len(results)), pc.fill_null(pc.list_value_length(lists), 0).to_numpy())
+    spread = results.take(pa.array(rows))
+    names = ["_ts" if name == DERIVED_TIME else name for name in stream.schema.names]
+    columns = [lists.flatten() if name == stream.unnests else spread.column(name) for name in names]
+    return pa.table(columns, schema=stream.schema.arrow)

@@ -7,7 +7,7 @@ Answer   `append` takes an Arrow array, `gather` gives the values at positions a
              0                                 used     capacity
 
 State    Fixed-width values as one NumPy array and, once a null has been seen, one byte of validity per row; strings as
-         offsets and bytes, so that kernels can compare and gather them without making Python objects.
+         offsets and bytes, so that kernels can compare and gather them without making Python objects; nested values as Arrow arrays.
 Limits   Slides and growth copy live rows: amortised constant per row.
 """
 
@@ -46,7 +46,7 @@ class StoredColumn(Protocol):
 def stored_column(kind: DataType) -> StoredColumn:
     if kind.name == "STRING":
         return StringColumn()
-    return FixedColumn(kind)
+    return NestedColumn(kind) if kind.is_nested else FixedColumn(kind)
 
 
 def as_plain(values: pa.Array, kind: DataType) -> Array:
@@ -189,6 +189,52 @@ class StringColumn:
     @property
     def nbytes(self) -> int:
         return self.offsets.nbytes + self.data.nbytes + (0 if self.valid is None else self.valid.nbytes)
+
+
+class NestedColumn:
+    """STRUCTs and ARRAYs: Arrow arrays one after the other, of which each is at least twice as long as the next."""
+
+    def __init__(self, kind: DataType) -> None:
+        self.kind = kind
+        self.pieces: list[pa.Array] = []
+
+    def append(self, values: pa.Array, used: int) -> None:
+        self._cut(used)
+        if len(values):
+            self.pieces.append(values)
+        while len(self.pieces) > 1 and len(self.pieces[-2]) < 2 * len(self.pieces[-1]):
+            self.pieces[-2:] = [pa.concat_arrays(self.pieces[-2:])]
+
+    def reserve(self, capacity: int, used: int) -> None:
+        self._cut(used)
+
+    def forget(self, rows: int, used: int) -> None:
+        self.keep(np.arange(rows, used), used)
+
+    def keep(self, positions: Ints, used: int) -> None:
+        kept = self.gather(positions)
+        self.pieces = [kept] if len(kept) else []
+
+    def gather(self, positions: Ints) -> pa.Array:
+        if len(self.pieces) == 1:
+            return self.pieces[0].take(pa.array(positions))
+        ends = np.cumsum([len(piece) for piece in self.pieces])
+        of = np.searchsorted(ends, positions, side="right")
+        found = [piece.take(pa.array(positions[of == at] - (ends[at] - len(piece)))) for at, piece in enumerate(self.pieces)]
+        together = pa.concat_arrays([pa.nulls(0, self.kind.arrow), *found])
+        back = np.empty(len(positions), np.int64)
+        back[np.argsort(of, kind="stable")] = np.arange(len(positions))
+        return together.take(pa.array(back))
+
+    def _cut(self, used: int) -> None:
+        """Rows behind the last one that is used are not there."""
+        while self.pieces and sum(map(len, self.pieces)) > used:
+            rest = used - sum(map(len, self.pieces[:-1]))
+            self.pieces[-1:] = [self.pieces[-1].slice(0, rest)] if rest > 0 else []
+
+    @property
+    def nbytes(self) -> int:
+        return sum(piece.nbytes for piece in self.pieces)
 
 
 def string_buffers(values: pa.Array) -> tuple[Ints, npt.NDArray[np.uint8]]:
