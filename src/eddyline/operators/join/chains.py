@@ -107,10 +107,7 @@ class Chains:
         store = base.store
         index = store.indexes[base.need_index(((position, mark),))]
         limits, floors = np.full(len(words), _MOST), np.full(len(words), _LEAST)
-        _, ids, _ = kernels.probe_chains(
-            words, limits, floors, index.heads, index.back, index.keys, store.marks[base.order], store.marks[base.death], store.base,
-            store.first, False,
-        )  # fmt: skip
+        _, ids, _ = kernels.probe_chains(kernels.Asking(words, limits, floors), index.chains(base.order, base.death, False))
         found: Ints = np.sort(ids[ids < base.end])
         return found
 
