@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,10 @@ def test_a_first_look(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
         assert "eddyline run demo/job.sql --engine embedded --once --out demo/results --checkpoint demo/checkpoint" in said
         assert all(f"{name}: {count:,} results" in said for name, count in figures["results"].items())
         assert "embedded checkpoint, format 5" in said and "more rows" in said
+        # Rows stored for the join without windows: flat with punctuations, ever more without.
+        lines = {line.split()[1]: line for line in said.splitlines() if line.startswith(("│ on ", "│ off "))}
+        flat, growing = ([int(cell.replace(",", "")) for cell in re.findall(r"[0-9,]+", lines[name])] for name in ("on", "off"))
+        assert max(flat[2:]) <= 1.5 * min(flat[2:]) and growing[-1] > 1.8 * growing[2] > 1.5 * flat[-1]
         assert set(figures["results"]) <= {path.name for path in (tmp_path / "demo" / "results").iterdir()}
 
 

@@ -24,6 +24,7 @@ from eddyline.runtime.spark.job import roster
 from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.figures import make_layout
 from eddyline.runtime.spark.job.progress import Progress
+from eddyline.runtime.spark.job.saying import say
 from eddyline.runtime.spark.job.session import open_session
 from eddyline.runtime.spark.output.sinks import Delivered
 
@@ -34,6 +35,8 @@ def main(path: str) -> None:
     job = bind_script(config["script"])
     settings = replace(job.settings, shards=config["shards"])
     layout = make_layout(spark, config["checkpoint"], job.streams, job.queries, job.tables, settings)
+
+    say(config["checkpoint"], job.records)
 
     def told(delivered: Delivered, progress: Progress) -> None:
         if "add" in config and delivered.batch == 2:

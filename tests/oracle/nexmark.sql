@@ -12,10 +12,20 @@ SELECT auction, price FROM bid WHERE auction % 123 = 0;
 -- q3
 SELECT name, city, state, a.id FROM auction a, person p WHERE seller = p.id AND category = 10 AND state IN ('or', 'id', 'ca');
 
+-- q4
+WITH winners AS (SELECT a.id, a.seller, a.category, max(b.price) AS final, a.expires AS closes FROM auction a, bid b WHERE a.id = b.auction AND b.ts BETWEEN a.ts AND a.expires
+    AND a.expires < greatest(getvariable('end_of_bid'), getvariable('end_of_auction')) GROUP BY ALL)
+  SELECT category, avg(final) FROM winners GROUP BY category;
+
 -- q5
 WITH hops AS (SELECT auction, time_bucket(INTERVAL 2 SECONDS, ts, TIMESTAMP '1970-01-01') + to_seconds(2 * (i + 1)) AS ends FROM bid, range(5) r(i)),
   counts AS (SELECT auction, ends, count(*) AS num FROM hops GROUP BY ALL)
   SELECT auction, num, ends FROM counts c WHERE num >= (SELECT max(num) FROM counts d WHERE d.ends = c.ends) AND ends <= getvariable('end_of_bid');
+
+-- q6
+WITH winners AS (SELECT a.id, a.seller, a.category, max(b.price) AS final, a.expires AS closes FROM auction a, bid b WHERE a.id = b.auction AND b.ts BETWEEN a.ts AND a.expires
+    AND a.expires < greatest(getvariable('end_of_bid'), getvariable('end_of_auction')) GROUP BY ALL)
+  SELECT seller, id, closes, avg(final) OVER (PARTITION BY seller ORDER BY closes, id ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) FROM winners;
 
 -- q7
 WITH tops AS (SELECT time_bucket(INTERVAL 10 SECONDS, ts, TIMESTAMP '1970-01-01') AS starts, max(price) AS price FROM bid GROUP BY 1)

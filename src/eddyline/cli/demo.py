@@ -12,12 +12,13 @@ from rich.console import Console
 
 from eddyline.cli import run as run_command
 from eddyline.cli import state as state_command
+from eddyline.cli.demo_state import show_state
 from eddyline.connectors.draws import Shape
 from eddyline.connectors.generate import auction
 from eddyline.connectors.sinks import as_rich
 from eddyline.model.clock import WALL
 
-_QUERIES = """
+_SOLD = """
 -- An auction closes: no bid on its item comes after that. Joins without windows forget what is closed.
 CREATE PUNCTUATION sold ON bids (item_id) FROM auctions (item_id) AT closes;
 
@@ -26,7 +27,8 @@ CREATE QUERY sold_items AS
   SELECT a.item_id, count(*) AS bids, max(b.price) AS price
   FROM auctions a, bids b WHERE a.item_id = b.item_id
   GROUP BY a.item_id EMIT ON CLOSE;
-
+"""
+_QUERIES = """
 -- Bids over 150 with the category's VAT: two streams and a static table.
 CREATE QUERY big_bids AS
   SELECT a.item_id, a.category, b.bidder, b.price * (1 + c.vat) AS gross
@@ -78,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     # An item is in one auction.
     statements = [re.sub(r"(CREATE STREAM auctions .*)time = 'ts'", r"\1time = 'ts', key = 'item_id'", s, flags=re.S) for s in statements]
     with open(job, "w", encoding="utf-8") as file:
-        file.write("\n".join(statements) + "\n" + _QUERIES)
+        file.write("\n".join(statements) + "\n" + _SOLD + _QUERIES)
     console.print(f"[bold]2.[/] running {job} ({args.engine}); the same with:")
     command = f"eddyline run {job} --engine {args.engine} --once --out {out} --checkpoint {state}"
     console.print(f"   {command}", highlight=False, soft_wrap=True)
@@ -96,6 +98,13 @@ def run(args: argparse.Namespace) -> int:
         f"the most rows that were stored at once: {forgotten['peak_stored_rows']:,}",
         highlight=False,
         soft_wrap=True,
+    )
+    console.print("[bold]5.[/] a join without any window runs in flat state, for auctions close")
+    show_state(
+        console,
+        "\n".join(statement.replace(", files_per_batch = '1'", "") for statement in statements),
+        _SOLD,
+        int(1.1 * args.rate * args.seconds),
     )
     console.print(
         f"results are in {out}/<query>/*.parquet, figures in {figures}; {WALL.now() - began:.0f} s in all",

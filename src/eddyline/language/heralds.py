@@ -8,6 +8,7 @@ Limits   A condition is a conjunction of `= < <= > >= BETWEEN IN IS NULL`, each 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -75,6 +76,13 @@ def _span(reader: Reader) -> tuple[int | None, int | None]:
 
 def herald_of(stream: Stream, text: str) -> Herald:
     """A herald as a text says it: a condition and its span."""
+    where, rows, micros = _parsed(text)
+    return Herald(bound_condition(stream, where), rows, micros, " ".join(text.split()))
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> tuple[Node, int | None, int | None]:
+    """The condition and the span of a herald; texts come again, with the next rows of their stream and from intake and gate."""
     from eddyline.language.parse import reader_of
 
     reader = reader_of(text)
@@ -82,7 +90,7 @@ def herald_of(stream: Stream, text: str) -> Herald:
     rows, micros = _span(reader)
     if reader.next.kind != "end":
         reader.fail("expected the end")
-    return Herald(bound_condition(stream, where), rows, micros, " ".join(text.split()))
+    return where, rows, micros
 
 
 def bound_condition(stream: Stream, where: Node) -> Expression:

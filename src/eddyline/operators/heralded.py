@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from eddyline.model.expression import columns_of
 from eddyline.model.herald import KIND, TEXT, Herald
 from eddyline.model.records import Flags
 from eddyline.operators.evaluate import Predicate, compile_predicate
@@ -139,19 +141,21 @@ class _Test:
     def __init__(self, herald: Herald, alias: str) -> None:
         self.herald = herald
         self.alias = alias
-        self._predicate: Predicate = compile_predicate(herald.condition)
+        self._names = tuple({name for _, name in columns_of(herald.condition)})
         boxes = boxes_of(herald.condition, alias)
         #: None: the ends of a stretch do not decide.
         self._box: Box | None = boxes[0] if len(boxes) == 1 and not boxes[0].rest else None
+
+    @cached_property
+    def _predicate(self) -> Predicate:
+        """Compiled for the first stretch whose ends do not decide."""
+        return compile_predicate(self.herald.condition)
 
     def breaks(self, columns: Mapping[str, pa.Array], rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Flags:
         """Which of the rows do not satisfy the condition; they are neighbours."""
         first, count = int(rows[0]), len(rows)
         is_whole = int(rows[-1]) - first + 1 == count
-        chosen = {
-            name: columns[name].slice(first, count) if is_whole else columns[name].take(pa.array(rows))
-            for _, name in self._predicate.columns
-        }
+        chosen = {name: columns[name].slice(first, count) if is_whole else columns[name].take(pa.array(rows)) for name in self._names}
         if self._box is not None and self._fits(self._box, chosen, count):
             return np.zeros(count, np.bool_)
         given = {(alias, name): chosen[name] for alias, name in self._predicate.columns}
