@@ -273,8 +273,11 @@ class Book:
 
     def _forget_codes(self, codes: Ints) -> None:
         """Traces that have ended give their codes back. Where no rule says when traces end, traces without a run do so too."""
-        found = np.unique(codes[codes >= 0])
         traces = self.state.traces
+        met = np.zeros(len(traces.open) + 1, np.bool_)
+        # Rows without a trace have the code -1: their flag is the last one.
+        met[codes] = True
+        found = np.flatnonzero(met[:-1])
         if self.config.rules.types or self.config.rules.end_after is not None:
             gone = found[traces.open[found] == 0]
         else:

@@ -93,26 +93,18 @@ class BookState:
         kept_new = np.flatnonzero(refs[base:] > 0)
         kept_old = np.flatnonzero(refs[:base] > 0) if base else np.empty(0, np.int64)
         whole = base - len(kept_old) > len(kept_old) + self.tuning.most_holes
-        old = kept_old if whole else np.arange(base)
-        chosen = np.concatenate([old, base + kept_new])
-        moved = np.zeros(end + 1, np.int64)
-        moved[chosen] = np.arange(len(chosen))
-        moved[-1] = -1
-        if len(kept_new) or whole:
-            used = int(self.count[LINKS])
-            # Free links may refer to anything.
-            at = self.links.event[:used]
-            self.links.event[:used] = moved[np.where((at >= 0) & (at < end), at, end)]
-            for holder in holders:
-                holder[...] = moved[np.where(holder < 0, end, holder)]
-            for array in (*self.events, self.numbers):
-                array[: len(chosen)] = array[chosen]
-        self.stored = len(chosen)
+        if whole:
+            self._move(np.concatenate([kept_old, base + kept_new]), 0, end, holders)
+            self.stored = len(kept_old) + len(kept_new)
+        else:
+            if len(kept_new):
+                self._move(base + kept_new, base, end, holders)
+            self.stored = base + len(kept_new)
         fresh = table.take(pa.array(kept_new)) if len(kept_new) else table.slice(0, 0)
         if self.payload is None:
             self.payload = fresh.combine_chunks()
             return
-        payload = self.payload.take(pa.array(old)) if whole else self.payload
+        payload = self.payload.take(pa.array(kept_old)) if whole else self.payload
         if len(fresh):
             # Columns that only a dropped pattern wanted are null from then on.
             for name in set(payload.column_names) - set(fresh.column_names):
@@ -121,6 +113,17 @@ class BookState:
         if payload.num_columns and payload.column(0).num_chunks > self.tuning.most_chunks:
             payload = payload.combine_chunks()
         self.payload = payload
+
+    def _move(self, chosen: Ints, first: int, end: int, holders: list[Ints]) -> None:
+        """Of the events first … end-1 the chosen ones stay, at the places from `first` on; all that refers to them follows."""
+        moved = np.zeros(end - first, np.int64)
+        moved[chosen - first] = first + np.arange(len(chosen))
+        # Free links may refer to anything.
+        for refers in (self.links.event[: int(self.count[LINKS])], *holders):
+            here = (refers >= first) & (refers < end)
+            refers[here] = moved[refers[here] - first]
+        for array in (*self.events, self.numbers):
+            array[first : first + len(chosen)] = array[chosen]
 
     def need(self, columns: Mapping[str, pa.DataType]) -> None:
         """Payload has these columns; events that are older than the wish have none of the new ones."""
