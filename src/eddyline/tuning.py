@@ -265,8 +265,9 @@ class OutputTuning:
 
 @dataclass(frozen=True)
 class ReportTuning:
-    #: Seconds between two reports at least.
+    #: Seconds between two reports at least, and at most because of their cost: the first report of a process is the dearest.
     seconds: float = 1.0
+    most_seconds: float = 5.0
     #: Reports take at most one part in this number of the CPU time of the process. Measured by `python -m bench.dashboard`.
     parts: int = 60
     #: A process that uses fewer cores than this counts as one that uses this number, so that reports of a quiet job stay fresh: a report

@@ -130,7 +130,8 @@ class Reporter:
                 log.warning("reports of the job are not written: %s: %s", type(problem).__name__, problem)
         spent = time.thread_time() - began
         self.spent += spent
-        self._due = WALL.now() + max(self.tuning.seconds, self.tuning.parts * spent / self._busy())
+        tuning = self.tuning
+        self._due = WALL.now() + max(tuning.seconds, min(tuning.parts * spent / self._busy(), tuning.most_seconds))
 
     def _busy(self) -> float:
         """How many cores the process has used since the last report; a job that does little counts as one that uses a tenth of a core."""
