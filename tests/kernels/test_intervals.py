@@ -11,6 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eddyline.kernels.intervals import (
+    Boxes,
+    Swept,
+    Trees,
     build_tree,
     choose_leads,
     collect_pairs,
@@ -70,9 +73,8 @@ def test_tree_gives_the_ranges_that_contain_a_key(ranges: list[Range], keys: lis
     found, row = [], 0
     while row < len(keys):
         pairs = np.empty(2 * low.size + 1, np.int64)
-        used, row = stab_pairs(
-            boxes, np.array([0, low.size]), low, high, tops, boxes, *nulls, low.size, batch, np.ones(batch.shape, np.bool_), 8, row, pairs
-        )
+        trees = Trees(np.array([0, low.size]), low, high, tops, boxes, *nulls, low.size)
+        used, row = stab_pairs(boxes, trees, batch, np.ones(batch.shape, np.bool_), 8, row, pairs)
         found += pairs[:used].tolist()
     expected = [(at, row) for at, r in enumerate(ranges) for row, key in enumerate(keys) if r[0] <= key <= r[1]]
     assert sorted((p >> 8, p & 255) for p in found) == expected
@@ -108,6 +110,7 @@ class Arrays:
         self.term_column = np.array([column for column, _ in all_terms], np.int64)
         self.term_interval = np.cumsum([0] + [len(some) for _, some in all_terms])
         self.low, self.high = np.array([r[0] for r in ranges], np.int64), np.array([r[1] for r in ranges], np.int64)
+        self.boxes = Boxes(self.box_term, self.term_column, self.term_interval, self.low, self.high)
         self.keys = np.array([[0 if k is None else k for k in line] for line in keys], np.int64)
         self.valid = np.array([[k is not None for k in line] for line in keys])
         self.label = np.arange(len(boxes))
@@ -123,9 +126,7 @@ class Arrays:
 
     def confirmed(self, pairs: np.ndarray, lead: np.ndarray) -> list[tuple[int, int]]:
         label = 100 + self.label
-        inside = confirm_pairs(
-            pairs, label, lead, self.box_term, self.term_column, self.term_interval, self.low, self.high, self.keys, self.valid, 8
-        )
+        inside = confirm_pairs(pairs, label, lead, self.boxes, self.keys, self.valid, 8)
         return [((int(p) >> 8) - 100, int(p) & 255) for p in inside]
 
 
@@ -134,10 +135,10 @@ class Arrays:
 def test_pairs_of_a_sorted_batch(table: tuple[list[list[Term]], list[list[int | None]]], room: int) -> None:
     a = Arrays(*table)
     lead, amount = np.empty(a.label.size, np.int64), np.empty(a.label.size, np.int64)
-    choose_leads(a.label, a.box_term, a.term_interval, a.low, a.high, a.start, a.stop, a.rows, lead, amount)
+    choose_leads(a.label, a.boxes, a.start, a.stop, a.rows, lead, amount)
     found, box = [], 0
     while box < a.label.size:
-        pairs, box = collect_pairs(lead, amount, a.term_column, a.term_interval, a.start, a.stop, a.order, 8, box, room)
+        pairs, box = collect_pairs(lead, amount, a.boxes, a.start, a.stop, a.order, 8, box, room)
         found += a.confirmed(pairs, lead)
     assert sorted(found) == box_pairs(*table)
 
@@ -154,7 +155,7 @@ def test_pairs_of_boxes_of_one_term_in_one_go(table: tuple[list[list[Term]], lis
     found, at = [], 0
     while at < which.size:
         pairs = np.empty(2 * a.rows, np.int64)
-        used, at = sweep_pairs(ordered, a.order[0], a.low, a.high, which, owner, label, 8, at, pairs)
+        used, at = sweep_pairs(ordered, a.order[0], Swept(a.low, a.high, owner, which), label, 8, at, pairs)
         found += pairs[:used].tolist()
     assert sorted(((p >> 8) - 100, p & 255) for p in found) == [pair for pair in box_pairs(boxes, table[1]) if pair[0] != 1]
 
@@ -177,10 +178,11 @@ def test_pairs_of_rows_looked_up_in_trees(table: tuple[list[list[Term]], list[li
     for first, last in itertools.pairwise(tree_from):
         build_tree(high[first:last], tops[first:last])
     pairs = np.empty(a.label.size * a.rows, np.int64)
-    used, row = stab_pairs(
-        a.label, tree_from, np.array([e[1] for e in true], np.int64), high, tops, np.array([e[3] for e in true], np.int64),
-        np.searchsorted([e[0] for e in null], np.arange(4)), np.array([e[3] for e in null], np.int64), tail, a.keys, a.valid, 8, 0, pairs,
+    trees = Trees(
+        tree_from, np.array([e[1] for e in true], np.int64), high, tops, np.array([e[3] for e in true], np.int64),
+        np.searchsorted([e[0] for e in null], np.arange(4)), np.array([e[3] for e in null], np.int64), tail,
     )  # fmt: skip
+    used, row = stab_pairs(a.label, trees, a.keys, a.valid, 8, 0, pairs)
     assert row == a.rows
     expected = [pair for pair in box_pairs(boxes, keys) if boxes[pair[0]] or pair[0] >= tail]
     assert sorted(a.confirmed(pairs[:used], lead)) == expected
@@ -190,7 +192,7 @@ def test_lead_is_the_term_with_the_fewest_rows_then_the_narrowest() -> None:
     wide, narrow, never = (0, [(0, 100)]), (1, [(0, 10)]), (2, [(50, 60)])
     a = Arrays([[wide, narrow], [wide, never], []], [[5, 6, 200], [5, 6, 200], [1, 2, 3]])
     lead, amount = np.empty(3, np.int64), np.empty(3, np.int64)
-    choose_leads(a.label, a.box_term, a.term_interval, a.low, a.high, a.start, a.stop, a.rows, lead, amount)
+    choose_leads(a.label, a.boxes, a.start, a.stop, a.rows, lead, amount)
     assert lead.tolist() == [1, 3, -1]
     assert amount.tolist() == [2, 0, 3]
 

@@ -12,6 +12,8 @@ Limits   Two ways, and the caller chooses: sort the batch and look the ranges up
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
 
@@ -38,6 +40,38 @@ def ordered_rows(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         rows = np.argsort(keys)
         ordered = keys[rows]
     return rows, ordered
+
+
+class Boxes(NamedTuple):
+    """Boxes: where the terms of each begin, the column of each term, where its ranges begin, and the ends of each range."""
+
+    box_term: Any
+    term_column: Any
+    term_interval: Any
+    low: Any
+    high: Any
+
+
+class Swept(NamedTuple):
+    """Ranges of one column: the ends of all ranges, the box of each, and which of them are looked up."""
+
+    low: Any
+    high: Any
+    interval_box: Any
+    which: Any
+
+
+class Trees(NamedTuple):
+    """Per column a tree of ranges, and the boxes that take nulls; boxes from `tail` on are in no tree."""
+
+    column_from: Any
+    low: Any
+    high: Any
+    top: Any
+    box: Any
+    null_from: Any
+    null_box: Any
+    tail: int
 
 
 @njit(cache=True)
@@ -129,13 +163,14 @@ def cover_ranges(ordered, low, high, which, rows, start, stop):
 
 
 @njit(cache=True)
-def sweep_pairs(ordered, order, low, high, which, interval_box, label, bits, first, pairs):
+def sweep_pairs(ordered, order, ranges, label, bits, first, pairs):
     """The pairs of boxes of one term, for the ranges `which[first:]` of their column: found and written in one go.
 
     `order` has the row numbers in key order, null rows last. As with `cover_ranges`, `which` is best in the order of `low`.
     Stops when `pairs` may not hold what the next range covers (growing it here would cost more than the search). Returns
     how many pairs there are and where to go on.
     """
+    low, high, interval_box, which = ranges
     shift = np.int64(bits)
     valid = ordered.size
     used = 0
@@ -167,8 +202,9 @@ def sweep_pairs(ordered, order, low, high, which, interval_box, label, bits, fir
 
 
 @njit(cache=True)
-def choose_leads(label, box_term, term_interval, low, high, start, stop, rows, lead, amount):
+def choose_leads(label, boxes, start, stop, rows, lead, amount):
     """Per box the term that covers the fewest rows (on a tie: the narrowest), and how many; -1: no term; -2: no label."""
+    box_term, _, term_interval, low, high = boxes
     for box in range(label.size):
         if label[box] < 0:
             lead[box] = -2
@@ -196,12 +232,13 @@ def choose_leads(label, box_term, term_interval, low, high, start, stop, rows, l
 
 
 @njit(cache=True)
-def collect_pairs(lead, amount, term_column, term_interval, start, stop, order, bits, first, room):
+def collect_pairs(lead, amount, boxes, start, stop, order, bits, first, room):
     """What the leads of the boxes from `first` on cover in a sorted batch, until more than `room` (box, row) pairs are there.
 
     `order` has the row numbers of each column in key order, null rows last. Returns the pairs, box by box and rows in no
     order, and the box to go on from.
     """
+    _, term_column, term_interval, _, _ = boxes
     shift = np.int64(bits)
     rows = order.shape[1]
     total = 0
@@ -229,12 +266,13 @@ def collect_pairs(lead, amount, term_column, term_interval, start, stop, order, 
 
 
 @njit(cache=True)
-def confirm_pairs(pairs, label, lead, box_term, term_column, term_interval, low, high, keys, valid, bits):
+def confirm_pairs(pairs, label, lead, boxes, keys, valid, bits):
     """Of (box, row) pairs those that all terms but the lead let pass, with the box's label in the box's place.
 
     `lead` may be shorter than the boxes: those beyond have none. Written in place. One loop without calls: handing the
     arrays to a function per pair costs more than a hundred nanoseconds.
     """
+    box_term, term_column, term_interval, low, high = boxes
     shift = np.int64(bits)
     mask = (np.int64(1) << shift) - 1
     used = 0
@@ -303,12 +341,13 @@ def build_tree(high, tops):
 
 
 @njit(cache=True)
-def stab_pairs(label, tree_from, tree_low, tree_high, tree_top, tree_box, null_from, null_box, tail, keys, valid, bits, first, pairs):
+def stab_pairs(label, trees, keys, valid, bits, first, pairs):
     """What the leads of the boxes cover in the rows from `first` on of a small batch, as (box, row) pairs.
 
     Each row is looked up in the tree of each column; boxes from `tail` on, which are in no tree, are candidates for every
     row. Stops when `pairs` may not hold what the next row is in. Returns how many pairs there are and where to go on.
     """
+    tree_from, tree_low, tree_high, tree_top, tree_box, null_from, null_box, tail = trees
     shift = np.int64(bits)
     columns, rows = keys.shape
     stack = np.empty((128, 2), np.int64)

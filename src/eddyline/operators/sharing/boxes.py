@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from eddyline.errors import Fault
+from eddyline.kernels.intervals import Boxes
 from eddyline.model.datatypes import DataType
 from eddyline.model.expression import Expression
 from eddyline.operators.sharing.column_keys import TextKeys
@@ -97,6 +98,11 @@ class BoxTable:
         self.overlapping = 0
         #: Counts up when boxes are renumbered or keys change.
         self.version = 0
+
+    @property
+    def arrays(self) -> Boxes:
+        """The boxes for kernels."""
+        return Boxes(self.box_term.view, self.term_column.view, self.term_interval.view, self.low.view, self.high.view)
 
     def __contains__(self, slot: int) -> bool:
         return 0 <= slot < self._count.size and self._count.view[slot] >= 0

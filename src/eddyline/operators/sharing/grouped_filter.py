@@ -194,14 +194,13 @@ class GroupedFilter:
     ) -> list[np.ndarray]:
         """The pairs of boxes of no term or several."""
         table = self._table
-        box_term, term_column, term_interval = table.box_term.view, table.term_column.view, table.term_interval.view
-        low, high = table.low.view, table.high.view
+        boxes = table.arrays
         lead, amount = np.empty(label.size, np.int64), np.empty(label.size, np.int64)
-        choose_leads(label, box_term, term_interval, low, high, start, stop, keys.shape[1], lead, amount)
+        choose_leads(label, boxes, start, stop, keys.shape[1], lead, amount)
         found, box = [], 0
         while box < label.size:
-            pairs, box = collect_pairs(lead, amount, term_column, term_interval, start, stop, order, bits, box, self.tuning.candidates)
-            found.append(confirm_pairs(pairs, label, lead, box_term, term_column, term_interval, low, high, keys, valid, bits))
+            pairs, box = collect_pairs(lead, amount, boxes, start, stop, order, bits, box, self.tuning.candidates)
+            found.append(confirm_pairs(pairs, label, lead, boxes, keys, valid, bits))
         return found
 
     def _search_tree(self, keys: np.ndarray, valid: np.ndarray, bits: int, label: np.ndarray, sorted_out: SortedOut | None) -> np.ndarray:

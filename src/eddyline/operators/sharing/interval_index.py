@@ -14,7 +14,17 @@ from itertools import pairwise
 
 import numpy as np
 
-from eddyline.kernels.intervals import build_tree, choose_leads, confirm_pairs, cover_ranges, ordered_rows, stab_pairs, sweep_pairs
+from eddyline.kernels.intervals import (
+    Swept,
+    Trees,
+    build_tree,
+    choose_leads,
+    confirm_pairs,
+    cover_ranges,
+    ordered_rows,
+    stab_pairs,
+    sweep_pairs,
+)
 from eddyline.operators.sharing.boxes import BoxTable
 
 #: Rows that the choice of leads looks back at.
@@ -86,10 +96,10 @@ class IntervalIndex:
             if sorted_out is not None:
                 sorted_out.skipped += self._left_out
                 which = sorted_out.taken(which, low, high, boxes, label, ordered, order.size)
-            at = 0
+            at, ranges = 0, Swept(low, high, boxes, which)
             while at < which.size:
                 pairs = np.empty(max(_ROOM, 2 * order.size), np.int64)
-                used, at = sweep_pairs(ordered, order, low, high, which, boxes, label, bits, at, pairs)
+                used, at = sweep_pairs(ordered, order, ranges, label, bits, at, pairs)
                 found.append(pairs[:used])
         return found
 
@@ -135,19 +145,12 @@ class IntervalIndex:
             self._tree = _Tree(table, self._sample)
             self._in_vain = 0
         tree = self._tree
+        trees = Trees(tree.column_from, tree.low, tree.high, tree.top, tree.box, tree.null_from, tree.null_box, tree.boxes)
         found, row = [], 0
         while row < keys.shape[1]:
             pairs = np.empty(max(_ROOM, 2 * label.size), np.int64)
-            used, row = stab_pairs(
-                label, tree.column_from, tree.low, tree.high, tree.top, tree.box, tree.null_from, tree.null_box, tree.boxes,
-                keys, valid, bits, row, pairs,
-            )  # fmt: skip
-            found.append(
-                confirm_pairs(
-                    pairs[:used], label, tree.lead, table.box_term.view, table.term_column.view, table.term_interval.view,
-                    table.low.view, table.high.view, keys, valid, bits,
-                )
-            )  # fmt: skip
+            used, row = stab_pairs(label, trees, keys, valid, bits, row, pairs)
+            found.append(confirm_pairs(pairs[:used], label, tree.lead, table.arrays, keys, valid, bits))
             self._in_vain += used - found[-1].size
         return found[0] if len(found) == 1 else np.concatenate(found)
 
@@ -242,5 +245,5 @@ class _Tree:
             _, ordered = ordered_rows(sample.keys[column, : sample.size][valid])
             cover_ranges(ordered, low, high, by_low[columns == column], sample.size, start, stop)
         lead, amount = np.empty(table.slot.size, np.int64), np.empty(table.slot.size, np.int64)
-        choose_leads(table.slot.view, table.box_term.view, table.term_interval.view, low, high, start, stop, sample.size, lead, amount)
+        choose_leads(table.slot.view, table.arrays, start, stop, sample.size, lead, amount)
         return lead
