@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations as subsets
 
-from tests.oracle.expressions import Expression, Value, compiled
+from tests.oracle.expressions import Expression, Value, aliases, compiled
 from tests.oracle.intake import Row
 from tests.oracle.relational import Last, LastPer, Now, Query, Range, Reference, Tables, Unbounded, combinations
 
 #: How a row is told from others in a combination.
 NUMBER = "_number"
+NEVER = 1 << 62
 
 
 def outer_results(
@@ -57,6 +59,54 @@ def outer_results(
     conditions, outputs = [compiled(c) for c in where], [compiled(e) for _, e in query.outputs]
     results = [(ts, tuple(o(values) for o in outputs)) for ts, values in made if all(c(values) is True for c in conditions)]
     return sorted(results, key=lambda one: one[0])
+
+
+def tree_results(
+    query: Query,
+    joins: Mapping[str, tuple[str, Sequence[Expression]]],
+    rows: Sequence[Row],
+    columns: Mapping[str, Sequence[str]],
+) -> list[tuple[int, tuple[Value, ...]]]:
+    """LEFT and inner joins of several streams; `joins` has per alias after the first how it is joined, and ON. WHERE is that of `query`.
+
+    A result has some of the references; each of the others is joined to a row of an anchor that has no partner, judged between these two
+    alone, or its anchor is missing too. It is there at the newest of its rows and of the instants at which that is certain; at the end
+    of a run an instant is certain if it is not after the newest row of these two.
+    """
+    named = [replace(row, values={**row.values, NUMBER: row.number}) for row in rows]
+    references = {r.alias: r for r in query.references}
+    first = query.references[0].alias
+    left = {alias: on for alias, (join, on) in joins.items() if join == "LEFT"}
+    anchor = {alias: next(iter({a for c in on for a in aliases(c)} - {alias}), first) for alias, on in left.items()}
+    met = {}
+    for alias, on in left.items():
+        two = Query((references[anchor[alias]], references[alias]), tuple(on), ())
+        met[alias] = {values[anchor[alias]][NUMBER] for _, values in combinations(two, named, {})}
+    conditions, outputs = [compiled(c) for c in query.where], [compiled(e) for _, e in query.outputs]
+    made = []
+    for size in range(len(left) + 1):
+        for chosen in subsets(left, size):
+            here = [r for r in query.references if r.alias in chosen or r.alias not in left]
+            present = {r.alias for r in here}
+            if not all(anchor[alias] in present for alias in chosen):
+                continue
+            on = [c for alias, (_, of) in joins.items() if alias in present for c in of]
+            missing = [alias for alias in left if alias not in present and anchor[alias] in present]
+            for newest, found in combinations(Query(tuple(here), tuple(on), ()), named, {}):
+                assert newest is not None
+                if any(found[anchor[alias]][NUMBER] in met[alias] for alias in missing):
+                    continue
+                times = [newest.ts]
+                for alias in missing:
+                    row = next(r for r in named if r.number == found[anchor[alias]][NUMBER])
+                    ts = certain(references[anchor[alias]], references[alias], row, named)
+                    pair = {references[anchor[alias]].source, references[alias].source}
+                    is_certain = ts is not None and ts <= max(r.ts for r in named if r.stream in pair)
+                    times.append(ts if ts is not None and is_certain else NEVER)
+                values = {**{alias: dict.fromkeys(columns[alias]) for alias in references}, **found}
+                if max(times) < NEVER and all(c(values) is True for c in conditions):
+                    made.append((max(times), tuple(o(values) for o in outputs)))
+    return sorted(made, key=lambda one: one[0])
 
 
 def certain(reference: Reference, partner: Reference, row: Row, rows: Sequence[Row]) -> int | None:

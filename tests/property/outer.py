@@ -10,8 +10,8 @@ from random import Random
 
 from tests.oracle.aggregation import is_aggregate
 from tests.oracle.expressions import Call, Col, Expression, Value, aliases, render
-from tests.oracle.outer import outer_results
-from tests.property.specs import Case, LastPer, QuerySpec, Range, Reference, Unbounded
+from tests.oracle.outer import outer_results, tree_results
+from tests.property.specs import Case, Last, LastPer, QuerySpec, Range, Reference, Unbounded
 from tests.property.strategies import random_case
 
 SECOND = 1_000_000
@@ -101,3 +101,70 @@ def expected_outer(case: Case) -> list[tuple[int, tuple[Value, ...]]]:
     columns = {r.alias: [name for name, _ in case.source(r.source).columns] for r in spec.references}
     end = taken.frontiers[-1]
     return outer_results(case.query(spec.join), spec.kind, spec.where, taken.rows, case.table_values(), columns, 0 if end is None else end)
+
+
+@dataclass(frozen=True)
+class TreeSpec:
+    """LEFT and inner joins of several streams."""
+
+    join: QuerySpec
+    #: Per reference after the first: LEFT or INNER, and ON.
+    joins: tuple[tuple[str, tuple[Expression, ...]], ...]
+
+    @property
+    def name(self) -> str:
+        return self.join.name
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        return self.join.references
+
+    def statements(self) -> list[str]:
+        text = self.join._reference(self.references[0])
+        for reference, (join, on) in zip(self.references[1:], self.joins, strict=True):
+            text += f" {join} JOIN {self.join._reference(reference)} ON {' AND '.join(render(c) for c in on) or 'TRUE'}"
+        chosen = ", ".join(f"{render(e)} AS {name}" for name, e in self.join.outputs)
+        where = f" WHERE {' AND '.join(render(c) for c in self.join.where)}" if self.join.where else ""
+        return [f"CREATE QUERY {self.name} AS SELECT {chosen} FROM {text}{where}"]
+
+
+def random_tree(rng: Random) -> Case:
+    while True:
+        case = random_case(rng)
+        for spec in case.queries:
+            streams = all(r.window is not None for r in spec.references)
+            if len(spec.references) in (3, 4) and streams and not is_aggregate(case.query(spec)) and not spec.distinct:
+                return replace(case, queries=(_tree(rng, case, spec),), scheduler=None, pauses=())  # type: ignore[arg-type]
+
+
+def _tree(rng: Random, case: Case, spec: QuerySpec) -> TreeSpec:
+    rest, joins = list(spec.where), []
+    inner = {spec.references[0].alias}
+    for place, reference in enumerate(spec.references[1:], 1):
+        before = {r.alias for r in spec.references[:place]}
+        join = "LEFT" if rng.random() < 0.75 or (place + 1 == len(spec.references) and not any(j == "LEFT" for j, _ in joins)) else "INNER"
+        on: list[Expression] = []
+        for condition in list(rest):
+            read = aliases(condition)
+            others = {a for c in on for a in aliases(c)} | read
+            fits = read <= inner | {reference.alias} if join == "INNER" else len(others - {reference.alias}) <= 1
+            if reference.alias in read and read <= before | {reference.alias} and fits and rng.random() < 0.9:
+                on.append(condition)
+                rest.remove(condition)
+        if join == "INNER":
+            inner.add(reference.alias)
+        joins.append((join, tuple(on)))
+    anchors = {a for _, on in joins for c in on for a in aliases(c)} | {spec.references[0].alias}
+    references = tuple(
+        replace(r, window=Range(rng.choice((0, 1_000, SECOND, 3 * SECOND)))) if r.alias in anchors and isinstance(r.window, Last) else r
+        for r in (_ending(rng, r) if r.alias in anchors else r for r in spec.references)
+    )
+    return TreeSpec(replace(spec, references=references, where=tuple(rest), outputs=tuple(case.outputs(spec))), tuple(joins))
+
+
+def expected_tree(case: Case) -> list[tuple[int, tuple[Value, ...]]]:
+    spec: TreeSpec = case.queries[0]  # type: ignore[assignment]
+    taken = case.intake(spec)  # type: ignore[arg-type]
+    columns = {r.alias: [name for name, _ in case.source(r.source).columns] for r in spec.references}
+    joins = {r.alias: join for r, join in zip(spec.references[1:], spec.joins, strict=True)}
+    return tree_results(case.query(spec.join), joins, taken.rows, columns)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from random import Random
 
 import pytest
 
+from tests.oracle.expressions import Value
 from tests.property.compare import Outcome, same
 from tests.property.embedded import run_embedded
-from tests.property.outer import expected_outer, random_outer
+from tests.property.outer import expected_outer, expected_tree, random_outer, random_tree
 from tests.property.specs import Case
 from tests.property.test_aggregates import Blocks, restarted
 from tests.seeds import first_seed
@@ -20,11 +22,11 @@ BLOCKS = 6
 FIRST = first_seed(1_990_000)
 
 
-def check(case: Case, outcome: Outcome, label: str) -> None:
+def check(case: Case, outcome: Outcome, label: str, truth: Callable[[Case], list[tuple[int, tuple[Value, ...]]]] = expected_outer) -> None:
     name = case.queries[0].name
     rows = outcome.results[name]
     found = Counter((row["_ts"], *(same(v) for k, v in row.items() if k != "_ts")) for row in rows)
-    expected = Counter((ts, *(same(v) for v in values)) for ts, values in expected_outer(case))
+    expected = Counter((ts, *(same(v) for v in values)) for ts, values in truth(case))
     missing, extra = expected - found, found - expected
     text = "\n".join(case.statements())
     assert not missing and not extra, f"{label}\n{text}\nmissing {dict(missing)}\nextra {dict(extra)}\ncase = {case!r}"
@@ -43,3 +45,16 @@ def test_rows_with_and_without_partners(block: int) -> None:
         check(case, run_embedded(case, between), f"embedded, seed {seed}")
         if rng.random() < 0.5:
             check(case, run_sharded(case, rng.choice((1, 3)), seed), f"sharded, seed {seed}")
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("block", range(BLOCKS // 2))
+def test_trees_of_joins(block: int) -> None:
+    for seed in range(FIRST + 5_000 + block * BLOCK, FIRST + 5_000 + (block + 1) * BLOCK):
+        rng = Random(seed)
+        case = random_tree(rng)
+        blocks = Blocks()
+        between = (lambda session: restarted(session, blocks)) if rng.random() < 0.4 else None  # noqa: B023
+        check(case, run_embedded(case, between), f"embedded, seed {seed}", expected_tree)
+        if rng.random() < 0.3:
+            check(case, run_sharded(case, rng.choice((1, 3)), seed), f"sharded, seed {seed}", expected_tree)

@@ -6,7 +6,7 @@ Answer   `bind_outer` binds a SELECT that has them. Each is a maker that joins t
              SELECT … FROM a LEFT JOIN b ON c WHERE d   ─►   maker: a, b, c, and the rows of a without b   ─►   q: SELECT … WHERE d
 
 Limits   A row without a partner is certain at the end of its own window: the kept reference has one that ends by time or by rows. What has
-         been joined already meets static tables only: no window says when its rows leave.
+         been joined already meets static tables only: no window says when its rows leave. Three streams and more: `outer_trees.py`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from eddyline.errors import BindingProblem, Position, Unsupported
 from eddyline.language.bind import bind_query, entries_of
 from eddyline.language.catalog import Catalog
 from eddyline.language.expressions import Clause, bind_condition
+from eddyline.language.outer_trees import Branch, Tree
 from eddyline.language.scope import Entry, Scope
 from eddyline.language.syntax import Exists, Name, Select, Source
 from eddyline.model.datatypes import TIMESTAMP
@@ -108,7 +109,16 @@ class _Stages:
         operand = _Operand((entries[0].reference,))
         if self.tests:
             operand = self._tested(operand)
-        for place in range(1, len(entries)):
+        order = list(range(1, len(entries)))
+        if not self.tests and not entries[0].reference.is_table:
+            streams = [place for place in order if not entries[place].reference.is_table]
+            tables = {entries[place].alias for place in order if entries[place].reference.is_table}
+            if not any(refs_of(c) & tables for place in streams for c in self.conditions[place]):
+                # Tables have no time: they are joined last.
+                order = streams + [place for place in order if place not in streams]
+            if len(streams) > 1:
+                operand, order = self._tree(streams), [place for place in order if place not in streams]
+        for place in order:
             operand = self._joined(operand, place)
         return replace(
             self.bound,
@@ -116,6 +126,36 @@ class _Stages:
             where=(*operand.where, *(operand.over(c) for c in self.where)),
             outputs=tuple(Output(o.name, operand.over(o.expression)) for o in self.bound.outputs),
         )
+
+    def _tree(self, places: list[int]) -> _Operand:
+        """Three streams and more."""
+        entries = self.scope.entries
+        late = [p for p in places if any(refs_of(c) & {e.alias for e in entries if e.reference.is_table} for c in self.conditions[p])]
+        if late:
+            raise Unsupported(
+                f"ON of stream {entries[late[0]].alias} reads a table",
+                hint="join the table after the streams",
+                position=self.select.sources[late[0]].position,
+            )
+        branches = [
+            Branch(entries[p].reference, self.select.sources[p].join, self.conditions[p], self.select.sources[p].position) for p in places
+        ]
+        mine = [entry for entry in entries if not entry.reference.is_table]
+        columns = [ColumnRef(e.alias, c.name, c.type) for e in mine for c in e.relation.schema.columns if (e.alias, c.name) in self.read]
+        columns = columns or [mine[0].columns()[0]]
+        tree = Tree(self.derivation, self.select.text, entries[0].reference, branches, columns)
+        tree.always = tuple(c for c in self.where if refs_of(c) and refs_of(c) <= set(tree.inner))
+        self.where = [c for c in self.where if c not in tree.always]
+        stream = tree.made()
+        alias = self._free_alias()
+        names = {(c.ref, c.column): ColumnRef(alias, f"{c.ref}.{c.column}", c.type) for c in columns}
+        return _Operand((Reference(alias, stream.name, UNBOUNDED, True),), (), names, is_made=True)
+
+    def _free_alias(self) -> str:
+        alias = "joined"
+        while any(e.alias.lower() == alias for e in self.scope.entries):
+            alias += "_"
+        return alias
 
     # -- conditions
 
@@ -268,9 +308,7 @@ class _Stages:
         settings = derivation.settings
         maker = BoundQuery(name, references, where, outputs, settings=settings, text=self.select.text, feeds=stream, keeping=keeping)
         derivation.makers.append(maker)
-        alias = "joined"
-        while any(e.alias.lower() == alias for e in self.scope.entries):
-            alias += "_"
+        alias = self._free_alias()
         names = {key: ColumnRef(alias, o.name, o.type) for key, o in zip(columns, outputs, strict=True)}
         return _Operand((Reference(alias, name, UNBOUNDED, True),), (), names, is_made=True)
 

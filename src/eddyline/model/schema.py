@@ -57,6 +57,8 @@ class Schema:
 
 #: The event time of a derived stream, which queries call `_ts`: no column that a query selects has this name.
 DERIVED_TIME = "ts$"
+#: The number of a row in its stream, as a column: inside the engine alone.
+ROW = "row$"
 #: `_op` in a derived stream of changes.
 CHANGE = "op$"
 #: Columns that the rows of a table that changes have inside the engine: when its version began, and when it ended.

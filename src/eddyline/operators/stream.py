@@ -19,9 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.kernels import order as order_kernels
-from eddyline.model.datatypes import DataType
+from eddyline.model.datatypes import BIGINT, DataType
 from eddyline.model.expression import ColumnKey
 from eddyline.model.joining import KeyColumn
+from eddyline.model.schema import ROW
 from eddyline.model.window import FOREVER
 from eddyline.operators.evaluate import Columns, compile_expression
 from eddyline.operators.join.combination import any_bit
@@ -66,6 +67,8 @@ class StreamState:
     # -- what is asked of the stream
 
     def need_column(self, name: str) -> None:
+        if name == ROW:
+            self.types[ROW] = BIGINT
         self.store.add_column(name, self.types[name])
 
     def reader(self, timeline: str) -> ReadPosition:
@@ -116,6 +119,8 @@ class StreamState:
         """Store the rows that some port wants, at the end; returns the id of the first."""
         rows = len(ts)
         columns = whole_columns(table)
+        if ROW in self.store.columns:
+            columns[ROW] = pa.array(arrival)
         keys, missing = self._key_marks(columns, rows)
         wanted = np.zeros(rows, np.bool_)
         lineages = []

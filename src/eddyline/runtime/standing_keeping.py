@@ -23,6 +23,7 @@ import pyarrow as pa
 from eddyline.errors import Fault
 from eddyline.model.expression import ColumnRef, conjunction
 from eddyline.model.query import BoundQuery, Keeping
+from eddyline.model.schema import ROW
 from eddyline.model.window import Now, Range, Rows
 from eddyline.operators.evaluate import Issues, compile_predicate
 from eddyline.operators.join.combination import Combinations
@@ -62,6 +63,8 @@ class KeepingQuery(SelectQuery):
                 continue
             chosen = self._chosen(position, part, source)
             table, ts, ranks, numbers = part.tables[source], part.ts[source], part.ranks[source], part.numbers[source]
+            if ROW in pending.columns:
+                table = table.append_column(ROW, pa.array(part.arrival[source]))
             if chosen is not None:
                 table, ts, ranks, numbers = table.take(pa.array(chosen)), ts[chosen], ranks[chosen], numbers[chosen]
             pending.append(table, ts, ranks, numbers)
