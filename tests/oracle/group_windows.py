@@ -7,6 +7,7 @@ Answer   `windows_of` gives the (start, end) pairs of TUMBLE, HOP and CUMULATE t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 Row = tuple[str | None, int | None, int]
 
@@ -33,8 +34,8 @@ def sessions_of(times: Sequence[int], gap: int) -> list[tuple[int, int]]:
     return [(group[0], group[-1] + gap + 1) for group in found for _ in group]
 
 
-def closed(kind: str, spans: Sequence[int], rows: Sequence[Row], frontier: int) -> list[tuple[int, int, str | None, int, int | None]]:
-    """(start, end, key, rows, sum) of every window and key that ends at or before the frontier."""
+def closed(kind: str, spans: Sequence[int], rows: Sequence[Row], frontier: int) -> list[tuple[Any, ...]]:
+    """(start, end, key, rows, sum, values) of every window and key that ends at or before the frontier."""
     ordered = sorted(rows, key=lambda row: row[2])
     placed: dict[tuple[int, int, str | None], list[Row]] = {}
     for key in {row[0] for row in ordered}:
@@ -50,5 +51,5 @@ def closed(kind: str, spans: Sequence[int], rows: Sequence[Row], frontier: int) 
     for (start, end, key), held in placed.items():
         if end <= frontier:
             values = [v for _, v, _ in held if v is not None]
-            out.append((start, end, key, len(held), sum(values) if values else None))
+            out.append((start, end, key, len(held), sum(values) if values else None, tuple(v for _, v, _ in held)))
     return out

@@ -44,7 +44,8 @@ def case_of(rng: Random) -> tuple[Case, list[tuple[str, list[int]]]]:
         written = ", ".join(rng.choice(("INTERVAL '{} microseconds'", "'{} us'")).format(span) for span in spans)
         keyed = rng.random() < 0.7
         head = "window_start, window_end" + (", k" if keyed else "")
-        text = f"SELECT {head}, count(*) AS n, sum(v) AS total FROM s GROUP BY {NAMES[kind]}(ts, {written}){', k' if keyed else ''}"
+        values = "count(*) AS n, sum(v) AS total, array_agg(v) AS held"
+        text = f"SELECT {head}, {values} FROM s GROUP BY {NAMES[kind]}(ts, {written}){', k' if keyed else ''}"
         queries.append(TextQuery(f"q{number}", text))
         wanted.append((kind, spans, keyed))
     stream = StreamSpec("s", (("k", "STRING"), ("v", "INT"), ("ts", "TIMESTAMP")), "ts")
@@ -59,7 +60,7 @@ def check(case: Case, wanted: list[tuple[str, list[int], bool]], outcome) -> Non
         expected = closed(kind, spans, given, frontier)
         found = outcome.results[f"q{number}"]
         key = lambda r: (r[0], r[1], str(r[2]))
-        plain = [(r["window_start"], r["window_end"], r.get("k"), r["n"], r["total"]) for r in found]
+        plain = [(r["window_start"], r["window_end"], r.get("k"), r["n"], r["total"], tuple(r["held"])) for r in found]
         assert sorted(plain, key=key) == sorted(expected, key=key), case.queries[number].text
         assert all(r["_ts"] == r["window_end"] - 1 for r in found)
         assert [r["_ts"] for r in found] == sorted(r["_ts"] for r in found)

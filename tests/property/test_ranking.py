@@ -221,6 +221,34 @@ def test_rows_know_earlier_rows(block: int) -> None:
             assert [(r["k"], r["v"], r["l"]) for r in outcome.results["nested"]] == nested
 
 
+def test_lists_are_those_of_the_live_rows() -> None:
+    for seed in range(FIRST + 2000, FIRST + 2020):
+        rng = Random(seed)
+        window = rng.choice((("all", 0), ("range", 4 * SECOND), ("rows", 5)))
+        written = {"all": "", "range": " [RANGE 4 SECONDS]", "rows": " [ROWS 5]"}[window[0]]
+        lists = "array_agg(v) AS held, array_agg(CAST(v AS STRING)) FILTER (WHERE v > 0 OR v IS NULL) AS some"
+        lists += ", string_agg(CAST(v AS STRING), '/') AS text"
+        text = f"SELECT k, {lists} FROM a{written} GROUP BY k {rng.choice(('', 'EMIT EVERY 3 SECONDS'))}"
+        case = Case(tuple(StreamSpec(name, COLUMNS) for name in "ab"), (TextQuery("q", text),), arrivals(rng))  # type: ignore[arg-type]
+        rows = [row for epoch in case.arrivals for stream, part in epoch if stream == "a" for row in part]
+        numbered = [(*row, at) for at, row in enumerate(rows)]
+        blocks = Blocks()
+        for outcome in (run_embedded(case, lambda session: restarted(session, blocks)), on_shards(case, rng.choice((1, 2)), seed)):  # noqa: B023
+            for now in instants(case, text):
+                table: dict[Any, Any] = {}
+                for change in outcome.results["q"]:
+                    if change["_ts"] <= now:
+                        table.pop(change["k"], None)
+                        if change["_op"] == "+":
+                            table[change["k"]] = (change["held"], change["some"], change["text"])
+                right: dict[Any, Any] = {}
+                for k in {row[0] for row in live_rows(numbered, window, now)}:
+                    values = [row[1] for row in live_rows(numbered, window, now) if row[0] == k]
+                    some = [None if v is None else str(v) for v in values if v is None or v > 0]
+                    right[k] = (values, some or None, "/".join(str(v) for v in values if v is not None) if set(values) - {None} else None)
+                assert table == right, f"{seed}: {text} at {now}"
+
+
 def test_rows_beyond_the_first_ones_are_not_kept() -> None:
     rows = tuple((n % 3, n, n * SECOND) for n in range(60))
     query = TextQuery("q", "SELECT k, v FROM a QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC) <= 2")

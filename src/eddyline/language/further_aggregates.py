@@ -19,7 +19,7 @@ from eddyline.model.functions import AGGREGATES
 from eddyline.model.schema import Stream
 
 FURTHER = ARG_EXTREMES | IN_ORDER | APPROXIMATE
-_COUNTS = {"arg_max": 2, "arg_min": 2, "string_agg": 2, "approx_count_distinct": 1, "approx_quantile": 2}
+_COUNTS = {"array_agg": 1, "arg_max": 2, "arg_min": 2, "string_agg": 2, "approx_count_distinct": 1, "approx_quantile": 2}
 
 
 def bind_further(name: str, node: Apply, bind: Callable[[Node], Expression], scope: Scope) -> Aggregate:
@@ -37,6 +37,8 @@ def bind_further(name: str, node: Apply, bind: Callable[[Node], Expression], sco
         return arg_extreme(name, value, bind(node.args[1]), times, node.position)
     if name in IN_ORDER:
         check_ordered(name, scope, node)
+        if name == "array_agg":
+            return in_order(name, value, None, times, node.position, None if node.where is None else bind(node.where))
         return in_order(name, value, _separator(node.args[1], hint), times, node.position)
     if find_spec("datasketches") is None:
         raise Unsupported(f"{name} needs the package datasketches", hint="pip install 'eddyline[sketches]'", position=node.position)

@@ -80,7 +80,7 @@ class Overs:
             hint = "write lag(x [, rows [, otherwise]])" if name == "lag" else f"write {name}(x)"
             raise BindingProblem(f"{name} does not take {len(node.args)} arguments", hint=hint, position=node.position)
         value = bind_expression(node.args[0], clause)
-        if value.type in (INTERVAL, NULL):
+        if value.type in (INTERVAL, NULL) or value.type.is_nested:
             raise BindingProblem(f"{name} does not take {value.type}", hint="CAST it", position=node.position)
         distance, otherwise = 1, None
         if len(node.args) > 1:
@@ -179,6 +179,11 @@ def check_ranking(query: BoundQuery, scope: Scope, select: Select) -> None:
             hint="add EMIT EVERY 10 SECONDS; QUALIFY ROW_NUMBER() OVER (…) <= n gives every change",
             position=select.emit_position,
         )
+    for e in (*(o.expression for o in query.outputs), *ranking.partition, *(o.expression for o in ranking.order)):
+        if e.type.is_nested:
+            raise Unsupported(
+                f"a ranking of {e.type} is not supported", hint="select a field or an element of it: a.b, a[1]", position=select.position
+            )
     window = query.group_window
     if window is not None and window.kind == "session":
         raise Unsupported(

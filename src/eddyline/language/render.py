@@ -138,6 +138,8 @@ def render_expression(node: Node) -> str:
 
 def _apply(node: Apply) -> str:
     function, args = node.function, node.args
+    if node.where is not None:
+        return f"{_apply(replace(node, where=None))} FILTER (WHERE {render_expression(node.where)})"
     if function in _INFIX and len(args) == 2:
         # A chain of ANDs is read from the left, so its left part needs no parentheses, however long it is.
         chained = function in ("and", "or") and isinstance(args[0], Apply) and args[0].function == function

@@ -45,6 +45,8 @@ class Apply:
     distinct: bool = False
     star: bool = False
     position: Position | None = field(default=None, compare=False, repr=False)
+    #: FILTER (WHERE …) of an aggregate in which NULL is a value.
+    where: Node | None = None
 
 
 @dataclass(frozen=True)

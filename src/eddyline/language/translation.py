@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
@@ -204,6 +205,8 @@ class Translation:
         inner = self.node(e.this)
         if not isinstance(inner, Apply) or (not inner.args and not inner.star):
             raise Unsupported("FILTER stands after an aggregate", hint="count(*) FILTER (WHERE x > 1)", position=position)
+        if inner.function == "array_agg":
+            return replace(inner, where=self.node(e.expression))
         value = Constant("integer", 1, position) if inner.star else inner.args[0]
         chosen = Apply("case", (self.node(e.expression), value, Constant("null", None, position)), position=position)
         if inner.function == "count_if":

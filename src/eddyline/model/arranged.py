@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from eddyline.errors import BindingProblem, Position
 from eddyline.model.coercion import convert
-from eddyline.model.datatypes import BIGINT, BYTES, DOUBLE, INTERVAL, NULL, STRING
+from eddyline.model.datatypes import BIGINT, BYTES, DOUBLE, INTERVAL, NULL, STRING, array
 from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, Literal
 from eddyline.model.functions import resolve, resolve_cast
 
@@ -40,13 +40,18 @@ def arg_extreme(name: str, x: Expression, y: Expression, times: Sequence[ColumnR
     return Aggregate(name, Call("arranged", (form, y, newest(times), x), BYTES), False, x.type)
 
 
-def in_order(name: str, x: Expression, parameter: str | None, times: Sequence[ColumnRef], position: Position | None) -> Aggregate:
-    """STRING_AGG: the texts in the order of rows, with a separator between them."""
+def in_order(
+    name: str, x: Expression, parameter: str | None, times: Sequence[ColumnRef], position: Position | None, where: Expression | None = None
+) -> Aggregate:
+    """STRING_AGG and ARRAY_AGG: the values in the order of rows; `where` says which rows of ARRAY_AGG count, for NULL is a value there."""
     if name == "string_agg" and x.type not in (STRING, NULL):
         raise BindingProblem(f"{name} does not take {x.type}", hint="CAST it to STRING", position=position)
-    x = resolve_cast(x, STRING, position) if x.type == NULL else x
+    x = resolve_cast(x, STRING, position) if name == "string_agg" and x.type == NULL else _known(name, x, position)
     place = Call("place", (newest(times),), BIGINT)
-    return Aggregate(name, Call("arranged", (Literal("+x", STRING), place, x), BYTES), False, STRING, parameter)
+    written: Expression = Call("arranged", (Literal("+x" if name == "string_agg" else "+n", STRING), place, x), BYTES)
+    if where is not None:
+        written = Call("case", (where, written, Literal(None, BYTES)), BYTES)
+    return Aggregate(name, written, False, STRING if name == "string_agg" else array(x.type), parameter)
 
 
 def approximate(name: str, x: Expression, parameter: float | None, position: Position | None) -> Aggregate:

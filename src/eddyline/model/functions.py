@@ -279,6 +279,7 @@ AGGREGATES: dict[str, tuple[str, str]] = {
     ),
     "arg_min": ("arg_min(x, y)", "x of the row with the smallest y; of several the oldest"),
     "string_agg": ("string_agg(s, separator)", "the texts that are not NULL, in the order of rows"),
+    "array_agg": ("array_agg(x)", "the values, NULL among them, in the order of rows, as an ARRAY"),
     "approx_count_distinct": ("approx_count_distinct(x)", "about how many different values there are: within 4 % (95 %)"),
     "approx_quantile": (
         "approx_quantile(x, part)",

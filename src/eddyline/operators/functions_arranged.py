@@ -1,7 +1,7 @@
 """Several values as one: bytes in the order of their parts.
 
 Answer   `arranged('-+x', y, t, x)` is NULL where a part is. A part under `+` is written so that bytes compare as values do, under `-`
-         the other way round; the last one, under `x`, can be read again: `payloads` gives it back.
+         the other way round; the last one, under `x`, can be read again: `payloads` gives it back. Under `n` it may be NULL.
          `place` is the place of each row, which the caller brings as the column `PLACE`.
 
              +  number: 8 bytes, DECIMAL: 16, the first one greatest        text: its bytes, 00 as 00 FF, then 00 01
@@ -44,7 +44,7 @@ def make_arranged(call: Call) -> Kernel:
 
     def arrange(frame: Frame, _: Vector, *parts: Vector) -> Vector:
         written = [
-            _payload(array, kind) if sign == "x" else _ordered(array, kind, sign == "-")
+            _WRITTEN[sign](array, kind) if sign in _WRITTEN else _ordered(array, kind, sign == "-")
             for sign, kind, array in zip(signs, kinds, (to_arrow(p, k, frame.rows) for p, k in zip(parts, kinds, strict=True)), strict=True)
         ]
         return Vector(pc.binary_join_element_wise(*written, pa.scalar(b"", pa.binary())))
@@ -93,6 +93,17 @@ def _payload(array: pa.Array, kind: DataType) -> pa.Array:
     return pc.binary_join_element_wise(array.cast(pa.binary()), _as_binary(sizes, array), pa.scalar(b"", pa.binary()))
 
 
+def _nullable(array: pa.Array, kind: DataType) -> pa.Array:
+    """A payload that may be missing: a last byte says so."""
+    there = validity(array)
+    flags = np.ones((len(array), 1), np.uint8) if there is None else there.astype(np.uint8)[:, None]
+    body = _payload(array, kind).fill_null(b"")
+    return pc.binary_join_element_wise(body, _as_binary(flags, body), pa.scalar(b"", pa.binary()))
+
+
+_WRITTEN = {"x": _payload, "n": _nullable}
+
+
 def _as_binary(rows: Bytes, nulls: pa.Array) -> pa.Array:
     """Rows of bytes as values, NULL where another array is."""
     there = validity(nulls)
@@ -101,11 +112,16 @@ def _as_binary(rows: Bytes, nulls: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), len(rows), buffers)
 
 
-def payloads(values: pa.Array, kind: DataType) -> pa.Array:
-    """The last parts of arranged values, of type `kind`; NULL where there is no value."""
+def payloads(values: pa.Array, kind: DataType, nullable: bool = False) -> pa.Array:
+    """The last parts of arranged values, of type `kind`; NULL where there is no value. With `nullable` they were written under `n`."""
     offsets, data = string_buffers(values)
     there = validity(values)
-    ends = offsets[1:] if there is None else np.where(there, offsets[1:], 0)
+    ends = offsets[1:]
+    if nullable:
+        ends = ends - 1
+        flags = data[ends] == 1
+        there = flags if there is None else there & flags
+    ends = ends if there is None else np.where(there, ends, 0)
     mask = None if there is None else pack_bits(there)
     if kind.name == "STRING":
         return _texts(values, ends, data, mask)

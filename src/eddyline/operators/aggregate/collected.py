@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.model.datatypes import BYTES, DOUBLE, STRING
+from eddyline.model.datatypes import BYTES, DOUBLE, STRING, DataType
 from eddyline.operators.aggregate.accumulators import Accumulator, Distinct
 from eddyline.operators.aggregate.words import ALL, Words, floats
 from eddyline.operators.functions_arranged import payloads
@@ -30,18 +30,21 @@ class _Nothing(Accumulator):
 
 
 class Collected(Distinct):
-    """STRING_AGG: the texts of a group in the order of their places."""
+    """STRING_AGG and ARRAY_AGG: the values of a group in the order of their places."""
 
-    def __init__(self, separator: str, lasting: bool, words: Words) -> None:
+    def __init__(self, result: DataType, separator: str | None, lasting: bool, words: Words) -> None:
         super().__init__(_Nothing(), lasting, BYTES, words)
         self.separator = separator
+        self.element = STRING if separator is not None else result.element
 
     def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
         lists = self._lists(codes)
+        if self.separator is None:
+            return pc.if_else(pc.equal(pc.list_value_length(lists), 0), pa.scalar(None, lists.type), lists)
         return pc.if_else(pc.equal(pc.list_value_length(lists), 0), pa.scalar(None, pa.string()), pc.binary_join(lists, self.separator))
 
     def _lists(self, codes: Ints) -> pa.Array:
-        """Per group its texts, in order."""
+        """Per group its values, in order."""
         row_of = np.full(self._most(codes) + 1, -1, np.int64)
         row_of[codes] = np.arange(len(codes))
         entries = self.values.live()
@@ -53,7 +56,8 @@ class Collected(Distinct):
         repeated = np.repeat(order, self.counts[entries[order]])
         ends = np.cumsum(np.bincount(rows[repeated], minlength=len(codes)))
         offsets = pa.array(np.concatenate([[0], ends]).astype(np.int32))
-        return pa.ListArray.from_arrays(offsets, payloads(written.take(pa.array(repeated)), STRING))
+        values = payloads(written.take(pa.array(repeated)), self.element, nullable=self.separator is None)
+        return pa.ListArray.from_arrays(offsets, values)
 
     @staticmethod
     def _most(codes: Ints) -> int:

@@ -21,7 +21,7 @@ def accumulator_of(family: Family, kind: DataType, lasting: bool, words: Words) 
     from eddyline.operators.aggregate.sketches import DistinctSketches, QuantileSketches
 
     if family.name == "collected":
-        return Collected(str(parameter), lasting, words)
+        return Collected(family.aggregate.type, None if parameter is None else str(parameter), lasting, words)
     if family.name == "approx_count_distinct":
         return DistinctSketches(kind, words)
     assert isinstance(parameter, float)

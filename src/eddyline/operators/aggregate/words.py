@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from eddyline.kernels import group as kernels
 from eddyline.kernels import hashing
-from eddyline.model.datatypes import DataType
+from eddyline.model.datatypes import BYTES, DataType
+from eddyline.operators.aggregate.lists import list_bytes
 from eddyline.operators.vectors import Mask
 from eddyline.state.columns import Array, Ints, as_plain, pack_bits, string_buffers, validity
 
@@ -40,7 +41,7 @@ def grown(values: Array, size: int, fill: int = 0) -> Array:
 
 def is_text(kind: DataType) -> bool:
     """Whether words are ids of interned bytes."""
-    return kind.name in ("STRING", "DECIMAL", "BYTES")
+    return kind.name in ("STRING", "DECIMAL", "BYTES", "ARRAY")
 
 
 class Words:
@@ -63,6 +64,9 @@ class Words:
         """Words and validity; the validity is ALL where there are no nulls."""
         if kind.name == "NULL":
             return np.zeros(len(values), np.int64), np.zeros(len(values), np.bool_)
+        if kind.name == "ARRAY":
+            # Lists are compared, and not read again.
+            values, kind = list_bytes(values, kind.element), BYTES
         there = validity(values)
         valid = ALL if there is None else there
         if kind.name in ("STRING", "BYTES"):
