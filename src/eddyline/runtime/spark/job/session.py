@@ -75,6 +75,8 @@ _LOCAL_SETTINGS: dict[str, str] = {
     # Between the JVM and its Python workers: no TCP.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.streaming.checkpointFileManagerClass": _LOCAL_FILE_MANAGER,
+    # Hadoop keeps a checksum beside every file of a local disk; another one of Spark's doubles the files of every batch.
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     # The JVM plans small batches and hands blobs on. The optimising compiler and the threads of the parallel collector cost
     # it two fifths of its time on two cores and never pay back. Spark loads a great number of classes, and the default threshold for
     # them asks for four full collections before the first batch. The heap begins small and grows where it has to: begun with a
