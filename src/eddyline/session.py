@@ -22,14 +22,14 @@ from eddyline.connectors.memory import Rows
 from eddyline.connectors.sinks import CallbackSink, NumberedSink
 from eddyline.dashboard.notebook import Plan, query_html, session_html
 from eddyline.errors import BindingProblem, Position, SettingProblem, Unsupported
-from eddyline.language import Job, parse_body, parse_span
+from eddyline.language import Job, parse_body
 from eddyline.language.asked import bind_asks
 from eddyline.language.templates import request_stream
 from eddyline.model.clock import Clock
 from eddyline.model.datatypes import DataType
 from eddyline.model.query import BoundQuery
-from eddyline.model.schema import Schema, Stream
-from eddyline.runtime.given_schema import columns_of
+from eddyline.model.schema import Stream
+from eddyline.runtime.given_schema import given_stream
 from eddyline.runtime.herald_records import herald
 from eddyline.runtime.own_functions import hand_over
 from eddyline.runtime.punctuating import promise
@@ -434,16 +434,7 @@ class Session:
     ) -> tuple[Stream, object]:
         """The stream that a call declares, and what it is read from; None: its rows are pushed."""
         known = self._runner.schema_of(name, schema)
-        found = Stream(
-            name=name,
-            schema=known or Schema(columns_of(name, schema)),
-            time=time,
-            lateness=parse_span(lateness),
-            idle=None if idle is None else parse_span(idle),
-            sequence=sequence,
-            position=self.job.catalog.next_position,
-            options={"format": "memory" if known is None else "given"},
-        )
+        found = given_stream(name, known, schema, time, (lateness, idle), sequence, self.job.catalog.next_position)
         return found, None if known is None else schema
 
     def _stream(self, name: str) -> Stream:

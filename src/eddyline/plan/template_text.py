@@ -10,8 +10,11 @@ import re
 from typing import TYPE_CHECKING
 
 from eddyline.model.expression import conjunction
-from eddyline.model.template import Request, RequestStream, Template
+from eddyline.model.query import BoundQuery
+from eddyline.model.template import BoundRequests, BoundTemplate, Request, RequestStream, Template
 from eddyline.model.window import span_text
+from eddyline.plan.prepare import explanation
+from eddyline.plan.statistics import Sources
 
 if TYPE_CHECKING:
     from eddyline.operators.template.standing import StandingTemplate
@@ -84,3 +87,12 @@ def requests_text(asking: RequestStream) -> str:
         if getattr(asking, role) is not None:
             lines.append(f"{role}: column {getattr(asking, role)}")
     return "\n".join(lines)
+
+
+def plan_text(query: BoundQuery, relations: Sources) -> str:
+    """How a query of any kind would be answered, as text."""
+    if isinstance(query, BoundTemplate) and query.template is not None:
+        return template_text(query.template)
+    if isinstance(query, BoundRequests) and query.asking is not None:
+        return requests_text(query.asking)
+    return explanation(query, relations)

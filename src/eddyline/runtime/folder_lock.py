@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import socket
+import tempfile
 import time
 import weakref
 
@@ -96,3 +98,12 @@ class FolderLock:
         if self._close is not None:
             self._close()
             self._close = None
+
+
+def temporary_folder(owner: object) -> tuple[str, FolderLock]:
+    """A folder that goes with its owner, and its lock, which is taken: other processes see by it that the owner is there."""
+    folder = tempfile.mkdtemp(prefix="eddyline-job-")
+    lock = FolderLock(folder)
+    lock.take()
+    weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)
+    return folder, lock

@@ -1,6 +1,6 @@
-"""The columns of a stream that is declared from Python.
+"""A stream that is declared from Python, and its columns.
 
-Answer   `columns_of` reads an Arrow schema, or a mapping from names to types.
+Answer   `given_stream` makes the stream; `columns_of` reads an Arrow schema, or a mapping from names to types.
 Limits   An Arrow type without a type of the language is refused.
 """
 
@@ -11,8 +11,9 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from eddyline.errors import BindingProblem
+from eddyline.language import parse_span
 from eddyline.model.datatypes import from_arrow
-from eddyline.model.schema import Column
+from eddyline.model.schema import Column, Schema, Stream
 
 
 def columns_of(stream: str, schema: object) -> tuple[Column, ...]:
@@ -33,4 +34,21 @@ def columns_of(stream: str, schema: object) -> tuple[Column, ...]:
         f"stream {stream} needs a schema",
         detail=f"{type(schema).__name__} is none",
         hint="an Arrow schema, or a mapping from names to types",
+    )
+
+
+def given_stream(
+    name: str, known: Schema | None, schema: object, time: str, spans: tuple[str, str | None], sequence: str | None, position: int
+) -> Stream:
+    """The stream of a call. `known` is the schema of its source; None: its rows are pushed. `spans` are lateness and idle time."""
+    lateness, idle = spans
+    return Stream(
+        name=name,
+        schema=known or Schema(columns_of(name, schema)),
+        time=time,
+        lateness=parse_span(lateness),
+        idle=None if idle is None else parse_span(idle),
+        sequence=sequence,
+        position=position,
+        options={"format": "memory" if known is None else "given"},
     )

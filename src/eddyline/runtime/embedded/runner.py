@@ -8,12 +8,9 @@ Limits   Used from one thread at a time, apart from `push`.
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import threading
 import time
 import uuid
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -34,10 +31,10 @@ from eddyline.model.clock import WALL, Clock
 from eddyline.model.query import BoundQuery
 from eddyline.model.records import Records
 from eddyline.model.schema import Schema, Stream, Table
-from eddyline.model.template import BoundRequests, BoundTemplate, Request
-from eddyline.plan.prepare import explanation, shape
+from eddyline.model.template import BoundRequests, Request
+from eddyline.plan.prepare import shape
 from eddyline.plan.shape import Part
-from eddyline.plan.template_text import requests_text, template_text
+from eddyline.plan.template_text import plan_text
 from eddyline.runtime.answers import unanswered
 from eddyline.runtime.control import ControlFolder
 from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
@@ -47,7 +44,7 @@ from eddyline.runtime.embedded.kept_results import KeptResults
 from eddyline.runtime.embedded.opening import opened
 from eddyline.runtime.embedded.roster import Roster
 from eddyline.runtime.embedded.watched import WatchedDriver
-from eddyline.runtime.folder_lock import FolderLock
+from eddyline.runtime.folder_lock import temporary_folder
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.report import Report
 from eddyline.runtime.reporting.reporter import Reporter
@@ -124,9 +121,7 @@ class EmbeddedRunner:
             if stream.options.get("format", "parquet" if "path" in stream.options else "memory") == "memory":
                 self._sources[stream.name] = MemorySource(stream)
             elif self._driver is not None:
-                self._sources[stream.name] = open_source(
-                    stream, follow=self._follow, clock=self._clock, tuning=self.job.settings.tuning.input
-                )
+                self._source_of(stream)
         if self._driver is not None:
             with self._driver.changing():
                 self._driver.pipeline.add_stream(stream)
@@ -326,11 +321,7 @@ class EmbeddedRunner:
     def explain(self, query: BoundQuery) -> str:
         if self._driver is not None and query.name in self._driver.pipeline.queries:
             return self._driver.pipeline.queries[query.name].plan(self._driver.pipeline)
-        if isinstance(query, BoundTemplate) and query.template is not None:
-            return template_text(query.template)
-        if isinstance(query, BoundRequests) and query.asking is not None:
-            return requests_text(query.asking)
-        return explanation(query, {**self.job.catalog.streams, **self.job.catalog.tables})
+        return plan_text(query, {**self.job.catalog.streams, **self.job.catalog.tables})
 
     def plan(self, query: BoundQuery) -> tuple[str, Part]:
         text = self.explain(query)
@@ -360,6 +351,13 @@ class EmbeddedRunner:
             self.answered = answers(self._driver.pipeline, self.job.asked)
             if self._out is not None:
                 write_requests(self._out, self.answered)
+
+    def _source_of(self, stream: Stream) -> Source:
+        """The source of a stream, opened when it is first asked for."""
+        if stream.name not in self._sources:
+            tuning = self.job.settings.tuning.input
+            self._sources[stream.name] = open_source(stream, follow=self._follow, clock=self._clock, tuning=tuning)
+        return self._sources[stream.name]
 
     def _own_sinks(self, standing: Standing) -> list[Sink]:
         """What this session wants of a query that now stands."""
@@ -391,20 +389,14 @@ class EmbeddedRunner:
         for table in self.job.tables:
             was_read = saved is not None and table.name in saved.header.get("tables", {})
             pipeline.add_table(table, table.schema.arrow.empty_table() if was_read else read_table(table))
-        sources = {}
-        for stream in self.job.streams:
-            if stream.name not in self._sources:
-                self._sources[stream.name] = open_source(
-                    stream, follow=self._follow, clock=self._clock, tuning=self.job.settings.tuning.input
-                )
-            sources[stream.name] = self._sources[stream.name]
-        pending = None if self._checkpoint is None else os.path.join(self._checkpoint.folder, "pending")
+        sources = {stream.name: self._source_of(stream) for stream in self.job.streams}
         settings = self.job.settings
+        pending = None if self._checkpoint is None else os.path.join(self._checkpoint.folder, "pending")
         delivery = Delivery(self._out, Outbox(settings.output_files, settings.output_seconds, pending, settings.tuning.output))
         if self._keep_results:
             delivery.kept_dead = {}
         streams = {s.name: s for s in self.job.streams}
-        driver = EmbeddedDriver(pipeline, sources, streams, delivery, self.job.settings, self._clock, self._checkpoint)
+        driver = EmbeddedDriver(pipeline, sources, streams, delivery, settings, self._clock, self._checkpoint)
         driver.observers = [self._observed]
         driver.before_finish = self._answer_asked
         control = None if self._folder is None else ControlFolder(self._folder)
@@ -425,9 +417,12 @@ class EmbeddedRunner:
         driver.announce(self.job.records)
         driver.roster.tell()
         driver.roster.fold(at_once=True)
+        self._watch(driver)
+        return driver
+
+    def _watch(self, driver: EmbeddedDriver) -> None:
         if self._folder is not None:
             driver.be_watched(Reporter(WatchedDriver(driver), self._folder, self.job.settings.tuning.reports))
-        return driver
 
     def latest_report(self) -> dict[str, Any] | None:
         reporter = None if self._driver is None else self._driver.reporter
@@ -435,15 +430,11 @@ class EmbeddedRunner:
 
     def report_folder(self) -> str:
         if self._folder is None:
-            self._folder = tempfile.mkdtemp(prefix="eddyline-job-")
-            # Other processes see by the lock that the job runs.
-            self._lock = FolderLock(self._folder)
-            self._lock.take()
-            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+            self._folder, self._lock = temporary_folder(self)
             if self._driver is not None:
                 with self._driver.changing():
                     self._driver.roster.be_controlled(ControlFolder(self._folder))
-                    self._driver.be_watched(Reporter(WatchedDriver(self._driver), self._folder, self.job.settings.tuning.reports))
+                    self._watch(self._driver)
         return self._folder
 
     def _observed(self, look: Callable[[], Report]) -> None:

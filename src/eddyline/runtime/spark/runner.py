@@ -37,9 +37,9 @@ from eddyline.model.schema import Schema, Stream, Table
 from eddyline.model.template import BoundRequests, BoundTemplate, Request
 from eddyline.model.window import PartitionedRows, Rows
 from eddyline.plan.decided import finished_line
-from eddyline.plan.prepare import explanation, shape
+from eddyline.plan.prepare import shape
 from eddyline.plan.shape import Part
-from eddyline.plan.template_text import requests_text, template_text
+from eddyline.plan.template_text import plan_text
 from eddyline.runtime.checkpoint_identity import Claim, claim
 from eddyline.runtime.own_functions import codes
 from eddyline.runtime.publication import Publication
@@ -287,12 +287,7 @@ class SparkRunner:
     # -- looking in
 
     def explain(self, query: BoundQuery) -> str:
-        if isinstance(query, BoundTemplate) and query.template is not None:
-            plan = template_text(query.template)
-        elif isinstance(query, BoundRequests) and query.asking is not None:
-            plan = requests_text(query.asking)
-        else:
-            plan = explanation(query, {**self.job.catalog.streams, **self.job.catalog.tables})
+        plan = plan_text(query, {**self.job.catalog.streams, **self.job.catalog.tables})
         others = [other for other in self.job.queries if other.name != query.name]
         routing = planned_routing(self.spark, self.checkpoint, self.job, [*others, query]).routings[query.name]
         times = {stream.name: stream.time for stream in self.job.catalog.streams.values()}
