@@ -22,7 +22,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 export PYTHONUNBUFFERED = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup kernels lint check test property spark fault soak browser pictures dist demo docs bench-micro bench-paper bench-peers-setup bench-peers golden-rewrite format clean
+.PHONY: help setup kernels lint check test property spark fault soak browser pictures dist demo docs bench-micro bench-paper bench-peers-setup bench-peers bench-nexmark golden-rewrite format clean
 
 help: ## print this list
 	@echo "make <task>"
@@ -120,6 +120,9 @@ bench-peers-setup: $(STAMP) ## install Flink, bytewax and Pathway, each into an 
 
 bench-peers: $(STAMP) ## how do others fare? DuckDB, Spark's own join, Flink, bytewax, Pathway, eddyline embedded and on Spark
 	$(RUN) -m bench.peers --runner all $(ARGS)
+
+bench-nexmark: $(STAMP) ## NEXMark embedded, on Spark and on Flink, in turns over the same rows
+	$(RUN) -m bench.nexmark $(ARGS)
 
 golden-rewrite: $(STAMP) ## write what the goldens give now; read the difference before you keep it
 	REWRITE_GOLDEN=1 $(PYTEST) -n 0 tests/golden $(ARGS)
