@@ -31,6 +31,7 @@ SECTIONS = {
     "abs": "Numbers",
     "lower": "Texts",
     "struct_extract": "Nested values",
+    "json_extract": "JSON texts",
     "date_trunc": "Times",
 }
 

@@ -13,6 +13,7 @@ from eddyline.errors import BindingProblem, Position
 from eddyline.model.coercion import convert, decimal_form, meet
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INT, INTERVAL, NULL, STRING, TIMESTAMP, DataType, decimal
 from eddyline.model.expression import Call, Expression, Literal
+from eddyline.model.json_path import read_path
 
 Args = tuple[Expression, ...]
 Rule = Callable[[str, Args, Position | None], Expression]
@@ -156,6 +157,22 @@ def array_element(name: str, args: Args, position: Position | None) -> Expressio
     if value.type.name != "ARRAY" or not (index.type.is_integer or index.type == NULL):
         raise BindingProblem(f"{value.type} has no element [{index.type}]", hint="a[1] is the first element of an ARRAY", position=position)
     return Call(name, (value, convert(index, BIGINT)), value.type.element)
+
+
+def json_path(result: DataType) -> Rule:
+    """A text of JSON, and a path that is a literal."""
+
+    def rule(name: str, args: Args, position: Position | None) -> Expression:
+        text, path = args[0], args[1] if len(args) > 1 else Literal("$", STRING)
+        if text.type not in (STRING, NULL) or not isinstance(path, Literal) or not isinstance(path.value, str):
+            raise _refuse(name, args, position, "the path is a literal: '$.a.b[0]'")
+        try:
+            read_path(path.value)
+        except ValueError as problem:
+            raise BindingProblem(str(problem), hint="paths are written '$.a.b[0]'", position=position) from problem
+        return Call(name, (convert(text, STRING), path) if name != "json_valid" else (convert(text, STRING),), result)
+
+    return rule
 
 
 def array_size(name: str, args: Args, position: Position | None) -> Expression:

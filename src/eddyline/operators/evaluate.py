@@ -27,6 +27,7 @@ from eddyline.operators import (
     functions_cast,
     functions_compare,
     functions_decimal,
+    functions_json,
     functions_nested,
     functions_number,
     functions_text,
@@ -332,6 +333,7 @@ _MAKERS: dict[str, Callable[[Call], Kernel]] = {
     **functions_text.MAKERS,
     **functions_time.MAKERS,
     **functions_nested.MAKERS,
+    **functions_json.MAKERS,
     **functions_arranged.MAKERS,
     "cast": functions_cast.make_cast,
     "not": lambda call: _negation,
@@ -352,7 +354,7 @@ def _kernel(call: Call) -> Kernel:
 
 #: Functions whose result can be an issue; with a DOUBLE result most of them cannot.
 _FAILING = frozenset(("+", "-", "*", "neg", "abs", "round", "%"))
-_ALWAYS_FAILING = frozenset(("//", "lpad", "rpad", "substr", "left", "make_timestamp", "make_timestamp_ms"))
+_ALWAYS_FAILING = frozenset(("//", "lpad", "rpad", "substr", "left", "make_timestamp", "make_timestamp_ms", *functions_json.MAKERS))
 
 
 def may_fail(e: Expression) -> bool:
