@@ -56,9 +56,8 @@ def test_equal_bytes_have_one_id() -> None:
     arena, used = np.zeros(64, np.uint8), np.zeros(1, np.int64)
     ids = np.zeros(len(texts), np.int64)
     words = hash_strings(offsets, data)
-    done = group.intern(
-        heads, following, hashes, begins, sizes, arena, used, free, free_count, words, offsets, data, ALL, 0, ids
-    )  # fmt: skip
+    known = group.Interned(heads, following, hashes, begins, sizes, arena, used, free, free_count)
+    done = group.intern(known, group.Strings(words, offsets, data, ALL), 0, ids)
     assert done == len(texts)
     assert [texts.index(t) for t in texts] == [ids.tolist().index(i) for i in ids.tolist()]
     packed_offsets, packed = group.gather_bytes(begins, sizes, arena, ids)

@@ -11,12 +11,40 @@ Limits   `find_or_add` and `intern` stop where there is no room and return how f
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
 
 from eddyline.kernels.hashing import mix
 
 _GOLD = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Interned(NamedTuple):
+    """Byte strings by id: chains, hashes, where the bytes of each lie in the arena, and the stack of free ids.
+
+    `used[0]` is the filled part of the arena.
+    """
+
+    heads: Any
+    following: Any
+    hashes: Any
+    begins: Any
+    sizes: Any
+    arena: Any
+    used: Any
+    free: Any
+    free_count: Any
+
+
+class Strings(NamedTuple):
+    """Byte strings that come, with their hashes; `valid` is empty where all count."""
+
+    words: Any
+    offsets: Any
+    data: Any
+    valid: Any
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -106,8 +134,10 @@ def rehash(heads, following, keys, codes):
 
 
 @njit(cache=True, nogil=True)
-def intern(heads, following, hashes, begins, sizes, arena, used, free, free_count, words, offsets, data, valid, start, ids):
-    """Ids of byte strings, whose hashes are `words`; `valid` is empty where all count. `used[0]` is the arena's filled part."""
+def intern(known, strings, start, ids):
+    """Write the ids of the byte strings from `start` on; returns the first that has no room."""
+    heads, following, hashes, begins, sizes, arena, used, free, free_count = known
+    words, offsets, data, valid = strings
     mask = np.int64(len(heads) - 1)
     for i in range(start, len(words)):
         if len(valid) and not valid[i]:

@@ -95,26 +95,13 @@ class Words:
 
     def _intern(self, offsets: Ints, data: npt.NDArray[np.uint8], valid: Mask) -> Ints:
         words = hashing.hash_strings(offsets, data)
-        ids = np.zeros(len(words), np.int64)
+        ids, strings = np.zeros(len(words), np.int64), kernels.Strings(words, offsets, data, valid)
         done = 0
         while True:
-            done = kernels.intern(
-                self.heads,
-                self.following,
-                self.hashes,
-                self.begins,
-                self.sizes,
-                self.arena,
-                self.used,
-                self.free,
-                self.free_count,
-                words,
-                offsets,
-                data,
-                valid,
-                done,
-                ids,
+            known = kernels.Interned(
+                self.heads, self.following, self.hashes, self.begins, self.sizes, self.arena, self.used, self.free, self.free_count
             )
+            done = kernels.intern(known, strings, done, ids)
             if done == len(words):
                 return ids
             self._make_room(int(offsets[done + 1] - offsets[done]))
