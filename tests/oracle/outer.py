@@ -66,12 +66,14 @@ def tree_results(
     joins: Mapping[str, tuple[str, Sequence[Expression]]],
     rows: Sequence[Row],
     columns: Mapping[str, Sequence[str]],
+    tests: Sequence[tuple[str, Reference, Sequence[Expression]]] = (),
 ) -> list[tuple[int, tuple[Value, ...]]]:
     """LEFT and inner joins of several streams; `joins` has per alias after the first how it is joined, and ON. WHERE is that of `query`.
 
     A result has some of the references; each of the others is joined to a row of an anchor that has no partner, judged between these two
     alone, or its anchor is missing too. It is there at the newest of its rows and of the instants at which that is certain; at the end
-    of a run an instant is certain if it is not after the newest row of these two.
+    of a run an instant is certain if it is not after the newest row of these two. `tests` are EXISTS and NOT EXISTS: (which, what it looks
+    at, conditions).
     """
     named = [replace(row, values={**row.values, NUMBER: row.number}) for row in rows]
     references = {r.alias: r for r in query.references}
@@ -82,6 +84,22 @@ def tree_results(
     for alias, on in left.items():
         two = Query((references[anchor[alias]], references[alias]), tuple(on), ())
         met[alias] = {values[anchor[alias]][NUMBER] for _, values in combinations(two, named, {})}
+    asked = []
+    for which, reference, on in tests:
+        about = references[next(iter({a for c in on for a in aliases(c)} - {reference.alias}), first)]
+        firsts: dict[Value, int] = {}
+        for newest, values in combinations(Query((about, reference), tuple(on), ()), named, {}):
+            assert newest is not None
+            number = values[about.alias][NUMBER]
+            firsts[number] = min(firsts.get(number, newest.ts), newest.ts)
+        asked.append((which, about, reference, firsts))
+
+    def instant(about: Reference, partner: Reference, number: Value) -> int:
+        """When it is certain that a row has no partner."""
+        ts = certain(about, partner, next(r for r in named if r.number == number), named)
+        pair = {about.source, partner.source}
+        return ts if ts is not None and ts <= max(r.ts for r in named if r.stream in pair) else NEVER
+
     conditions, outputs = [compiled(c) for c in query.where], [compiled(e) for _, e in query.outputs]
     made = []
     for size in range(len(left) + 1):
@@ -97,12 +115,13 @@ def tree_results(
                 if any(found[anchor[alias]][NUMBER] in met[alias] for alias in missing):
                     continue
                 times = [newest.ts]
-                for alias in missing:
-                    row = next(r for r in named if r.number == found[anchor[alias]][NUMBER])
-                    ts = certain(references[anchor[alias]], references[alias], row, named)
-                    pair = {references[anchor[alias]].source, references[alias].source}
-                    is_certain = ts is not None and ts <= max(r.ts for r in named if r.stream in pair)
-                    times.append(ts if ts is not None and is_certain else NEVER)
+                times += [instant(references[anchor[alias]], references[alias], found[anchor[alias]][NUMBER]) for alias in missing]
+                for which, about, reference, firsts in asked:
+                    number = found[about.alias][NUMBER]
+                    if which == "EXISTS":
+                        times.append(firsts.get(number, NEVER))
+                    else:
+                        times.append(NEVER if number in firsts else instant(about, reference, number))
                 values = {**{alias: dict.fromkeys(columns[alias]) for alias in references}, **found}
                 if max(times) < NEVER and all(c(values) is True for c in conditions):
                     made.append((max(times), tuple(o(values) for o in outputs)))

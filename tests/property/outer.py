@@ -110,6 +110,8 @@ class TreeSpec:
     join: QuerySpec
     #: Per reference after the first: LEFT or INNER, and ON.
     joins: tuple[tuple[str, tuple[Expression, ...]], ...]
+    #: (EXISTS or NOT EXISTS, what it looks at, conditions)
+    tests: tuple[tuple[str, Reference, tuple[Expression, ...]], ...] = ()
 
     @property
     def name(self) -> str:
@@ -117,15 +119,38 @@ class TreeSpec:
 
     @property
     def references(self) -> tuple[Reference, ...]:
-        return self.join.references
+        return (*self.join.references, *(reference for _, reference, _ in self.tests))
 
     def statements(self) -> list[str]:
-        text = self.join._reference(self.references[0])
-        for reference, (join, on) in zip(self.references[1:], self.joins, strict=True):
+        text = self.join._reference(self.join.references[0])
+        for reference, (join, on) in zip(self.join.references[1:], self.joins, strict=True):
             text += f" {join} JOIN {self.join._reference(reference)} ON {' AND '.join(render(c) for c in on) or 'TRUE'}"
         chosen = ", ".join(f"{render(e)} AS {name}" for name, e in self.join.outputs)
-        where = f" WHERE {' AND '.join(render(c) for c in self.join.where)}" if self.join.where else ""
+        conditions = [render(c) for c in self.join.where]
+        for which, reference, on in self.tests:
+            inner = " AND ".join(render(c) for c in on) or "TRUE"
+            conditions.append(f"{which} (SELECT 1 FROM {self.join._reference(reference)} WHERE {inner})")
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         return [f"CREATE QUERY {self.name} AS SELECT {chosen} FROM {text}{where}"]
+
+    def asking(self, rng: Random, case: Case) -> TreeSpec:
+        """The last references as EXISTS, where no other reads them and they read one that every result has."""
+        found = self
+        while len(found.joins) > 0 and rng.random() < 0.7:
+            last, (join, on) = found.join.references[-1], found.joins[-1]
+            always = {found.join.references[0].alias} | {
+                r.alias for r, (how, _) in zip(found.join.references[1:], found.joins, strict=True) if how != "LEFT"
+            }
+            if join != "LEFT" or not {a for c in on for a in aliases(c)} - {last.alias} <= always:
+                break
+            root = found.join.references[0]
+            outputs = tuple((n, e) for n, e in found.join.outputs if last.alias not in aliases(e))
+            outputs = outputs or tuple((name, Col(root.alias, name, kind)) for name, kind in case.source(root.source).columns)
+            where = tuple(c for c in found.join.where if last.alias not in aliases(c))
+            join_left = replace(found.join, references=found.join.references[:-1], outputs=outputs, where=where)
+            test = (rng.choice(("EXISTS", "NOT EXISTS")), last, on)
+            found = TreeSpec(join_left, found.joins[:-1], (*found.tests, test))
+        return found
 
 
 def random_tree(rng: Random) -> Case:
@@ -159,12 +184,13 @@ def _tree(rng: Random, case: Case, spec: QuerySpec) -> TreeSpec:
         replace(r, window=Range(rng.choice((0, 1_000, SECOND, 3 * SECOND)))) if r.alias in anchors and isinstance(r.window, Last) else r
         for r in (_ending(rng, r) if r.alias in anchors else r for r in spec.references)
     )
-    return TreeSpec(replace(spec, references=references, where=tuple(rest), outputs=tuple(case.outputs(spec))), tuple(joins))
+    made = TreeSpec(replace(spec, references=references, where=tuple(rest), outputs=tuple(case.outputs(spec))), tuple(joins))
+    return made.asking(rng, case) if rng.random() < 0.4 else made
 
 
 def expected_tree(case: Case) -> list[tuple[int, tuple[Value, ...]]]:
     spec: TreeSpec = case.queries[0]  # type: ignore[assignment]
     taken = case.intake(spec)  # type: ignore[arg-type]
     columns = {r.alias: [name for name, _ in case.source(r.source).columns] for r in spec.references}
-    joins = {r.alias: join for r, join in zip(spec.references[1:], spec.joins, strict=True)}
-    return tree_results(case.query(spec.join), joins, taken.rows, columns)
+    joins = {r.alias: join for r, join in zip(spec.join.references[1:], spec.joins, strict=True)}
+    return tree_results(case.query(spec.join), joins, taken.rows, columns, spec.tests)

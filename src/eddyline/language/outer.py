@@ -107,16 +107,19 @@ class _Stages:
     def query(self) -> BoundQuery:
         entries = self.scope.entries
         operand = _Operand((entries[0].reference,))
-        if self.tests:
+        moving = sum(not entry.reference.is_table for entry in entries)
+        several = len([entry for _, entry, _ in self.tests if not entry.reference.is_table]) > 1
+        outer = any(source.join in OUTER for source in self.select.sources)
+        if self.tests and (entries[0].reference.is_table or (moving == 1 and not several and not outer)):
             operand = self._tested(operand)
         order = list(range(1, len(entries)))
-        if not self.tests and not entries[0].reference.is_table:
+        if not entries[0].reference.is_table and not operand.is_made:
             streams = [place for place in order if not entries[place].reference.is_table]
             tables = {entries[place].alias for place in order if entries[place].reference.is_table}
             if not any(refs_of(c) & tables for place in streams for c in self.conditions[place]):
                 # Tables have no time: they are joined last.
                 order = streams + [place for place in order if place not in streams]
-            if len(streams) > 1:
+            if len(streams) > 1 or (self.tests and not operand.is_made):
                 operand, order = self._tree(streams), [place for place in order if place not in streams]
         for place in order:
             operand = self._joined(operand, place)
@@ -128,7 +131,7 @@ class _Stages:
         )
 
     def _tree(self, places: list[int]) -> _Operand:
-        """Three streams and more."""
+        """Three streams and more, or tests beside streams."""
         entries = self.scope.entries
         late = [p for p in places if any(refs_of(c) & {e.alias for e in entries if e.reference.is_table} for c in self.conditions[p])]
         if late:
@@ -143,7 +146,11 @@ class _Stages:
         mine = [entry for entry in entries if not entry.reference.is_table]
         columns = [ColumnRef(e.alias, c.name, c.type) for e in mine for c in e.relation.schema.columns if (e.alias, c.name) in self.read]
         columns = columns or [mine[0].columns()[0]]
-        tree = Tree(self.derivation, self.select.text, entries[0].reference, branches, columns)
+        tests = [
+            Branch(entry.reference, "NOT EXISTS" if test.negated else "EXISTS", conditions, test.position)
+            for test, entry, conditions in self.tests
+        ]
+        tree = Tree(self.derivation, self.select.text, entries[0].reference, branches, columns, tests=tests)
         tree.always = tuple(c for c in self.where if refs_of(c) and refs_of(c) <= set(tree.inner))
         self.where = [c for c in self.where if c not in tree.always]
         stream = tree.made()
@@ -193,12 +200,11 @@ class _Stages:
     def _tested(self, operand: _Operand) -> _Operand:
         """EXISTS is asked of the rows of the one stream of FROM, before tables are joined."""
         first = operand.references[0]
-        others = [e.reference for e in self.scope.entries[1:]]
-        if first.is_table or any(not r.is_table for r in others) or any(s.join in OUTER for s in self.select.sources):
+        if first.is_table:
             raise Unsupported(
-                "EXISTS beside a join of streams is not supported",
-                detail="it asks about the rows of one stream",
-                hint="make a stream of the rows for which it holds: FROM (SELECT … WHERE EXISTS (…)) x [RANGE 1 MINUTE]",
+                "EXISTS in a FROM that begins with a table is not supported",
+                detail="it asks about the rows of a stream",
+                hint="begin FROM with the stream",
                 position=self.select.exists[0].position,
             )
         for test, entry, conditions in self.tests:

@@ -1,4 +1,4 @@
-"""Trees of LEFT and inner joins over three streams and more.
+"""Trees of LEFT and inner joins over three streams and more, and [NOT] EXISTS beside joins of streams.
 
 Answer   `Tree.made` makes the queries behind such a FROM. A LEFT JOIN asks whether the rows of one reference before it, its *anchor*, have
          a partner; so a result has the inner references, and each of the others with its anchor, or not:
@@ -8,6 +8,7 @@ Answer   `Tree.made` makes the queries behind such a FROM. A LEFT JOIN asks whet
                (a, b, c)       inner join                                   (a, b, null)      a, b  with  a without c, by the number of a
                (a, null, c)    a, c  with  a without b                      (a, null, null)   a without b  with  a without c
 
+         [NOT] EXISTS is asked about the rows of an anchor too: every result is met with the rows for which it holds.
 Limits   ON of a LEFT JOIN reads the joined reference and one other; the anchor has a window by time. At most 16 kinds of results.
 """
 
@@ -46,7 +47,7 @@ class Branch:
     """One stream of FROM after the first."""
 
     reference: Reference
-    #: LEFT, or anything else for an inner join.
+    #: LEFT, or anything else for an inner join; of a test EXISTS or NOT EXISTS.
     join: str
     on: tuple[Expression, ...]
     position: Position | None
@@ -63,7 +64,9 @@ class Tree:
     #: The columns that are read, in the order of FROM.
     columns: Sequence[ColumnRef]
     always: tuple[Expression, ...] = ()
-    #: LEFT JOIN, by alias -> the reference whose rows have partners or none, and the derived stream of its rows without any.
+    tests: Sequence[Branch] = ()
+    #: LEFT JOIN by alias, tests by number -> the reference whose rows have partners or none, and the derived stream of its rows without
+    #: any, or of those that have one.
     anchors: dict[str, Reference] = field(default_factory=dict)
     alone: dict[str, Stream] = field(default_factory=dict)
 
@@ -72,7 +75,9 @@ class Tree:
         self._find_anchors()
         kinds = self._kinds()
         for branch in self._left:
-            self.alone[branch.reference.alias] = self._without_partner(branch)
+            self.alone[branch.reference.alias] = self._chosen_rows(branch, self.anchors[branch.reference.alias], "anti")
+        for number, test in enumerate(self.tests):
+            self.alone[_key(number)] = self._chosen_rows(test, self.anchors[_key(number)], "semi" if test.join == "EXISTS" else "anti")
         stream = self._stream([Column(_name(c), c.type) for c in self.columns], len(kinds))
         for name, kind in zip(stream.makers, kinds, strict=True):
             self._result(name, kind, stream)
@@ -102,22 +107,31 @@ class Tree:
                         position=branch.position,
                     )
                 continue
-            if len(read) > 1:
-                raise Unsupported(
-                    f"ON of LEFT JOIN {mine} reads {' and '.join(sorted(read))}",
-                    detail="whether there is a partner is asked about the rows of one stream",
-                    hint=_HINT,
-                    position=branch.position,
-                )
-            anchor = references[read.pop()] if read else self.root
-            if not isinstance(anchor.window, Range | Now):
-                raise Unsupported(
-                    f"a row of {anchor.alias} [{anchor.window}] without a partner is not certain in time",
-                    detail=f"rows of {mine} to come can be its partners",
-                    hint=f"give {anchor.alias} a window such as [RANGE 10 MINUTES]",
-                    position=branch.position,
-                )
-            self.anchors[mine] = anchor
+            self.anchors[mine] = self._anchor(branch, read, references, f"LEFT JOIN {mine}")
+        for number, test in enumerate(self.tests):
+            read = {str(ref) for c in test.on for ref in refs_of(c)} - {test.reference.alias}
+            self.anchors[_key(number)] = self._anchor(test, read, {alias: references[alias] for alias in self.inner}, test.join)
+
+    def _anchor(self, branch: Branch, read: set[str], references: Mapping[str, Reference], what: str) -> Reference:
+        """The one other reference that conditions read."""
+        if len(read) > 1 or not read <= set(references):
+            raise Unsupported(
+                f"the condition of {what} reads {' and '.join(sorted(read))}",
+                detail="whether there is a partner is asked about the rows of one stream, which every result has"
+                if branch.join != "LEFT"
+                else "whether there is a partner is asked about the rows of one stream",
+                hint=_HINT,
+                position=branch.position,
+            )
+        anchor = references[read.pop()] if read else self.root
+        if not isinstance(anchor.window, Range | Now):
+            raise Unsupported(
+                f"whether a row of {anchor.alias} [{anchor.window}] has a partner is not certain in time",
+                detail=f"rows of {branch.reference.alias} to come can be its partners",
+                hint=f"give {anchor.alias} a window such as [RANGE 10 MINUTES]",
+                position=branch.position,
+            )
+        return anchor
 
     def _kinds(self) -> list[frozenset[str]]:
         """Which references results have: the inner ones, and others together with their anchors."""
@@ -136,18 +150,18 @@ class Tree:
 
     # -- queries
 
-    def _without_partner(self, branch: Branch) -> Stream:
-        """Rows of the anchor without a partner: their numbers, and the columns that are read."""
-        anchor = self.anchors[branch.reference.alias]
+    def _chosen_rows(self, branch: Branch, anchor: Reference, kind: str) -> Stream:
+        """Rows of the anchor without a partner, or with one: their numbers, and the columns that are read."""
         columns = [_row(anchor.alias), *(c for c in self.columns if c.ref == anchor.alias)]
         stream = self._stream([Column(_name(c), c.type) for c in columns])
         outputs = [Output(_name(c), c) for c in columns]
-        self._maker(stream.makers[0], (anchor, branch.reference), branch.on, outputs, stream, Keeping("anti", (anchor.alias,)))
+        self._maker(stream.makers[0], (anchor, branch.reference), branch.on, outputs, stream, Keeping(kind, (anchor.alias,)))
         return stream
 
     def _result(self, name: str, kind: frozenset[str], stream: Stream) -> None:
         """The maker of one kind of results; what it needs is made before it."""
         missing = [b.reference.alias for b in self._left if b.reference.alias not in kind and self.anchors[b.reference.alias].alias in kind]
+        missing += [_key(number) for number in range(len(self.tests))]
         references = [r for r in (self.root, *(b.reference for b in self.branches)) if r.alias in kind]
         where = (*self.always, *(c for b in self.branches if b.reference.alias in kind for c in b.on))
         if not missing:
@@ -212,6 +226,11 @@ class Tree:
         self.derivation.catalog.next_position += 1
         schema = Schema((*columns, Column(DERIVED_TIME, TIMESTAMP)))
         return Stream(name=name, schema=schema, time=DERIVED_TIME, position=position, makers=names, ordered=False)
+
+
+def _key(test: int) -> str:
+    """The name of a test among aliases."""
+    return f"_{test}"
 
 
 def _name(column: ColumnRef) -> str:
