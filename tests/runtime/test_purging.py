@@ -93,3 +93,22 @@ def test_promises_count_within_the_memory_budget() -> None:
         session.push(name, [{"x": "open", "y": 0, "ts": SECOND}])
     session.step()
     assert session.pipeline.spilling.held - held > 3 * 5000 * 20
+
+
+@pytest.mark.parametrize(
+    "other", ["SELECT x, count(*) AS n FROM b GROUP BY x EMIT ON CLOSE", "SELECT b.y FROM b [ROWS 5], c [ROWS 5] WHERE b.y = c.y"]
+)
+def test_other_queries_keep_no_rows_for_a_join(other: str) -> None:
+    """An aggregate over one stream reads rows once, and windows of another join have an end: rows leave that no query needs."""
+    session = opened("BIGINT")
+    session.query("other", other)
+    held = []
+    for n in range(60):
+        for name in "abc":
+            session.push(name, [{"x": 10 * n + k, "y": n, "ts": n * SECOND} for k in range(10)])
+            session.punctuate(name, f"x BETWEEN {10 * n} AND {10 * n + 9}")
+        session.step()
+        held.append(sum(stream.store.live for stream in session.pipeline.stores()))
+    assert max(held[20:]) <= 3 * 64 + 60
+    session.run(once=True)
+    assert session.queries["q"].table().num_rows == 600

@@ -158,6 +158,8 @@ class _Derivation:
             position=self.catalog.next_position,
             makers=tuple(names),
             sequence=sequence,
+            # Values that its query finishes are punctuations of it.
+            spoken_of=len(queries) == 1 and queries[0].settings.propagate != "off",
             ordered=sequence is not None or (len(queries) == 1 and self._is_selection(queries[0])),
         )
         self.catalog.next_position += 1

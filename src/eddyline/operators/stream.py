@@ -34,6 +34,8 @@ from eddyline.state.renumbering import Renumbering
 from eddyline.state.store import Store
 from eddyline.tuning import ZoneTuning
 
+#: Fewer rows are not worth a look at all of them.
+_FEW = 64
 #: The event time under which rows of a static table are stored: never out of any window.
 ALWAYS = FOREVER
 
@@ -60,6 +62,8 @@ class StreamState:
         self.keys: dict[str, tuple[Computed, DataType]] = {}
         self.composites: dict[str, tuple[str, ...]] = {}
         self.ports: list[Port] = []
+        #: Rows that one port has released and another still wanted, since all rows were looked at.
+        self._kept = 0
         #: By the name of the timeline.
         self.readers: dict[str, ReadPosition] = {}
         self.peak = 0
@@ -260,8 +264,7 @@ class StreamState:
         store = self.store
         cut = store.end
         for port in self.ports:
-            mine = port.reader
-            cut = min(cut, mine.position if mine.now is None else port.first_needed(store, mine.now, mine.seen))
+            cut = min(cut, self._first_needed(port))
         store.forget_before(cut)
 
     def release(self, port: Port, ids: Ints) -> int:
@@ -271,19 +274,35 @@ class StreamState:
         """
         if len(self.ports) == 1:
             return self.store.drop(ids)
-        port.release(self.store, ids[self.store.holds(ids)])
-        return self.drop_unwanted()
+        ids = ids[self.store.holds(ids)]
+        port.release(self.store, ids)
+        wanted = np.zeros(len(ids), np.bool_)
+        for one in self.ports:
+            words = one.words_at(self.store, ids)
+            wanted |= (ids >= self._first_needed(one)) & (True if words is None else any_bit(words))
+        dropped = self.store.drop(ids[~wanted])
+        # Rows that another port still wanted leave with a look at all rows, which they pay for.
+        self._kept += int(wanted.sum())
+        if 2 * self._kept >= max(self.store.live, _FEW):
+            dropped += self.drop_unwanted()
+        return dropped
+
+    def _first_needed(self, port: Port) -> int:
+        """The first id that a port may still need: rows before it have left its windows, or it keeps none."""
+        reader = port.reader
+        return reader.position if reader.now is None else port.first_needed(self.store, reader.now, reader.seen)
 
     def drop_unwanted(self) -> int:
         """Drop the rows that no port wants: those that only a query wanted that has gone, and those that all ports have released."""
         store = self.store
-        if not self.ports or not store.extent or not all(port.stores_words for port in self.ports):
+        self._kept = 0
+        if not self.ports or not store.extent:
             return 0
         wanted = np.zeros(store.extent, np.bool_)
         for port in self.ports:
-            words = port.words_of(store, store.first, store.end)
-            assert words is not None
-            wanted |= any_bit(words)
+            start = max(self._first_needed(port), store.first)
+            words = port.words_of(store, start, store.end)
+            wanted[start - store.first :] |= True if words is None else any_bit(words)
         return 0 if wanted.all() else store.drop(np.flatnonzero(~wanted) + store.first)
 
 

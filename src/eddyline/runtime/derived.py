@@ -2,13 +2,15 @@
 
 Answer   `Derived.levels` orders the timelines, so that a query runs after those that make what it reads: a chain of queries answers
          in one epoch. `Derived.hand_over` takes the results of the queries that make a stream out of the outcome and gives
-         them to the stream's readers, in order. The stream has then come as far as the slowest of these queries.
+         them to the stream's readers, in order. The stream has then come as far as the slowest of these queries. Values that one
+         query has finished (`propagate`) are punctuations of its stream.
 State    Per derived stream its makers.
 Limits   A derived stream exists while a maker or a reader does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,10 +18,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.model.punctuation import KIND
 from eddyline.model.query import BoundQuery
+from eddyline.model.records import AFTER_ALL, Records
 from eddyline.model.schema import DERIVED_TIME, Stream
 from eddyline.operators.intake import DerivedIntake
-from eddyline.runtime.epoch import Arrival, Outcome
+from eddyline.runtime.epoch import Arrival, Epoch, Outcome, punctuations_of
 from eddyline.runtime.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -85,19 +89,42 @@ class Derived:
             found.append(Level(mine, [stream for stream, depth in streams.items() if depth == level + 1]))
         return found
 
-    def hand_over(self, stream: str, closing: bool, outcome: Outcome) -> None:
-        """The results of this epoch become rows. At a bounded end the stream follows its fastest maker: every row counts."""
+    def hand_over(self, stream: str, epoch: Epoch, outcome: Outcome) -> None:
+        """The results of this epoch become rows, and the values that they finish become punctuations of the stream. At a bounded end
+        the stream follows its fastest maker: every row counts."""
         intake = self.pipeline.intakes[stream]
         assert isinstance(intake, DerivedIntake)
         rows = [_as_rows(t, intake.stream) for maker in self.makers[stream] for t in outcome.results.pop(maker, ())]
         table = pa.concat_tables(rows).combine_chunks() if rows else intake.stream.schema.arrow.empty_table()
-        self.pipeline.take(stream, Arrival(table), outcome)
+        told = [t for maker in self.makers[stream] for t in outcome.results.pop(punctuations_of(maker), ())]
+        alone = len(self.makers[stream]) == 1 and not intake.stream.unnests
+        records = _promises(told, intake.stream) if alone else []
+        self.pipeline.take(stream, Arrival(table, records=tuple(records)), outcome)
         frontiers = [self.pipeline.timeline_of(maker).frontier for maker in self.makers[stream]]
         known = [frontier for frontier in frontiers if frontier is not None]
-        if closing and known:
+        if epoch.closing and known:
             intake.move(max(known))
         elif len(known) == len(frontiers):
             intake.move(min(known))
+        if stream in self.pipeline.gating.gates:
+            self.pipeline.gating.arrive()
+            self.pipeline.gating.release_one(stream, epoch, self.pipeline.fronts(), outcome)
+
+
+def _promises(told: Iterable[pa.Table], stream: Stream) -> list[Records]:
+    """Finished values of results as punctuations: those with the same columns together."""
+    records = []
+    names = stream.schema.names[:-1]
+    for table in told:
+        given = np.stack([np.asarray(table.column(at).is_valid()) for at in range(len(names))], axis=1)
+        ts = np.array(table.column("_ts").cast(pa.int64()), np.int64)
+        shapes, which = np.unique(given, axis=0, return_inverse=True)
+        for place, shape in enumerate(shapes):
+            chosen = np.flatnonzero(which.reshape(-1) == place)
+            body = table.select(np.flatnonzero(shape).tolist()).take(pa.array(chosen))
+            body = body.rename_columns([name for name, is_given in zip(names, shape.tolist(), strict=True) if is_given])
+            records.append(Records(stream.name, KIND, ts[chosen], np.full(len(chosen), AFTER_ALL), body))
+    return records
 
 
 def _as_rows(results: pa.Table, stream: Stream) -> pa.Table:

@@ -117,14 +117,18 @@ class Gating:
 
     def release(self, epoch: Epoch, before: Mapping[str, int | None], outcome: Outcome) -> None:
         """What has passed, to the timelines, whose frontiers (by name) were as `before` says when the epoch began."""
-        for name, gate in self.gates.items():
-            for passed in gate.release(self._frontier(name, epoch)):
-                self._violated(name, passed, outcome)
-                self._pipeline.pass_on(name, passed.chunk, passed.census, before)
-                for timeline in self._readers(name):
-                    for batch in passed.records:
-                        if kinds()[batch.kind].for_units:
-                            timeline.records[name].receive(batch)
+        for name in self.gates:
+            self.release_one(name, epoch, before, outcome)
+
+    def release_one(self, name: str, epoch: Epoch, before: Mapping[str, int | None], outcome: Outcome) -> None:
+        """What has passed the gate of one stream."""
+        for passed in self.gates[name].release(self._frontier(name, epoch)):
+            self._violated(name, passed, outcome)
+            self._pipeline.pass_on(name, passed.chunk, passed.census, before)
+            for timeline in self._readers(name):
+                for batch in passed.records:
+                    if kinds()[batch.kind].for_units:
+                        timeline.records[name].receive(batch)
 
     def _violated(self, name: str, passed: Passed, outcome: Outcome) -> None:
         dead = passed.dead

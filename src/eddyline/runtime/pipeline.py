@@ -237,7 +237,7 @@ class Pipeline:
             self.take(name, arrival, outcome)
         self.gating.announce(epoch.records)
         self.gating.arrive()
-        before = self._fronts()
+        before = self.fronts()
         levels = self.derived.levels()
         for timeline in levels[0].timelines:
             timeline.move(self.intakes, epoch)
@@ -249,13 +249,13 @@ class Pipeline:
             for timeline in level.timelines if level is not levels[0] else ():
                 # The streams that it reads have come further in this epoch.
                 timeline.move(self.intakes, epoch)
-            fronts = self._fronts()
+            fronts = self.fronts()
             for name, supply in self.supplies.items():
                 supply.begin(fronts, partial(self._queues, name))
             for timeline in level.timelines:
                 timeline.step(units.get(frozenset(timeline.queues), []), epoch.closing, outcome, self._note_peak)
             for stream in level.made:
-                self.derived.hand_over(stream, epoch.closing, outcome)
+                self.derived.hand_over(stream, epoch, outcome)
         for name in [n for n in self.stopping if self._has_passed(n)]:
             self.drop_query(name)
             outcome.gone.append(name)
@@ -266,7 +266,7 @@ class Pipeline:
         if not epoch.closing:
             self.planner.after_epoch()
         outcome.frontier = self.frontier
-        outcome.frontiers = self._fronts()
+        outcome.frontiers = self.fronts()
         outcome.waiting = self.waiting
         return outcome
 
@@ -306,7 +306,7 @@ class Pipeline:
         if name in self.gating.gates:
             self.gating.gates[name].receive(taken.chunk, taken.census)
         else:
-            self.pass_on(name, taken.chunk, taken.census, self._fronts())
+            self.pass_on(name, taken.chunk, taken.census, self.fronts())
         intake.closed = intake.closed or arrival.closed
         self.handout.arrived(name, intake.arrived)
 
@@ -323,7 +323,7 @@ class Pipeline:
         """The queues of the timelines that follow a stream."""
         return [timeline.queues[stream] for timeline in self.timelines.values() if stream in timeline.queues]
 
-    def _fronts(self) -> dict[str, int | None]:
+    def fronts(self) -> dict[str, int | None]:
         """The frontiers of timelines, by name."""
         return {timeline.name: timeline.frontier for timeline in self.timelines.values()}
 
