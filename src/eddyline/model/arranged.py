@@ -34,8 +34,7 @@ def newest(times: Sequence[ColumnRef]) -> Expression:
 def arg_extreme(name: str, x: Expression, y: Expression, times: Sequence[ColumnRef], position: Position | None) -> Aggregate:
     """ARG_MAX and ARG_MIN: x where y is largest or smallest; of several the oldest, of one instant the smallest x."""
     x = _known(name, x, position)
-    if y.type == NULL:
-        y = resolve_cast(y, BIGINT, position)
+    y = _known(name, y, position)
     form = Literal("-+x" if name == "arg_max" else "++x", STRING)
     return Aggregate(name, Call("arranged", (form, y, newest(times), x), BYTES), False, x.type)
 

@@ -238,7 +238,9 @@ def whole_because(query: BoundQuery) -> str:
         return "as only EMIT ON CLOSE merges them"
     if query.group_window is not None and query.group_window.kind == "session":
         return "as all rows of a group make its sessions"
-    if any(isinstance(x, Aggregate) and x.function in IN_ORDER for o in query.outputs for x in walk(o.expression)):
+    above = [*(o.expression for o in query.outputs), *(() if query.having is None else (query.having,))]
+    above += [] if query.ranking is None else [o.expression for o in query.ranking.order]
+    if any(isinstance(x, Aggregate) and x.function in IN_ORDER for e in above for x in walk(e)):
         return "as its values are put in the order of rows"
     if query.settings.propagate != "off":
         return "as the end of a group is announced where all its rows are"

@@ -143,8 +143,9 @@ def block_content(header: Header, block: str) -> str:
     for name, query in header["queries"].items():
         # Aggregates have blocks; templates and streams of requests have a state without any.
         state = query["state"] or {}
-        if "prefix" in state and (block.startswith(state["prefix"]) or any(block == sealed for _, sealed, _ in state["blocks"])):
-            return f"groups of query {name}"
+        for held, what in ((state, "groups"), (state.get("ranked") or {}, "ranked groups")):
+            if "prefix" in held and (block.startswith(held["prefix"]) or any(block == sealed for _, sealed, _ in held["blocks"])):
+                return f"{what} of query {name}"
         if block in state.get("pending", ()):
             return f"rows of query {name} that may still find a partner"
     for name, table in header.get("tables", {}).items():

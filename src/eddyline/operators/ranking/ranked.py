@@ -31,6 +31,7 @@ from eddyline.operators.vectors import Mask
 from eddyline.state.columns import Ints
 
 _NONE: Ints = np.empty(0, np.int64)
+_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
@@ -194,12 +195,20 @@ class Ranked:
         return change_table(self.spec.schema, self.columns(slots, numbers), signs, np.full(len(slots), now, np.int64))
 
     def _unpaired(self, slots: Ints, numbers: Ints, minus: int) -> Ints:
+        """The places of rows that no row of the other sign says too."""
         columns = [numbers] if self.spec.numbers else []
         for at in range(self.spec.shown):
             columns.append(self.rows.words[at][slots])
             valid = self.rows.valid_at(at, slots)
             if len(valid):
                 columns.append(valid.astype(np.int64))
+        mixed = np.zeros(len(slots), np.uint64)
+        for column in columns:
+            mixed = (mixed ^ column.view(np.uint64)) * _MIX
+            mixed ^= mixed >> np.uint64(29)
+        if not np.isin(mixed[:minus], mixed[minus:]).any():
+            # The usual case: all rows differ, which their hashes show.
+            return np.arange(len(slots))
         _, same = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
         same = same.reshape(-1)
         most = int(same.max()) + 1
