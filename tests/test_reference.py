@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import re
 from pathlib import Path
 from types import ModuleType
@@ -41,12 +40,36 @@ def test_every_entry_stands_on_its_page() -> None:
 def test_the_benchmark_page_says_what_the_result_files_say() -> None:
     module = tables("benchmark_tables")
     page = module.page()
-    found = [json.loads(path.read_text()) for path in sorted((ROOT / "bench" / "peers" / "results").glob("*.json"))]
+    found = module.found()
     assert found != []
     for result in found:
-        assert f"## {result['title']}\n" in page
+        assert f"## {result['workload']}, " in page
         for measure in result["measures"]:
             assert f"| {measure['name']} | {len(measure['samples'])} | {measure['median']:.2f} |" in page
+            assert module.NOTES[measure["name"]] in page
+    # Pages are written by `python docs/benchmark_tables.py`, never by hand.
+    assert (ROOT / "docs" / "benchmarks.md").read_text() == page
+    reasons = (ROOT / "docs" / "why-eddyline.md").read_text()
+    assert module.with_figures(reasons) == reasons
+
+
+def test_a_run_that_a_larger_one_covers_is_not_shown() -> None:
+    module = tables("benchmark_tables")
+
+    def ran(rows: int, *contenders: str, load: float = 0.1, samples: int = 3) -> dict[str, object]:
+        measures = [{"name": name, "samples": [{}] * samples} for name in contenders]
+        return {"workload": "W1", "rows_in": rows, "batches": 10, "load_before": load, "machine": {"cores": 2}, "measures": measures}
+
+    pair, small, busy, whole = (
+        ran(9, "duckdb", "eddyline"),
+        ran(3, "duckdb", "eddyline", "flink"),
+        ran(9, "flink", load=7.0),
+        ran(9, "duckdb", "eddyline", "flink"),
+    )
+    assert [module.provisional(one) for one in (pair, busy, ran(9, "flink", samples=1))] == [False, True, True]
+    assert not module.covered(pair, [pair, small, busy])
+    assert all(module.covered(one, [pair, small, busy, whole]) for one in (pair, small, busy))
+    assert not module.covered(whole, [pair, small, busy, whole])
 
 
 def test_what_pages_name_in_the_source_is_there() -> None:
