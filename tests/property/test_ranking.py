@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from eddyline import Session
 from tests.oracle.ranking import Row, apply, first, followed, groups_at, key, live_rows, window_groups
+from tests.property.compare import plain_rows
 from tests.property.embedded import run_embedded
-from tests.property.specs import Case, StreamSpec
+from tests.property.specs import Case, StreamSpec, arrow_table
 from tests.property.test_aggregates import Blocks, restarted
 from tests.property.texts import TextQuery
 from tests.seeds import first_seed
@@ -219,6 +221,51 @@ def test_rows_know_earlier_rows(block: int) -> None:
             found = [tuple(r[name] for name in ("k", "v", "l", "f", "o", "t", "_ts")) for r in outcome.results["q"]]
             assert found == list(zip(*columns, strict=True)), f"{seed}: {text}"
             assert [(r["k"], r["v"], r["l"]) for r in outcome.results["nested"]] == nested
+
+
+def test_a_query_that_comes_and_goes_sees_its_own_rows() -> None:
+    """Rows after its start and up to its stop: nothing older counts, although other queries hold it."""
+    compared = 0
+    for seed in range(FIRST + 3000, FIRST + 3025):
+        rng = Random(seed)
+        wanted = [rng.choice((rows_query, groups_query))(rng, rng.choice(("", "EMIT EVERY 3 SECONDS"))) for _ in range(2)]
+        epochs = [rows for epoch in arrivals(rng) for stream, rows in epoch if stream == "a"]
+        added = rng.randrange(len(epochs))
+        dropped = rng.randrange(added, len(epochs) + 1)
+        spec = StreamSpec("a", COLUMNS)
+        with Session() as session:
+            session.execute(spec.statement())
+            session.execute("CREATE QUERY all_rows AS SELECT k, v FROM a [RANGE 20 SECONDS] QUALIFY ROW_NUMBER() OVER (ORDER BY v) <= 1")
+            for number, rows in enumerate(epochs):
+                if number == added:
+                    for at, (text, _, _) in enumerate(wanted):
+                        session.execute(f"CREATE QUERY q{at} AS {text}")
+                    session.execute("CREATE QUERY steps AS SELECT v, lag(v) OVER (PARTITION BY k) AS l FROM a")
+                session.push("a", arrow_table(COLUMNS, rows))
+                session.step()
+                if number == dropped:
+                    queries = {name: session.queries[name] for name in ("q0", "q1", "steps")}
+                    for name in queries:
+                        session.execute(f"DROP QUERY {name}")
+            session.run(once=True)
+            if dropped == len(epochs):
+                queries = {name: session.queries[name] for name in ("q0", "q1", "steps")}
+            results = {name: plain_rows(query.results()) for name, query in queries.items()}
+            start, stop = queries["q0"].start, queries["q0"].stop
+        numbered = [(*row, at) for at, row in enumerate(row for rows in epochs for row in rows)]
+        seen = [row for row in numbered if (start is None or row[2] > start) and (stop is None or row[2] <= stop)]
+        assert [(r["v"], r["l"]) for r in results["steps"]] == list(
+            zip([row[1] for row in seen], followed(seen, "lag", True), strict=True)
+        ), seed
+        last = stop if stop is not None else max((row[2] for row in numbered), default=0)
+        for at, (text, table, columns) in enumerate(wanted):
+            now = last // (3 * SECOND) * 3 * SECOND if "EVERY" in text else last
+            if start is not None and now <= start:
+                continue
+            found = apply(results[f"q{at}"], now, lambda change: tuple(change[name] for name in columns))  # noqa: B023
+            assert found == table({"a": seen, "b": []}, now), f"{seed}: {text} at {now}"
+            compared += sum(found.values())
+    assert compared > 20
 
 
 def test_lists_are_those_of_the_live_rows() -> None:
