@@ -90,7 +90,12 @@ class Overs:
             distance = given.value
         if len(node.args) > 2:
             otherwise = convert(bind_expression(node.args[2], clause), value.type)
-        return Followed(name, value, tuple(bind_expression(p, clause) for p in node.partition), distance, otherwise)
+        partition = tuple(bind_expression(p, clause) for p in node.partition)
+        for key in partition:
+            if key.type.is_nested:
+                hint = "take a field or an element of it: a.b, a[1]"
+                raise BindingProblem(f"PARTITION BY does not take {key.type}", hint=hint, position=node.position)
+        return Followed(name, value, partition, distance, otherwise)
 
     def finished(self, query: BoundQuery, select: Select, items: Sequence[Item], names: Mapping[str, Expression]) -> BoundQuery:
         """The query with its ranking, and with what follows earlier rows. `names` are those of its group window."""

@@ -23,7 +23,6 @@ from eddyline.errors import Fault
 from eddyline.model.datatypes import DOUBLE, NULL, STRING
 from eddyline.model.expression import OWN, Aggregate, Call, ColumnKey, ColumnRef, Expression, Literal, columns_of, walk
 from eddyline.operators import (
-    functions_arranged,
     functions_cast,
     functions_compare,
     functions_decimal,
@@ -327,6 +326,13 @@ def _is_not_null(frame: Frame, a: Vector) -> Vector:
     return Vector(np.ones(1, np.bool_) if valid is None else valid)
 
 
+def _arranged(call: Call) -> Kernel:
+    # Planning compiles constants, and does without compiled kernels.
+    from eddyline.operators import functions_arranged
+
+    return functions_arranged.MAKERS[call.function](call)
+
+
 _MAKERS: dict[str, Callable[[Call], Kernel]] = {
     **functions_number.MAKERS,
     **functions_compare.MAKERS,
@@ -334,7 +340,7 @@ _MAKERS: dict[str, Callable[[Call], Kernel]] = {
     **functions_time.MAKERS,
     **functions_nested.MAKERS,
     **functions_json.MAKERS,
-    **functions_arranged.MAKERS,
+    **dict.fromkeys(("arranged", "place", "row_number"), _arranged),
     "cast": functions_cast.make_cast,
     "not": lambda call: _negation,
     "is_null": lambda call: _is_null,
