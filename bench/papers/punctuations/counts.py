@@ -101,8 +101,9 @@ def figure_8_4(seconds: float) -> Figure:
     return {"keys": len(plain), "earlier with windows": earlier, "later with windows": later, "met": later == 0}
 
 
-def figure_8_7(seconds: float) -> Figure:
-    """Four streams; two of five rows of each have keys that the others have closed from the beginning."""
+def four_streams(seconds: float) -> tuple[dict[str, pa.Table], list[str], int, str]:
+    """Four streams; two of five rows of each have keys that the others have closed from the beginning. With the statements that say so,
+    how many these rows are, and the join."""
     tables, said, droppable = {}, [], 0
     for number, name in enumerate("abcd"):
         table = by_clock(seconds, 40, number)
@@ -111,12 +112,14 @@ def figure_8_7(seconds: float) -> Figure:
         keys[alone] = -1_000_000 * (number + 1) - np.arange(int(alone.sum()))
         droppable += int(alone.sum())
         tables[name] = table.set_column(0, "k", pa.array(keys))
-        low, high = -1_000_000 * (number + 2) + 1, -1_000_000 * (number + 1)
-        said += [
-            f"PUNCTUATE {other} WHERE k BETWEEN {low} AND {high} AT TIMESTAMP '1970-01-01 00:00:00'" for other in "abcd" if other != name
-        ]
+        span = f"k BETWEEN {-1_000_000 * (number + 2) + 1} AND {-1_000_000 * (number + 1)} AT TIMESTAMP '1970-01-01 00:00:00'"
+        said += [f"PUNCTUATE {other} WHERE {span}" for other in "abcd" if other != name]
     windows = ", ".join(f"{name} [RANGE 100 MILLISECONDS] AS {name}" for name in "abcd")
-    join = f"SELECT a.k, d.ts AS at FROM {windows} WHERE a.k = b.k AND b.k = c.k AND c.k = d.k"
+    return tables, said, droppable, f"SELECT a.k, d.ts AS at FROM {windows} WHERE a.k = b.k AND b.k = c.k AND c.k = d.k"
+
+
+def figure_8_7(seconds: float) -> Figure:
+    tables, said, droppable, join = four_streams(seconds)
     on, off = run(tables, EAGER, join, said), run(tables, Settings(punctuations="off"), join, said)
     assert on.stats["results"] == off.stats["results"]
     share = on.mean / off.mean
