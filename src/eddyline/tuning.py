@@ -206,6 +206,10 @@ class PunctuationTuning:
     #: All rows are looked at again when this many times the stored rows have come since the last time; looks in between judge new rows.
     #: Chosen so that a look at all rows costs at most a quarter of a look per row that came.
     whole_look: int = 4
+    #: `purge = auto` waits twice as long after a look of whose rows fewer than one in this number left, at most `most_patience` times as
+    #: long as it would otherwise: state that punctuations suddenly begin to close grows no further before the next look.
+    fruitful: int = 16
+    most_patience: int = 8
     #: An aggregate does not look for finished groups before it has this number of them. Chosen, not measured: 64 groups take a few kB.
     least_groups: int = 64
 

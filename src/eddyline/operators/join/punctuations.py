@@ -47,6 +47,8 @@ class Punctuations(JoinPolicy):
         #: Stored rows that looks have judged.
         self.visited = 0
         self._chains: Chains | None = None
+        #: `purge = auto` waits this many times as long: longer after every look that found next to nothing.
+        self._patience = 1
         #: How many rows had come at the last look at all rows.
         self._whole_at = 0
         self._rule: Rule | None = None
@@ -138,6 +140,7 @@ class Punctuations(JoinPolicy):
         look = self._rule.look(came, only)
         # All rows are judged before one leaves: the judgement of a row looks at the rows that were stored before the look.
         judged = {position: look.rows_alive(position) for position, base in group.bases.items() if not base.stream.is_table}
+        purged, visited = self.purged, self.visited
         for position, (ids, alive) in judged.items():
             self.visited += len(ids)
             dead = ids[alive < frontier]
@@ -146,11 +149,13 @@ class Punctuations(JoinPolicy):
                 base.stream.release(base.port, dead)
                 self.purged += len(dead)
         self.looks += 1
+        fruitful = self.tuning.fruitful * (self.purged - purged) >= self.visited - visited
+        self._patience = 1 if fruitful else min(2 * self._patience, self.tuning.most_patience)
         self._seen, self._looked = self.closings.count, come
         self._left = sum(base.store.live for base in group.bases.values() if not base.stream.is_table)
 
     def _is_due(self, group: JoinGroup, since: int, closing: bool, idle: bool) -> bool:
-        new = self._came(group) - self._looked
+        new = (self._came(group) - self._looked) // self._patience
         return is_due(self.triggers, Seen(punctuations=since, new=new, kept=self._left, asked=closing, idle=idle))
 
     def _came(self, group: JoinGroup) -> int:
