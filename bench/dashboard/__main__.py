@@ -1,7 +1,8 @@
 """`python -m bench.dashboard`: CPU of a job's process, with and without open pages, in turns.
 
 Answer   A job of many queries works a fixed number of rows off, at a steady pace; its process says how many CPU seconds that took. In every
-         second turn a dashboard is open and other processes read its events, as pages do. The cost is the ratio of the medians.
+         second turn a dashboard is open and other processes read its events, as pages do. The cost is the part of it that
+         the threads of reports and pages used, by their own clocks; the difference of the medians has the noise of the machine in it.
 Limits   Pages are readers of the event stream; what a browser asks for when it opens is not in it.
 """
 
@@ -94,6 +95,7 @@ def main() -> int:
         work(args.queries, args.seconds, args.turn)
         return 0
     found: dict[int, list[float]] = {0: [], args.pages: []}
+    parts: list[float] = []
     for _ in range(args.turns):
         for pages in found:
             command = [
@@ -109,12 +111,15 @@ def main() -> int:
             ]
             told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
             found[pages].append(told["cpu"])
+            if pages:
+                parts.append(100 * told["shown"] / told["cpu"])
             part = f"{100 * told['shown'] / told['cpu']:.2f} % of it for reports and pages"
             print(f"{pages} pages: {told['cpu']:.2f} s of CPU in {told['seconds']:.1f} s, {part}, {told['results']:,} results", flush=True)
     without, with_pages = statistics.median(found[0]), statistics.median(found[args.pages])
     share = 100 * (with_pages - without) / args.seconds
     print(f"{args.queries:,} queries, {args.pages} pages: {with_pages:.2f} s against {without:.2f} s")
-    print(f"that is {share:.1f} % of a core")
+    print(f"reports and pages take {statistics.median(parts):.1f} % of the CPU time of the job's process, by the clocks of their threads")
+    print(f"both turns differ by {share:.1f} % of a core")
     return 0
 
 

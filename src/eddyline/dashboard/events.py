@@ -1,6 +1,6 @@
 """News for open pages: server-sent events, made once and sent to all.
 
-Answer   `Broadcast.listen` is the stream of one page. While pages are open one task looks at the feed, at most four times a second, and
+Answer   `Broadcast.listen` is the stream of one page. While pages are open one task looks at the feed, twice a second, and
          gives each page the newest overview, and the query that it looks at. A slow page misses what came in between.
 
              feed ─look─► overview ─► page, page, page
@@ -22,7 +22,7 @@ from eddyline.dashboard.feed import Feed
 from eddyline.dashboard.views import overview, query
 
 #: Seconds between two looks at the feed, and the longest time without anything sent to a page.
-LOOK_SECONDS, BREATH_SECONDS = 0.25, 10.0
+LOOK_SECONDS, BREATH_SECONDS = 0.5, 10.0
 
 
 @dataclass(eq=False)

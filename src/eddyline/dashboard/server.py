@@ -48,6 +48,10 @@ def check_installed() -> None:
         raise SettingProblem(f"the dashboard needs {', '.join(missing)}", hint="pip install 'eddyline[dashboard]'")
 
 
+#: Seconds after which a server sees that it is to stop.
+_STOP_SECONDS = 0.5
+
+
 class Server:
     def __init__(self, opened: socket.socket, dashboard: Dashboard, host: str, token: str) -> None:
         self._socket = opened
@@ -78,6 +82,13 @@ class Server:
             timeout_graceful_shutdown=1, server_header=False, date_header=False,
         )  # fmt: skip
         self._server = server = uvicorn.Server(config)
+
+        async def main_loop() -> None:
+            # The server's own loop wakes ten times a second, for headers and limits that are not used here.
+            while not server.should_exit:
+                await asyncio.sleep(_STOP_SECONDS)
+
+        server.main_loop = main_loop  # type: ignore[method-assign]
 
         async def serve() -> None:
             if ready is not None:
