@@ -187,11 +187,11 @@ def free_addresses(count: int) -> list[str]:
     return found
 
 
-def main(argument: dict, report: Path) -> None:
+def main(argument: dict, report: Path, program: str = __file__) -> None:
     addresses = free_addresses(argument["processes"])
     reports = [report.with_name(f"worker-{index}.json") for index in range(len(addresses))]
     running = [
-        subprocess.Popen([sys.executable, __file__, json.dumps(argument), str(one), str(index), *addresses], env={**os.environ})
+        subprocess.Popen([sys.executable, program, json.dumps(argument), str(one), str(index), *addresses], env={**os.environ})
         for index, one in enumerate(reports)
     ]
     codes = [process.wait() for process in running]
