@@ -59,7 +59,7 @@ class Aggregation:
     def __init__(self, config: AggregateConfig) -> None:
         self.config = config
         self.schema = config.schema
-        self.layout = layout = config.layout()
+        self.layout = layout = config.layout
         self.words = Words()
         #: None: without GROUP BY there is one group, always.
         self.groups = Dictionary(len(config.group_by) + 1) if config.group_by else None

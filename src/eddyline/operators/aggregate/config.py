@@ -8,6 +8,7 @@ Limits   Plain data, without state.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -42,7 +43,7 @@ class AggregateConfig:
     #: SESSION: sessions end so long after their last row.
     gap: int | None = None
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         return pa.schema([(o.name, o.type.arrow) for o in self.outputs] + [("_op", STRING.arrow), ("_ts", TIMESTAMP.arrow)])
 
@@ -51,6 +52,7 @@ class AggregateConfig:
         """Nothing ever leaves a group: no contribution has to be kept."""
         return self.queues == 0
 
+    @cached_property
     def layout(self) -> Layout:
         return _Reader(self).read()
 

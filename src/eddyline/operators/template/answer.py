@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.model.datatypes import BIGINT
-from eddyline.model.expression import ColumnKey, ColumnRef, Expression, columns_of
+from eddyline.model.expression import Aggregate, ColumnKey, ColumnRef, Expression, columns_of
 from eddyline.model.query import Emit, Output
 from eddyline.model.template import Template
 from eddyline.operators.aggregate.aggregation import Aggregation
@@ -42,13 +42,18 @@ class Answering:
         self.aggregates = aggregates
         self.rows = rows
         self._compiled: dict[Expression, Compiled | None] = {}
+        #: By the set of grouping columns, as bits.
+        self._configs: dict[int, AggregateConfig] = {}
+        #: The aggregates of no row; None: not known yet, or to be computed each time.
+        self._empty: pa.Table | None = None
         self.schema = pa.schema([(REQUEST, pa.int64()), *((o.name, o.type.arrow) for o in (*keys, *aggregates))])
 
     def tables(self, requests: Requests, request: Ints, ids: Ints, issues: Issues) -> pa.Table:
         """The answers of all requests; `request[i]` is the number of the request that row `ids[i]` counts for."""
         made = [self.schema.empty_table()]
         for mask, chosen, asking in _by_groups(requests, request):
-            made += self._results(self._grouped(mask, request[chosen], ids[chosen], issues), mask, asking, issues)
+            mine = request[chosen]
+            made += self._results(self._grouped(mask, mine, ids[chosen], issues) if len(mine) else None, mask, asking, issues)
         return self._unwanted_as_null(self._in_order(made), requests.aggregates)
 
     def _in_order(self, made: list[pa.Table]) -> pa.Table:
@@ -67,13 +72,15 @@ class Answering:
 
     def _aggregation(self, mask: int) -> Aggregation:
         """An empty aggregation by request and the columns of a mask."""
-        chosen = [self.keys[k] for k in self._chosen(mask)]
-        groups = (_REQUEST, *(key.expression for key in chosen))
-        return Aggregation(AggregateConfig((Output(REQUEST, _REQUEST), *chosen, *self.aggregates), groups, None, Emit(), 0))
+        if mask not in self._configs:
+            chosen = [self.keys[k] for k in self._chosen(mask)]
+            groups = (_REQUEST, *(key.expression for key in chosen))
+            self._configs[mask] = AggregateConfig((Output(REQUEST, _REQUEST), *chosen, *self.aggregates), groups, None, Emit(), 0)
+        return Aggregation(self._configs[mask])
 
-    def _results(self, aggregation: Aggregation, mask: int, asking: Ints, issues: Issues) -> list[pa.Table]:
-        """The answers of the requests `asking`, which group by the columns of a mask."""
-        found = aggregation.changes(0, issues)
+    def _results(self, aggregation: Aggregation | None, mask: int, asking: Ints, issues: Issues) -> list[pa.Table]:
+        """The answers of the requests `asking`, which group by the columns of a mask; without an aggregation no row counts for them."""
+        found = None if aggregation is None else aggregation.changes(0, issues)
         parts = [] if found is None else [self._complete(found, self._chosen(mask))]
         if not mask:
             rest = asking if found is None else np.setdiff1d(asking, np.asarray(found.column(REQUEST)))
@@ -160,8 +167,13 @@ class Answering:
 
     def _nothing(self, requests: Ints, issues: Issues) -> pa.Table:
         """What a request that groups by nothing gets where no row counts: COUNT is 0."""
-        empty = Aggregation(AggregateConfig(self.aggregates, (), None, Emit(), 0)).changes(0, issues)
-        assert empty is not None
+        empty = self._empty
+        if empty is None:
+            empty = Aggregation(AggregateConfig(self.aggregates, (), None, Emit(), 0)).changes(0, issues)
+            assert empty is not None
+            if all(isinstance(o.expression, Aggregate) for o in self.aggregates):
+                # Other expressions are computed for every request: what goes wrong in them is counted.
+                self._empty = empty
         columns = [pa.array(requests)] + [pa.nulls(len(requests), o.type.arrow) for o in self.keys]
         columns += [empty.column(o.name).take(pa.array(np.zeros(len(requests), np.int64))) for o in self.aggregates]
         return pa.table(columns, schema=self.schema)
