@@ -73,3 +73,27 @@ def test_counts_go_on_after_a_restart() -> None:
         session.push("orders", orders((3, "EUR", 4), (4, "USD", 4.5), (5, "EUR", 6), (6, "GBP", 6), (7, "X", 20)))
         session.run()
         assert results(session) == [(1, 10), (3, 10), (6, 8)]
+
+
+def test_rows_that_were_pushed_out_stay_out_after_a_restart() -> None:
+    """They are in the store again: the query `w` wants them. The query `ahead` has read them first, and they were written before `q` did."""
+    with Session() as session:
+        session.execute(RATES + ORDERS)
+        session.query("q", AS_OF)
+        session.query("w", AS_OF.replace("PARTITION BY currency ROWS 1", "RANGE 1 HOUR"))
+        session.query("ahead", "SELECT r.rate FROM rates [RANGE 1 HOUR] r, rates [RANGE 1 HOUR] s WHERE r.rate = s.rate + 1")
+        blocks = Blocks()
+        session.push("rates", rates(("EUR", 10, 1), ("EUR", 11, 2), ("EUR", 12, 4), ("EUR", 13, 5), ("EUR", 14, 20)))
+        session.push("orders", orders((1, "EUR", 3)))
+        session.step()
+        restarted(session, blocks)
+        session.push("orders", orders((2, "EUR", 6), (3, "EUR", 7)))
+        session.step()
+        restarted(session, blocks)
+        session.push("orders", orders((4, "EUR", 8), (5, "EUR", 9)))
+        session.step()
+        restarted(session, blocks)
+        session.push("orders", orders((6, "EUR", 10)))
+        session.run()
+        assert results(session) == [(1, 11), (2, 13), (3, 13), (4, 13), (5, 13), (6, 13)]
+        assert len(results(session, "w")) == 2 + 5 * 4

@@ -28,6 +28,8 @@ from eddyline.state.columns import Ints
 
 #: A sweep is worth it when as many rows have come as this part of those that are stored.
 _PART = 2
+#: The number of a row that is in no window any more.
+_PUSHED_OUT = -(1 << 60)
 
 
 class Partition:
@@ -123,9 +125,10 @@ class Partition:
         return pa.table({"arrival": self.base.store.at("arrival", ids), "age": ages})
 
     def restore(self, saved: pa.Table) -> None:
-        """The rows are in the store again."""
+        """The rows are in the store again; those that were pushed out before may be there too, where another query wants them."""
         store = self.base.store
         ids = self.base.ids()
+        store.marks[self.number_mark][ids - store.base] = _PUSHED_OUT
         arrival = store.at("arrival", ids)
         order = np.argsort(arrival)
         wanted = np.asarray(saved.column("arrival"))
