@@ -76,7 +76,7 @@ def test_counts_go_on_after_a_restart() -> None:
 
 
 def test_rows_that_were_pushed_out_stay_out_after_a_restart() -> None:
-    """They are in the store again: the query `w` wants them. The query `ahead` has read them first, and they were written before `q` did."""
+    """They are in the store again: the query `w` wants them. They were written when only the query `ahead` had read them."""
     with Session() as session:
         session.execute(RATES + ORDERS)
         session.query("q", AS_OF)
