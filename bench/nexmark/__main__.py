@@ -42,19 +42,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     agree = True
     if not options.table:
-        reason = environments.absent("flink") if "flink" in options.engine else ""
-        if reason:
-            print(f"flink is left out: {reason}", file=sys.stderr)
-        names = [engine for engine in options.engine if engine != "flink" or not reason]
         data = streams.make(options.rate, options.seconds, options.cores)
         for query in options.query:
-            agree &= one(query, names, data, options, {"flink": reason} if reason else {})
+            agree &= one(query, data, options)
     (options.results / "table.md").write_text("\n".join(table(options.results)) + "\n")
     return 0 if agree else 1
 
 
-def one(query: str, names: Sequence[str], data: streams.Data, options: argparse.Namespace, absent: dict[str, str]) -> bool:
+def one(query: str, data: streams.Data, options: argparse.Namespace) -> bool:
     """Run one query on all engines and keep what was found; whether the numbers of results are the expected ones."""
+    absent = {engine: reason for engine in options.engine if (reason := engines.cannot(engine, query))}
+    for engine, reason in absent.items():
+        print(f"{query}: {engine} is left out: {reason}", file=sys.stderr)
+    names = [engine for engine in options.engine if engine not in absent]
     found: dict[str, list[Result]] = {name: [] for name in names}
 
     def taking(name: str) -> Callable[[], harness.Sample]:

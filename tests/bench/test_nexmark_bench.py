@@ -13,8 +13,9 @@ from bench.nexmark import engines
 
 def test_every_example_has_a_text_for_flink_that_reads_the_same_streams():
     texts = engines.texts(engines.ROOT / "bench" / "nexmark" / "flink.sql")
-    assert set(engines.present()) <= set(texts)
-    for query in engines.present():
+    assert set(engines.present()) - set(texts) == {"q6"}
+    assert "OVER" in engines.cannot("flink", "q6") and engines.cannot("embedded", "q6") == ""
+    for query in texts:
         read = {name for name in streams.STREAMS if re.search(rf"(FROM|JOIN|TABLE) {name}\b|, {name} [A-Z]\b", texts[query])}
         assert read == set(engines.reads(query)), query
 
