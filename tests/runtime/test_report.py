@@ -22,7 +22,7 @@ KEYS = {
     "probes_shared", "visited", "peak_stored_rows", "stored_rows", "peak_state_bytes", "state_bytes", "spilled_bytes", "response",
     "null_results", "frontier", "frontiers", "plan", "migrations", "operators", "suspensions", "resumptions", "marks", "demand_checks",
     "suspended_peak", "partials_avoided", "demand", "patterns", "zones_skipped", "zones_passed", "conditions_avoided",
-    "punctuations", "violations", "purged_rows", "dropped_rows", "templates", "punctuations_out",
+    "punctuations", "violations", "purged_rows", "dropped_rows", "templates", "punctuations_out", "tables",
 }  # fmt: skip
 
 
