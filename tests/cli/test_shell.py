@@ -155,9 +155,9 @@ def test_columns_are_inferred_from_every_format(work: Path) -> None:
     )
     found = declaration("p", "p")
     assert render(found.statement) == (
-        "CREATE STREAM p (n INT, at TIMESTAMP, day DATE, shop STRING) WITH (format = 'parquet', path = 'p', time = 'at')"
+        "CREATE STREAM p (n INT, at TIMESTAMP, tags STRING[], day DATE, shop STRING) WITH (format = 'parquet', path = 'p', time = 'at')"
     )
-    assert [text.split()[0] for text in found.left_out] == ["tags", "_ts"]
+    assert [text.split()[0] for text in found.left_out] == ["_ts"]
     Path("j.jsonl").write_text('{"a": 1, "noted": "2024-01-01 00:00:00.5", "b": "x"}\n{"a": 2, "noted": null, "b": "y"}\n')
     assert render(declaration("j", "j.jsonl").statement) == (
         "CREATE STREAM j (a BIGINT, noted TIMESTAMP, b STRING) WITH (format = 'jsonl', path = 'j.jsonl', time = 'noted')"
