@@ -48,4 +48,4 @@ def test_a_frame_that_does_not_stream_is_refused(spark) -> None:
 
 def test_a_column_without_a_type_of_ours_is_refused(spark) -> None:
     with pytest.raises(BindingProblem, match="column xs"):
-        frame_schema("a", spark.createDataFrame([], "k long, xs array<int>"))
+        frame_schema("a", spark.createDataFrame([], "k long, xs map<string, int>"))
