@@ -11,6 +11,7 @@ Reading  docs/punctuations.md
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.connectors.base import Sink
+from eddyline.connectors.sinks import PassingSink
 from eddyline.model.schema import RESULT_TIME
 
 #: Columns that stand last in results.
@@ -117,26 +119,23 @@ class MarkedSink:
         self.inner.close()
 
 
-class _Told:
+class _Told(PassingSink):
     """The other end of a marked sink: it takes punctuations, and the sink itself takes care of the rest."""
 
     def __init__(self, whole: MarkedSink) -> None:
         self._whole = whole
 
-    def open(self, schema: pa.Schema) -> None:
-        return None
-
     def write(self, epoch: int, table: pa.Table) -> None:
         self._whole.tell(epoch, table)
 
-    def flush(self, epoch: int) -> None:
-        return None
 
-    def truncate_after(self, epoch: int) -> None:
-        return None
-
-    def close(self) -> None:
-        return None
+def with_punctuations(opened: Sink, options: Mapping[str, str], marked: list[MarkedSink]) -> Sink:
+    """The sink of a query, which takes the punctuations of its results too where its options say so; it is then among the marked ones."""
+    if "punctuation" not in options:
+        return opened
+    made = MarkedSink(opened, options["punctuation"])
+    marked.append(made)
+    return made
 
 
 def _times(table: pa.Table) -> npt.NDArray[np.int64]:

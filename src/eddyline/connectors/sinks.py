@@ -66,7 +66,7 @@ def ParquetSink(folder: str, writer: Writer | None = None, tuning: OutputTuning 
     return FileSink(folder, ENCODERS["parquet"], writer, tuning)
 
 
-class _Passing:
+class PassingSink:
     """A sink that has nothing to keep or take back."""
 
     def open(self, schema: pa.Schema) -> None:
@@ -82,7 +82,7 @@ class _Passing:
         return None
 
 
-class CallbackSink(_Passing):
+class CallbackSink(PassingSink):
     """Calls a function with each table of results."""
 
     def __init__(self, function: Callable[[pa.Table], object]):
@@ -93,7 +93,7 @@ class CallbackSink(_Passing):
             self._function(table)
 
 
-class NumberedSink(_Passing):
+class NumberedSink(PassingSink):
     """Calls a function with each epoch's results and the epoch's number: one that comes again after a crash has the same."""
 
     def __init__(self, function: Callable[[pa.Table, int], object]):
@@ -120,7 +120,7 @@ class NumberedSink(_Passing):
             self._function(pa.concat_tables(tables), self._epoch)
 
 
-class DropSink(_Passing):
+class DropSink(PassingSink):
     """Counts results and forgets them."""
 
     def __init__(self) -> None:
@@ -170,7 +170,7 @@ class MemorySink:
         return pa.concat_tables([self.schema.empty_table(), *self.tables])
 
 
-class ConsoleSink(_Passing):
+class ConsoleSink(PassingSink):
     """Shows results as tables on the terminal, a bounded number of rows of each."""
 
     def __init__(self, title: str, rows: int = 20, console: Console | None = None):

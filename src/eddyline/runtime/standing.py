@@ -123,10 +123,34 @@ class StandingQuery(StandingBase):
             self.propagation.restore(state, load)
 
 
-class SelectQuery(StandingQuery):
-    """A join without aggregates."""
+class RowsQuery(StandingQuery):
+    """Each of its combinations is a result."""
 
     is_timed = True
+
+    def table(self, rows: Combinations, issues: Issues) -> pa.Table:
+        """The results of some combinations, which come in order."""
+        raise NotImplementedError
+
+    def accept(self, rows: Combinations, issues: Issues) -> list[pa.Table]:
+        began = perf_counter()
+        rows = self.mine(rows)
+        self.rows_in += len(rows)
+        if not len(rows):
+            return []
+        self.results += len(rows)
+        made = [self.table(rows, issues)]
+        if self.places is not None:
+            made = [self.places.told(made[0], rows.rank)]
+        self.seconds += perf_counter() - began
+        if self.heard is not None:
+            self.heard(self.name, rows)
+        return made
+
+
+class SelectQuery(RowsQuery):
+    """A join without aggregates."""
+
     projection: Projection
 
     def __init__(self, query: BoundQuery, lowered: Lowered, unit: Unit, group: JoinGroup, slot: int, start: int) -> None:
@@ -137,20 +161,8 @@ class SelectQuery(StandingQuery):
     def schema(self) -> pa.Schema:
         return self.projection.schema
 
-    def accept(self, rows: Combinations, issues: Issues) -> list[pa.Table]:
-        began = perf_counter()
-        rows = self.mine(rows)
-        self.rows_in += len(rows)
-        if not len(rows):
-            return []
-        self.results += len(rows)
-        made = [self.projection.table(rows, issues)]
-        if self.places is not None:
-            made = [self.places.told(made[0], rows.rank)]
-        self.seconds += perf_counter() - began
-        if self.heard is not None:
-            self.heard(self.name, rows)
-        return made
+    def table(self, rows: Combinations, issues: Issues) -> pa.Table:
+        return self.projection.table(rows, issues)
 
 
 def standing_query(

@@ -1,6 +1,6 @@
 """A standing query whose rows know earlier rows of their partition: LAG, FIRST_VALUE, LAST_VALUE.
 
-Answer   `accept` gives every row of the stream once, in the order of time, with the values that its functions find.
+Answer   `table` gives every row of the stream once, in the order of time, with the values that its functions find.
 State    What `Following` keeps per partition.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from hashlib import blake2b
-from time import perf_counter
 from typing import Any
 from uuid import uuid4
 
@@ -24,15 +23,13 @@ from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.project import gather, result_schema
 from eddyline.operators.ranking.followed import Following
 from eddyline.plan.lower import Lowered
-from eddyline.runtime.standing import StandingQuery
+from eddyline.runtime.standing import RowsQuery
 from eddyline.runtime.standing_leaving import compiled_of, computed
 from eddyline.runtime.unit import Unit
 from eddyline.state.columns import string_buffers
 
 
-class FollowedQuery(StandingQuery):
-    is_timed = True
-
+class FollowedQuery(RowsQuery):
     def __init__(self, query: BoundQuery, lowered: Lowered, unit: Unit, group: JoinGroup, slot: int, start: int) -> None:
         super().__init__(query, lowered, unit, group, slot, start)
         self.following = [Following(f.function, f.type, tuple(e.type for e in f.partition), f.distance) for f in lowered.followed]
@@ -53,14 +50,8 @@ class FollowedQuery(StandingQuery):
     def schema(self) -> pa.Schema:
         return self._schema
 
-    def accept(self, rows: Combinations, issues: Issues) -> list[pa.Table]:
-        began = perf_counter()
-        rows = self.mine(rows)
+    def table(self, rows: Combinations, issues: Issues) -> pa.Table:
         count = len(rows)
-        self.rows_in += count
-        if not count:
-            return []
-        self.results += count
         self._version += 1
         values = gather(self.columns, rows, self.bases)
         for name, following, followed, parts in zip(self.names, self.following, self.lowered.followed, self.compiled, strict=True):
@@ -69,13 +60,7 @@ class FollowedQuery(StandingQuery):
             values[name] = following.take(value, rest, otherwise)
         arrays = [computed(e, c, values, count, issues) for e, c in self.outputs]
         arrays.append(pa.Array.from_buffers(pa.timestamp("us"), count, [None, pa.py_buffer(rows.clock)]))
-        made = [pa.Table.from_arrays(arrays, schema=self._schema)]
-        if self.places is not None:
-            made = [self.places.told(made[0], rows.rank)]
-        self.seconds += perf_counter() - began
-        if self.heard is not None:
-            self.heard(self.name, rows)
-        return made
+        return pa.Table.from_arrays(arrays, schema=self._schema)
 
     def snapshot(self) -> tuple[object, dict[str, Callable[[], pa.Table]]]:
         prefix = f"{self._name}-v{self._version}"

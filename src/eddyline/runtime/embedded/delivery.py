@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from eddyline.connectors.base import Sink
 from eddyline.connectors.dead_letter import DeadLetters
-from eddyline.connectors.marked import MarkedSink
+from eddyline.connectors.marked import MarkedSink, with_punctuations
 from eddyline.connectors.outbox import Outbox
 from eddyline.connectors.sinks import AllSink, CallbackSink, ParquetSink, hand_over_problem, open_sink
 from eddyline.language.catalog import Sink as DeclaredSink
@@ -62,21 +62,13 @@ class Delivery:
                     self.shared[sink.name] = AllSink(self.declared[sink.name])
                 self.shared[sink.name].add(name, schema)
             else:
-                sinks.append(self._marked(name, sink, self._open(sink)))
+                sinks.append(with_punctuations(self._open(sink), sink.options, self.marked.setdefault(name, [])))
         for one in sinks:
             one.open(schema)
         if sinks:
             self.sinks[name] = sinks
         if any(isinstance(one, CallbackSink) for one in sinks):
             self.listening.add(name)
-
-    def _marked(self, query: str, sink: DeclaredSink, opened: Sink) -> Sink:
-        """The sink of a query, which takes the punctuations of its results too where it says so."""
-        if "punctuation" not in sink.options:
-            return opened
-        marked = MarkedSink(opened, sink.options["punctuation"])
-        self.marked.setdefault(query, []).append(marked)
-        return marked
 
     def _open(self, sink: DeclaredSink) -> Sink:
         opened = self.declared[sink.name] = open_sink(sink.options, sink.name)

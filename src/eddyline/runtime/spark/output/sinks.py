@@ -27,7 +27,7 @@ from pyspark.sql import DataFrame
 
 from eddyline.connectors.base import Sink
 from eddyline.connectors.dead_letter import DeadLetters
-from eddyline.connectors.marked import MarkedSink
+from eddyline.connectors.marked import MarkedSink, with_punctuations
 from eddyline.connectors.outbox import Outbox
 from eddyline.connectors.sinks import AllSink, ParquetSink, open_sink
 from eddyline.language.catalog import Sink as DeclaredSink
@@ -137,20 +137,12 @@ class Delivery:
                     self.shared[sink.name] = AllSink(self.declared[sink.name])
                 sinks.append(self.shared[sink.name].port(name))
             else:
-                sinks.append(self._marked(name, sink, self._open(sink)))
+                sinks.append(with_punctuations(self._open(sink), sink.options, self.marked.setdefault(name, [])))
         for one in sinks:
             one.open(schema)
         self.sinks[name] = sinks
         if merging is not None:
             self.merging[name] = merging
-
-    def _marked(self, query: str, sink: DeclaredSink, opened: Sink) -> Sink:
-        """The sink of a query, which takes the punctuations of its results too where it says so."""
-        if "punctuation" not in sink.options:
-            return opened
-        marked = MarkedSink(opened, sink.options["punctuation"])
-        self.marked.setdefault(query, []).append(marked)
-        return marked
 
     def _open(self, sink: DeclaredSink) -> Sink:
         opened = self.declared[sink.name] = self._opened_sink(sink)
