@@ -7,7 +7,7 @@ import pytest
 
 from eddyline import Session
 from eddyline.operators.join.combination import POSITION_BITS, Combinations
-from eddyline.runtime.response import Responses, VirtualClock
+from eddyline.runtime.response import Responses, SlotTimes, Times, VirtualClock
 from eddyline.testing.clocks import MovedClock
 
 
@@ -26,7 +26,7 @@ def test_each_result_counts_from_the_arrival_of_its_newest_row() -> None:
     responses.arrived("b", 1)
     responses.released(50, 5, [("a", np.array([50, 51, 53, 54]), np.array([0, 1, 2, 3])), ("b", np.array([52]), np.array([0]))])
     clock.advance(1)
-    responses.heard("q", results([50, 50, 52, 54]))
+    responses.note("q", results([50, 50, 52, 54]))
     assert responses.summary(["q", "silent"]) == {
         "q": {"mean": pytest.approx((11 + 11 + 1 + 1) / 4), "p95": 11.0, "max": 11.0},
         "silent": {"mean": None, "p95": None, "max": None},
@@ -44,7 +44,7 @@ def test_many_changes_of_arrival_count_the_same() -> None:
     number = rng.permutation(1000)
     responses.released(7, 1000, [("a", np.arange(7, 1007), number)])
     ranks = np.sort(rng.integers(7, 1007, 5000))
-    responses.heard("q", results(ranks.tolist()))
+    responses.note("q", results(ranks.tolist()))
     expected = 5.0 - number[ranks - 7] // 200
     found = responses.summary(["q"])["q"]
     assert found["mean"] == pytest.approx(expected.mean())
@@ -59,7 +59,7 @@ def test_pairs_are_put_together_and_p95_stays_close() -> None:
     responses.released(0, 1, [("a", np.array([0]), np.array([0]))])
     for _ in range(20_000):
         clock.advance(0.001)
-        responses.heard("q", results([0]))
+        responses.note("q", results([0]))
     found = responses.summary(["q"])["q"]
     assert len(responses.queries["q"].pairs) < 16_385
     assert found["p95"] == pytest.approx(19.0, rel=1e-2)
@@ -92,8 +92,8 @@ def test_only_work_moves_a_virtual_clock() -> None:
     assert clock.now() == 6.0
 
 
-def test_many_queries_are_told_now_and_then_and_nothing_is_lost() -> None:
-    """Against telling each query at once, with rows of two arrivals, queries without results, and a query that is dropped."""
+def test_many_queries_are_added_up_now_and_then_and_nothing_is_lost() -> None:
+    """Against adding up each query at once, with rows of two arrivals, queries without results, and a query that is dropped."""
     rng = np.random.default_rng(5)
     clock = MovedClock(0.0)
     together, apart = Responses(clock), Responses(clock)
@@ -109,13 +109,55 @@ def test_many_queries_are_told_now_and_then_and_nothing_is_lost() -> None:
     for _ in range(150):
         clock.advance(0.25)
         parts = [np.sort(rng.integers(0, 100, size)).tolist() for size in rng.integers(0, 6, len(names) - 1)] + [[]]
-        together.heard_all(names, np.cumsum([0, *map(len, parts)]), results([rank for part in parts for rank in part]))
+        together.note_all(names, np.cumsum([0, *map(len, parts)]), results([rank for part in parts for rank in part]))
         for name, part in zip(names, parts, strict=True):
             if part:
-                apart.heard(name, results(part))
+                apart.note(name, results(part))
     for responses in (together, apart):
         responses.drop("q1")
-    told, expected = together.summary(names), apart.summary(names)
-    assert told["q1"]["mean"] is None and told["q4"]["mean"] is None
+    found, expected = together.summary(names), apart.summary(names)
+    assert found["q1"]["mean"] is None and found["q4"]["mean"] is None
     for name in names:
-        assert told[name] == pytest.approx(expected[name])
+        assert found[name] == pytest.approx(expected[name])
+
+
+def test_filters_have_response_times_of_rows_of_several_arrivals() -> None:
+    """Rows that wait for the frontier since the first epoch are older when they are released; each filter has those of its own results."""
+    clock = MovedClock(0.0)
+    with Session(clock=clock) as session:
+        session.execute("CREATE STREAM a (k INT, ts TIMESTAMP) WITH (time='ts', lateness='10 seconds')")
+        session.query("small", "SELECT k FROM a WHERE k < 3")
+        session.query("all_rows", "SELECT k FROM a")
+        session.query("none", "SELECT k FROM a WHERE k > 100")
+        session.push("a", [(k, k * 1_000_000) for k in range(4)])
+        session.step()
+        assert session.stats()["response"]["all_rows"] == {"mean": None, "p95": None, "max": None}
+        clock.advance(4)
+        session.push("a", [(4, 4_000_000), (5, 30_000_000)])
+        session.step()
+        found = session.stats()["response"]
+    assert found["small"] == {"mean": 4.0, "p95": 4.0, "max": 4.0}
+    assert found["all_rows"] == {"mean": pytest.approx(4.0 * 4 / 5), "p95": 4.0, "max": 4.0}
+    assert found["none"]["mean"] is None
+
+
+def test_times_of_slots_are_about_those_of_single_queries() -> None:
+    """Each figure is at most a fifth off; a slot that another query gets begins anew."""
+    rng = np.random.default_rng(8)
+    slots = {"p": 0, "q": 3, "silent": 1}
+    many, single = SlotTimes(slots), {name: Times() for name in ("p", "q")}
+    for response in rng.exponential(0.01, 300).tolist():
+        counts = rng.integers(0, 5, 2)
+        many.note(response, np.array([0, 3]), counts)
+        for times, count in zip(single.values(), counts, strict=True):
+            times.add(np.array([response]), np.array([count]))
+    found = many.summary()
+    assert set(found) == {"p", "q"}
+    for name, times in single.items():
+        for figure, expected in times.summary().items():
+            assert found[name][figure] == pytest.approx(expected, rel=0.2)
+    many.clear(3)
+    assert set(many.summary()) == {"p"}
+    drained = many.drained()
+    assert drained["p"][0][1] == single["p"].count and set(drained) == {"p"}
+    assert not many.summary()

@@ -33,7 +33,7 @@ def test_results_of_all_shards_have_response_times(tmp_path: Path) -> None:
     assert found.count == progress.results["pairs"] == len(job.table("pairs")) > 0
     summary = found.summary()
     assert 0.0 < summary["mean"] <= summary["max"] and summary["p95"] <= summary["max"]  # type: ignore[operator]
-    assert "plain" not in progress.responses
+    assert progress.responses["plain"].count == len(job.table("plain")) == 200
     progress.forget_oldest({"plain"})
-    assert not progress.responses
+    assert set(progress.responses) == {"plain"}
     job.close()

@@ -197,7 +197,7 @@ class HandOut:
             edges = np.array([0, len(rows)])
             seconds = (perf_counter() - began) / (stop - first)
             if self.responses is not None:
-                self.responses.heard_by([query.name for query in seating.queries[first:stop]], rows)
+                self.responses.note_same([query.name for query in seating.queries[first:stop]], rows)
             for query in seating.queries[first:stop]:
                 query.rows_in += len(rows)
                 query.results += len(rows)
@@ -225,12 +225,12 @@ class HandOut:
         names = [query.name for query in queries]
         bundle = Bundle(table, np.arange(len(queries)), edges, pa.array(names, pa.string()))
         if self.responses is not None:
-            self.responses.heard_all(names, edges, rows)
+            self.responses.note_all(names, edges, rows)
         if self.on_bundle(bundle):
             outcome.bundles.append(bundle)
 
     def _hand(self, query: StandingQuery, rows: Combinations, outcome: Outcome) -> None:
-        query.heard = None if self.responses is None else self.responses.heard
+        query.note = None if self.responses is None else self.responses.note
         query.places = self.places
         for table in query.accept(rows, self.issues):
             if query.query.feeds is not None or self.on_release is None or self.on_release(query.name, table):

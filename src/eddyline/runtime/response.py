@@ -4,14 +4,16 @@ Answer   Per query the mean, the 95th percentile and the largest, in seconds of 
          that brings it begins; it may have to wait for the frontier in later ones. On Spark each shard measures (`drained`), and the
          driver adds the time from the end of the shard's epoch to the delivery of the results.
 State    When each stream's rows came, for rows that still wait; per query pairs (response, results), put together when they
-         become many: then p95 is at most a two-thousandth of the results too high.
-Limits   Joins without aggregates: an aggregate's change has no newest row. A virtual clock moves by what the joins did and
+         become many: then p95 is at most a two-thousandth of the results too high. Of filters, which may be thousands, `SlotTimes` keeps
+         how many results fell into which range of times: their figures are at most a fifth off.
+Limits   Joins and filters without aggregates: an aggregate's change has no newest row. A virtual clock moves by what the joins did and
          by nothing else, so that times under it are the same in every run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -23,8 +25,11 @@ from eddyline.state.columns import Ints
 
 _MOST_PAIRS = 16_384
 _FEWER_PAIRS = 2_048
+#: Ranges of response times of filters: from a microsecond to more than an hour.
+_RANGES = 128
+_ENDS = (1e-6 * 2.0 ** (np.arange(_RANGES - 1) / 4)).tolist()
 #: After this number of hand-outs their response times are added to those of the queries.
-_MOST_HEARD = 64
+_MOST_NOTED = 64
 
 
 class VirtualClock:
@@ -95,10 +100,69 @@ class Times:
         return {"mean": self.total / self.count, "p95": float(values[at]), "max": self.largest}
 
 
+class SlotTimes:
+    """Responses of the filters of one stream, by slot: the results of a slice whose rows came at one instant have the same one."""
+
+    def __init__(self, slots: Mapping[str, int]) -> None:
+        #: Query -> slot, as the filter group has it now.
+        self.slots = slots
+        #: By range of times and slot, how many results. A range ends 2 ** 0.25 times later than the one before.
+        self._results = np.zeros((_RANGES, 0), np.int64)
+        #: By range, over all slots: results, sum of responses, the largest response.
+        self._counts = np.zeros(_RANGES, np.int64)
+        self._totals = np.zeros(_RANGES)
+        self._largest = np.zeros(_RANGES)
+
+    def note(self, response: float, slots: Ints, counts: Ints) -> None:
+        """Results of these slots, each there once and with `counts` results, were released after this time."""
+        if len(slots) and int(slots.max()) >= self._results.shape[1]:
+            more = np.zeros((_RANGES, 2 * int(slots.max()) + 1 - self._results.shape[1]), np.int64)
+            self._results = np.concatenate([self._results, more], axis=1)
+        at = bisect_left(_ENDS, response)
+        self._results[at][slots] += counts
+        results = int(counts.sum())
+        self._counts[at] += results
+        self._totals[at] += response * results
+        self._largest[at] = max(self._largest[at], response)
+
+    def clear(self, slot: int) -> None:
+        """Another query has the slot."""
+        if slot < self._results.shape[1]:
+            self._results[:, slot] = 0
+
+    def _known(self) -> tuple[list[str], Ints, Ints, np.ndarray]:
+        """The queries that have results: their names, results by range, results in all, and mean responses."""
+        names = [name for name, slot in self.slots.items() if slot < self._results.shape[1]]
+        results = self._results[:, [self.slots[name] for name in names]]
+        counts = results.sum(axis=0)
+        there = np.flatnonzero(counts)
+        results, counts = results[:, there], counts[there]
+        means = (self._totals / np.maximum(self._counts, 1)) @ results / counts
+        return [names[at] for at in there.tolist()], results, counts, means
+
+    def summary(self) -> dict[str, dict[str, float | None]]:
+        """Of each query with results: mean, p95 and largest."""
+        names, results, counts, means = self._known()
+        p95 = self._largest[np.argmax(np.cumsum(results, axis=0) >= 0.95 * counts, axis=0)]
+        largest = self._largest[_RANGES - 1 - np.argmax(results[::-1] > 0, axis=0)]
+        figures = zip(means.tolist(), p95.tolist(), largest.tolist(), strict=True)
+        return {name: {"mean": mean, "p95": late, "max": last} for name, (mean, late, last) in zip(names, figures, strict=True)}
+
+    def drained(self) -> dict[str, list[tuple[float, int]]]:
+        """Of each query with results: the mean response and the number of results since the last call, which are forgotten here."""
+        names, _, counts, means = self._known()
+        found = {name: [(round(m, 6), c)] for name, m, c in zip(names, means.tolist(), counts.tolist(), strict=True)}
+        for array in (self._results, self._counts, self._totals, self._largest):
+            array[:] = 0
+        return found
+
+
 class Responses:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.queries: dict[str, Times] = {}
+        #: By unit of filters.
+        self._filters: dict[str, SlotTimes] = {}
         #: Per stream: arrival numbers below the first are those of the epoch that began at the second.
         self._came: dict[str, list[tuple[int, float]]] = {}
         self._epoch_began = clock.now()
@@ -106,8 +170,8 @@ class Responses:
         self._changes: Ints = np.zeros(0, np.int64)
         self._instants = np.zeros(0)
         self._instant_of: Ints = np.zeros(0, np.int64)
-        #: By the queries of a hand-out: responses, and how many results of each query had them. `_tell` adds them up now and then.
-        self._heard: dict[tuple[str, ...], list[tuple[np.ndarray, Ints]]] = {}
+        #: By the queries of a hand-out: responses, and how many results of each query had them. `_add_up` adds them up now and then.
+        self._noted: dict[tuple[str, ...], list[tuple[np.ndarray, Ints]]] = {}
         #: Per join group, what its work has moved the clock for.
         self._charged: dict[str, tuple[int, int, int]] = {}
 
@@ -124,14 +188,14 @@ class Responses:
     def released(self, first: int, rows: int, streams: Iterable[tuple[str, Ints, Ints]]) -> None:
         """This epoch works on ranks from `first` on: per stream, ranks and arrival numbers of its rows."""
         began = np.full(rows, np.inf)
-        told = 0
+        known_rows = 0
         for stream, ranks, numbers in streams:
             came = self._came.get(stream)
             if came is not None and len(ranks):
                 ends, instants = zip(*came, strict=True)
                 note_arrivals(began, ranks, first, numbers, np.array(ends), np.array(instants))
-                told += len(ranks)
-        if told < rows:
+                known_rows += len(ranks)
+        if known_rows < rows:
             # Ranks whose rows are elsewhere begin with their neighbours: they give no results here.
             known = np.flatnonzero(np.isfinite(began))
             nearest = np.minimum(np.searchsorted(known, np.arange(rows)), len(known) - 1)
@@ -154,36 +218,58 @@ class Responses:
             self.clock.charge(*(max(b - a, 0) for a, b in zip(self._charged.get(group, (0, 0, 0)), now, strict=True)))
             self._charged[group] = now
 
-    def heard(self, query: str, rows: Combinations) -> None:
+    def note(self, query: str, rows: Combinations) -> None:
         """Results of a query, in total order, are released now."""
-        self.heard_by((query,), rows)
+        self.note_same((query,), rows)
 
-    def heard_by(self, queries: Sequence[str], rows: Combinations) -> None:
+    def note_same(self, queries: Sequence[str], rows: Combinations) -> None:
         """The same results of several queries."""
         now = self.clock.now()
         counts = self._counts(np.array([0, len(rows)]), rows)
-        self._hear(queries, now, np.broadcast_to(counts, (len(queries), len(counts))))
+        self._collect(queries, now, np.broadcast_to(counts, (len(queries), len(counts))))
 
-    def heard_all(self, names: Sequence[str], edges: Ints, rows: Combinations) -> None:
+    def note_all(self, names: Sequence[str], edges: Ints, rows: Combinations) -> None:
         """The same for many queries at once: rows `edges[i]` to `edges[i + 1] - 1` are results of `names[i]`."""
         now = self.clock.now()
-        self._hear(names, now, self._counts(edges, rows).reshape(len(names), -1))
+        self._collect(names, now, self._counts(edges, rows).reshape(len(names), -1))
 
-    def _hear(self, names: Sequence[str], now: float, counts: Ints) -> None:
+    def filters(self, unit: str, slots: Mapping[str, int]) -> SlotTimes:
+        """The response times of the filters of a unit."""
+        if unit not in self._filters:
+            self._filters[unit] = SlotTimes(slots)
+        return self._filters[unit]
+
+    def forget_filters(self, unit: str) -> None:
+        self._filters.pop(unit, None)
+
+    def note_filtered(self, times: SlotTimes, slots: Ints, edges: Ints, ranks: Ints, rows: Ints) -> None:
+        """Results `edges[i]` to `edges[i + 1] - 1` of the query in `slots[i]` are released now; result r is of the row `rows[r]`."""
+        now = self.clock.now()
+        if len(self._instants) == 1:
+            times.note(max(now - float(self._instants[0]), 0.0), slots, np.diff(edges))
+            return
+        came = self._instant_of[np.searchsorted(self._changes >> POSITION_BITS, ranks[rows], side="right") - 1]
+        for at, instant in enumerate(self._instants.tolist()):
+            counts = np.diff(np.append(0, np.cumsum(came == at))[edges])
+            there = np.flatnonzero(counts)
+            if len(there):
+                times.note(max(now - instant, 0.0), slots[there], counts[there])
+
+    def _collect(self, names: Sequence[str], now: float, counts: Ints) -> None:
         """Per query, how many results whose newest rows came at each of the instants were released."""
-        heard = self._heard.setdefault(tuple(names), [])
-        heard.append((np.maximum(now - self._instants, 0.0), counts))
-        if len(heard) == _MOST_HEARD:
-            self._tell()
+        noted = self._noted.setdefault(tuple(names), [])
+        noted.append((np.maximum(now - self._instants, 0.0), counts))
+        if len(noted) == _MOST_NOTED:
+            self._add_up()
 
-    def _tell(self) -> None:
+    def _add_up(self) -> None:
         """Add the collected response times to those of each query."""
-        for names, heard in self._heard.items():
-            responses = np.concatenate([responses for responses, _ in heard])
-            counts = np.concatenate([counts for _, counts in heard], axis=1)
+        for names, noted in self._noted.items():
+            responses = np.concatenate([responses for responses, _ in noted])
+            counts = np.concatenate([counts for _, counts in noted], axis=1)
             for name, mine in zip(names, counts, strict=True):
                 self.queries.setdefault(name, Times()).add(responses, mine)
-        self._heard.clear()
+        self._noted.clear()
 
     def _counts(self, edges: Ints, rows: Combinations) -> Ints:
         """Per part of the results, how many have their newest rows from each of the instants."""
@@ -193,16 +279,19 @@ class Responses:
         return found
 
     def drop(self, query: str) -> None:
-        self._tell()
+        self._add_up()
         self.queries.pop(query, None)
 
     def drained(self) -> dict[str, list[tuple[float, int]]]:
         """Per query the pairs (response, results) since the last call, as JSON values; they are forgotten here."""
-        self._tell()
+        self._add_up()
         found = {name: [(round(value, 6), count) for value, count in times.pairs] for name, times in self.queries.items() if times.count}
         self.queries.clear()
+        for times in self._filters.values():
+            found |= times.drained()
         return found
 
     def summary(self, names: Iterable[str]) -> dict[str, dict[str, float | None]]:
-        self._tell()
-        return {name: self.queries.get(name, Times()).summary() for name in names}
+        self._add_up()
+        found = {name: times for unit in self._filters.values() for name, times in unit.summary().items()}
+        return {name: found.get(name) or self.queries.get(name, Times()).summary() for name in names}

@@ -65,7 +65,7 @@ class StandingQuery(StandingBase):
         #: Called with each slice before its combinations come; None: the query looks at combinations alone.
         self.watch: Callable[[Slice], None] | None = None
         #: Called with results as they are released; for response times.
-        self.heard: Callable[[str, Combinations], None] | None = None
+        self.note: Callable[[str, Combinations], None] | None = None
         #: Adds to results where their newest rows stand; None: one pipeline has all rows, and the order says it.
         self.places: NewestPlaces | None = None
 
@@ -143,8 +143,8 @@ class RowsQuery(StandingQuery):
         if self.places is not None:
             made = [self.places.told(made[0], rows.rank)]
         self.seconds += perf_counter() - began
-        if self.heard is not None:
-            self.heard(self.name, rows)
+        if self.note is not None:
+            self.note(self.name, rows)
         return made
 
 

@@ -22,6 +22,7 @@ from eddyline.plan.lower import Lowered
 from eddyline.plan.prepare import prepare
 from eddyline.runtime.epoch import Outcome
 from eddyline.runtime.plan_text import plan_text
+from eddyline.runtime.response import Responses, SlotTimes
 from eddyline.runtime.standing_base import StandingBase
 from eddyline.runtime.unit import Blocks, Load, Moment, Slice, UnitFigures
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 class FilterQuery(StandingBase):
     """A query over one stream without aggregates: its group answers it together with all others of its kind."""
 
-    is_timed = False
+    is_timed = True
     merging = None
 
     def __init__(self, query: BoundQuery, lowered: Lowered, unit: FilterUnit, slot: int, start: int, route: int | None) -> None:
@@ -88,11 +89,22 @@ class FilterUnit:
     def queries(self) -> Mapping[str, FilterQuery]:
         return self.members
 
+    def enter(self, query: FilterQuery) -> None:
+        self.members[query.name] = query
+        responses = self.pipeline.handout.responses
+        if responses is not None:
+            self._times(responses).clear(query.slot)
+
+    def _times(self, responses: Responses) -> SlotTimes:
+        return responses.filters(self.name, self.group.slots)
+
     def leave(self, name: str) -> None:
         del self.members[name]
         self.group.remove(name)
         if not self.members:
             del self.kind.units[self.key]
+            if self.pipeline.handout.responses is not None:
+                self.pipeline.handout.responses.forget_filters(self.name)
 
     def take(self, part: Slice, outcome: Outcome) -> int:
         if self.stream not in part.tables:
@@ -100,6 +112,11 @@ class FilterUnit:
         began = perf_counter()
         bundles = self.group.match(whole_columns(part.tables[self.stream]), part.ts[self.stream], part.routes[self.stream])
         self.group.seconds += perf_counter() - began
+        responses = self.pipeline.handout.responses
+        if responses is not None:
+            for bundle in bundles:
+                assert bundle.rows is not None
+                responses.note_filtered(self._times(responses), bundle.slots, bundle.edges, part.ranks[self.stream], bundle.rows)
         if self.pipeline.bundles:
             outcome.bundles += bundles
         else:
@@ -163,5 +180,5 @@ class FilterKind:
             self.pipeline.timeline(unit.streams)
         slot = unit.group.free_slot() if slot is None else slot
         standing = FilterQuery(query, lowered, unit, slot, start, lowered.seats[0].route)
-        unit.members[query.name] = standing
+        unit.enter(standing)
         return standing
