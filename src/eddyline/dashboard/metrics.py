@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from eddyline.dashboard.feed import Feed
-from eddyline.runtime.report import COUNTS
+from eddyline.runtime.report import COUNTS, query_operator
 
 _JOB = {
     "probes": "Probes of stored rows",
@@ -75,7 +75,7 @@ class _Collector:
 
     def _queries(self, stats: Mapping[str, Any]) -> Iterator[Metric]:
         yield _labelled(CounterMetricFamily, "eddyline_results", "Results", "query", stats["results"])
-        seconds = {n.removeprefix("query "): one["seconds"] for n, one in stats["operators"].items() if n.startswith("query ")}
+        seconds = {n: own["seconds"] for n in stats["results"] if (own := stats["operators"].get(query_operator(n)))}
         yield _labelled(CounterMetricFamily, "eddyline_query_seconds", "Seconds of a query's own work", "query", seconds)
         for key, name in (("mean", "mean"), ("p95", "p95")):
             found = {n: one[key] for n, one in stats.get("response", {}).items() if one[key] is not None}

@@ -15,7 +15,7 @@ from eddyline.dashboard.feed import Document, Feed
 from eddyline.dashboard.plan_notes import plan_notes
 from eddyline.plan.picture import draw
 from eddyline.plan.shape import Part
-from eddyline.runtime.report import COUNTS
+from eddyline.runtime.report import COUNTS, query_operator
 from eddyline.runtime.reporting.document import largest
 
 #: Keys of `--stats` that views show in their own way; all others are figures of single features, shown as they are.
@@ -109,8 +109,8 @@ def shares(document: Document) -> list[float | None]:
         return [None] * len(document["names"])
     shared: dict[str, float] = {}
     for name, one in operators.items():
-        if not name.startswith("query "):
-            unit = name if name in units.values() else name.split(":", 1)[0]
+        unit = document["operator_units"].get(name)
+        if unit is not None:
             shared[unit] = shared.get(unit, 0.0) + one["seconds"]
     members: dict[str, int] = {}
     for unit in units.values():
@@ -118,7 +118,7 @@ def shares(document: Document) -> list[float | None]:
     found = []
     for name in document["names"]:
         unit = units.get(name, "")
-        own = operators.get(f"query {name}", {}).get("seconds", 0.0)
+        own = operators.get(query_operator(name), {}).get("seconds", 0.0)
         found.append((own + shared.get(unit, 0.0) / max(members.get(unit, 1), 1)) / total)
     return found
 

@@ -15,8 +15,7 @@ from eddyline.operators.join.punctuations import Punctuations
 from eddyline.runtime.epoch_times import EpochTimes
 from eddyline.runtime.memory import resident_bytes
 from eddyline.runtime.pipeline import Pipeline
-from eddyline.runtime.report import JobFigures, NodeFigures, QueryFigures, Report, StoreFigures, StreamFigures
-from eddyline.runtime.standing import StandingQuery
+from eddyline.runtime.report import JobFigures, NodeFigures, QueryFigures, Report, StoreFigures, StreamFigures, query_operator
 from eddyline.runtime.unit import UnitFigures
 
 
@@ -40,7 +39,7 @@ FURTHER: dict[str, Figure] = {
     "templates": Figure(lambda pipeline: templates(pipeline), lambda a, b: _together(a, b)),
     "dropped_rows": Figure(lambda pipeline: dropped(pipeline), lambda a, b: a + b),
     "tables": Figure(lambda pipeline: pipeline.versions.figures(), lambda a, b: a),
-    "punctuations_out": Figure(lambda pipeline: told(pipeline), lambda a, b: _added(a, b)),
+    "punctuations_out": Figure(lambda pipeline: punctuations_out(pipeline), lambda a, b: _added(a, b)),
 }
 
 
@@ -54,10 +53,9 @@ def violations(pipeline: Pipeline) -> dict[str, int]:
     return {name: pipeline.intakes[name].violations for name in pipeline.gating.gates}
 
 
-def told(pipeline: Pipeline) -> dict[str, int]:
+def punctuations_out(pipeline: Pipeline) -> dict[str, int]:
     """Punctuations of results, per query that puts out any."""
-    queries = {name: query for name, query in pipeline.queries.items() if isinstance(query, StandingQuery)}
-    return {name: query.told for name, query in queries.items() if query.query.settings.propagate != "off"}
+    return {name: query.punctuations_out for name, query in pipeline.queries.items() if query.query.settings.propagate != "off"}
 
 
 def purged(pipeline: Pipeline) -> int:
@@ -241,17 +239,23 @@ def operators(pipeline: Pipeline, units: Sequence[UnitFigures] | None = None) ->
     units = units_of(pipeline) if units is None else units
     found: dict[str, dict[str, float]] = {name: dict(seen) for unit in units for name, seen in unit.operators.items()}
     for query in pipeline.queries.values():
-        found[f"query {query.name}"] = {"rows_in": query.rows_in, "rows_out": query.results, "seconds": query.seconds}
+        found[query_operator(query.name)] = {"rows_in": query.rows_in, "rows_out": query.results, "seconds": query.seconds}
     return found
 
 
 def nodes(pipeline: Pipeline, units: Sequence[UnitFigures]) -> dict[str, NodeFigures]:
     """What every operator did: join nodes, filters of streams, queries."""
-    found = nodes_of({name: seen for unit in units for name, seen in unit.operators.items()})
+    found = nodes_of({name: seen for unit in units for name, seen in unit.operators.items()}, operator_units(pipeline, units))
     for name, query in pipeline.queries.items():
-        found[f"query {name}"] = NodeFigures(query.rows_in, query.results, query.seconds)
+        found[query_operator(name)] = NodeFigures(query.rows_in, query.results, query.seconds)
     return found
 
 
-def nodes_of(seen: Mapping[str, Mapping[str, float]]) -> dict[str, NodeFigures]:
-    return {name: NodeFigures(int(one["rows_in"]), int(one["rows_out"]), one["seconds"]) for name, one in seen.items()}
+def operator_units(pipeline: Pipeline, units: Sequence[UnitFigures] | None = None) -> dict[str, str]:
+    """Operator -> the unit that it works for; operators of single queries have none."""
+    figures = units_of(pipeline) if units is None else units
+    return {name: unit.name for unit, mine in zip(pipeline.kinds.units(), figures, strict=True) for name in mine.operators}
+
+
+def nodes_of(seen: Mapping[str, Mapping[str, float]], units: Mapping[str, str]) -> dict[str, NodeFigures]:
+    return {name: NodeFigures(int(one["rows_in"]), int(one["rows_out"]), one["seconds"], units.get(name, "")) for name, one in seen.items()}

@@ -65,7 +65,7 @@ class QueryFigures(NamedTuple):
     frontier: int | None = None
     #: Seconds from the arrival of a result's newest row to its release; None: not measured.
     response: Mapping[str, float | None] | None = None
-    #: What answers it, together with the other queries of the same name; operators of a join have names that begin with it.
+    #: What answers it, together with the other queries of that unit.
     unit: str = ""
 
 
@@ -75,6 +75,13 @@ class NodeFigures(NamedTuple):
     rows_in: int
     rows_out: int
     seconds: float
+    #: The unit that it works for; empty: the work is that of one query alone.
+    unit: str = ""
+
+
+def query_operator(query: str) -> str:
+    """The name of a query among the operators of a report: it stands for the query's own work."""
+    return f"query {query}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from eddyline.operators.join.inputs import StreamInput
 from eddyline.operators.join.propagation import Propagation
 from eddyline.operators.project import Projection
 from eddyline.plan.lower import Lowered
+from eddyline.plan.shape import Part, query_shape
 from eddyline.runtime.analysis import join_lines
 from eddyline.runtime.newest import NewestPlaces
 from eddyline.runtime.plan_text import plan_text
@@ -77,6 +78,10 @@ class StandingQuery(StandingBase):
     def merging(self) -> Merging | None:
         return None
 
+    def shape(self, text: str) -> Part:
+        group = self.group
+        return query_shape(self.lowered, group.tree, lambda at: group.name_of(at) if len(at) > 1 else group.input_name(at[0]))
+
     def plan(self, pipeline: Pipeline | None = None) -> str:
         return plan_text(self.lowered, self.group.tree, None if pipeline is None else pipeline.planner.lines(self.group, self.lowered))
 
@@ -102,8 +107,7 @@ class StandingQuery(StandingBase):
         return []
 
     @property
-    def told(self) -> int:
-        """Punctuations of its results so far."""
+    def punctuations_out(self) -> int:  # type: ignore[override]
         return 0 if self.propagation is None else self.propagation.out
 
     def finished(self, moment: Moment) -> list[pa.Table] | None:

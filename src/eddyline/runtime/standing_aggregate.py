@@ -87,7 +87,7 @@ class AggregateQuery(LeavingQuery):
         #: ON CLOSE without a bucket that closes: groups end by what is promised of their streams.
         self.roots = GroupRoots(group, closings or Closings(), keys) if query.by_promises else None
         #: Groups whose end was announced.
-        self._told_groups = 0
+        self._finished_groups = 0
         if query.settings.propagate != "off":
             self.aggregation.closed = []
         #: Up to where groups have been ended by promises.
@@ -182,8 +182,8 @@ class AggregateQuery(LeavingQuery):
         return self.aggregation.close_groups(codes[chosen], until[chosen] + 1, self.stop, issues, parts=self.parts)
 
     @property
-    def told(self) -> int:
-        return self._told_groups
+    def punctuations_out(self) -> int:  # type: ignore[override]
+        return self._finished_groups
 
     def finished(self, moment: Moment) -> list[pa.Table] | None:
         if self.query.settings.propagate == "off":
@@ -191,14 +191,14 @@ class AggregateQuery(LeavingQuery):
         made, self.aggregation.closed = self.aggregation.closed or [], []
         outputs = self.lowered.outputs
         keys = {o.name: self.lowered.group_by.index(o.expression) for o in outputs if o.expression in self.lowered.group_by}
-        told = []
+        tables = []
         for values, instants in made:
             rows = len(instants)
             columns = {o.name: values[keys[o.name]] if o.name in keys else pa.nulls(rows, o.type.arrow) for o in outputs}
             table = pa.table({**columns, "_ts": pa.array(instants).cast(pa.timestamp("us"))}, schema=result_schema(outputs))
-            told.append(table if self.stop is None else table.filter(pa.array(instants <= self.stop)))
-        self._told_groups += sum(len(table) for table in told)
-        return told
+            tables.append(table if self.stop is None else table.filter(pa.array(instants <= self.stop)))
+        self._finished_groups += sum(len(table) for table in tables)
+        return tables
 
     def _emitted(self, now: int, issues: Issues, released: Released) -> pa.Table | None:
         self.aggregation.leave(self.limits(now, released))

@@ -6,10 +6,14 @@ Limits   Results, stop and schema are the kinds' own: some keep them here, other
 from __future__ import annotations
 
 from eddyline.model.query import BoundQuery
+from eddyline.plan.shape import Part, text_shape
 from eddyline.runtime.unit import Unit
 
 
 class StandingBase:
+    #: Punctuations of its results so far.
+    punctuations_out: int = 0
+
     def __init__(self, query: BoundQuery, unit: Unit, slot: int, start: int) -> None:
         self.query = query
         self.name = query.name
@@ -18,3 +22,7 @@ class StandingBase:
         self.start = start
         #: Seconds of work for this query alone.
         self.seconds = 0.0
+
+    def shape(self, text: str) -> Part:
+        """The plan as parts that can be drawn: of a query that is no join, one part with the lines of the text."""
+        return text_shape(self.name, text, self.unit.streams, self.unit.name)

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from eddyline.model.query import BoundQuery
 from eddyline.operators.evaluate import Issues
+from eddyline.plan.shape import Part
 from eddyline.runtime.epoch import Outcome
 from eddyline.runtime.ranked_records import Ranked
 from eddyline.state.columns import Ints
@@ -178,6 +179,10 @@ class Standing(Protocol):
         """Whether response times of its results are measured."""
 
     @property
+    def punctuations_out(self) -> int:
+        """Punctuations of its results so far."""
+
+    @property
     def merging(self) -> Merging | None:
         """What merges the parts that shards have of its groups; None: each shard gives whole results."""
 
@@ -186,6 +191,9 @@ class Standing(Protocol):
 
     def analysis(self) -> list[str]:
         """What its operators did in this run, one line each."""
+
+    def shape(self, text: str) -> Part:
+        """The plan as parts that can be drawn; `text` is what `plan` says."""
 
 
 class Kind(Protocol):

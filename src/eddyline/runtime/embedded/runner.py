@@ -48,7 +48,6 @@ from eddyline.runtime.folder_lock import temporary_folder
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.report import Report
 from eddyline.runtime.reporting.reporter import Reporter
-from eddyline.runtime.reporting.standing_view import shape_of
 from eddyline.runtime.requests import answers, hold, is_ahead, release
 from eddyline.runtime.runner import Handle, Observer
 from eddyline.runtime.unit import Standing
@@ -326,7 +325,7 @@ class EmbeddedRunner:
     def plan(self, query: BoundQuery) -> tuple[str, Part]:
         text = self.explain(query)
         if self._driver is not None and query.name in self._driver.pipeline.queries:
-            return text, shape_of(self._driver.pipeline.queries[query.name], text)
+            return text, self._driver.pipeline.queries[query.name].shape(text)
         return text, shape(query, {**self.job.catalog.streams, **self.job.catalog.tables}, text)
 
     def analysis(self, name: str) -> str:

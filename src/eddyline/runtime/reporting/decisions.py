@@ -73,25 +73,23 @@ def _passed_over(before: Iterable[Mapping[str, Any]], now: Iterable[Mapping[str,
             yield {"kind": "kept", "queries": queries, "text": f"the plan stays; {one['tree']} was not taken", "reason": one["reason"]}
 
 
-def listening(demand: Mapping[str, Any]) -> dict[str, bool]:
-    """Edge -> whether it listens; on Spark the edges of each shard."""
-    found: dict[str, bool] = {}
+def _all_edges(demand: Mapping[str, Any], place: str = "") -> Iterable[tuple[str, str, Mapping[str, Any]]]:
+    """Each edge: its name, the join above it, its figures; on Spark those of every shard."""
     for name, edge in demand.items():
         if "state" in edge:
-            found[name] = edge["state"] == "listening"
+            yield f"{name}{place}", f"{edge['node']}{place}", edge
         else:
-            found.update({f"{inner} on shard {name}": is_on for inner, is_on in listening(edge).items()})
-    return found
+            yield from _all_edges(edge, f" on shard {name}")
 
 
 def _edges(before: Mapping[str, Any], now: Mapping[str, Any], units: Mapping[str, str]) -> Iterable[Event]:
-    earlier = listening(before)
-    for name, is_on in listening(now).items():
-        if earlier.get(name, False) != is_on:
+    earlier = {name for name, _, edge in _all_edges(before) if edge["state"] == "listening"}
+    for name, node, edge in _all_edges(now):
+        is_on = edge["state"] == "listening"
+        if (name in earlier) != is_on:
             text = "listens: what is not demanded is held back" if is_on else "stops to listen: everything is made"
-            unit, _, place = name.partition(":")
-            queries = [query for query, mine in units.items() if mine == unit][:_NAMED]
-            yield {"kind": "demand", "edge": name, "queries": queries, "text": f"the join {place} {text}"}
+            queries = [query for query, mine in units.items() if mine == edge["unit"]][:_NAMED]
+            yield {"kind": "demand", "edge": name, "queries": queries, "text": f"the join {node} {text}"}
 
 
 def _indexes(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterable[Event]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from eddyline.runtime.report import Report
+from eddyline.runtime.report import Report, query_operator
 
 FORMAT = 1
 #: How many single epochs, batches and largest stores are in a document or a line.
@@ -35,6 +35,7 @@ def report_document(report: Report) -> dict[str, Any]:
         "names": [name for name, query in report.queries.items() if query.unit],
         "streams": {name: {"newest": one.newest, "horizon": one.horizon} for name, one in report.streams.items()},
         "stores": {name: store.rows for name, store in report.stores.items()},
+        "operator_units": {name: node.unit for name, node in report.nodes.items() if node.unit},
         "units": {name: query.unit for name, query in report.queries.items()},
         "state": {"rows": job.stored_rows, "bytes": job.stored_bytes, "waiting": job.waiting},
         "memory_bytes": job.memory_bytes,
@@ -87,7 +88,7 @@ def query_figures(document: Mapping[str, Any]) -> dict[str, tuple[int, float, fl
     responses, operators = stats.get("response", {}), stats["operators"]
     found = {}
     for name, results in stats["results"].items():
-        seconds = operators.get(f"query {name}", {}).get("seconds", 0.0)
+        seconds = operators.get(query_operator(name), {}).get("seconds", 0.0)
         slow = responses.get(name, {}).get("p95")
         found[name] = (results, round(seconds, 4), None if slow is None else round(slow, 5))
     return found

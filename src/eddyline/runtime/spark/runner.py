@@ -43,7 +43,7 @@ from eddyline.plan.template_text import plan_text
 from eddyline.runtime.checkpoint_identity import Claim, claim
 from eddyline.runtime.own_functions import codes
 from eddyline.runtime.publication import Publication
-from eddyline.runtime.report import Report
+from eddyline.runtime.report import Report, query_operator
 from eddyline.runtime.reporting.reporter import Reporter
 from eddyline.runtime.runner import Handle, Observer
 from eddyline.runtime.spark.file_results import FileResults
@@ -300,8 +300,8 @@ class SparkRunner:
     def analysis(self, name: str) -> str:
         lines = [self.explain(self.job.catalog.query(name))]
         for operator, node in self._report().nodes.items():
-            own = operator == f"query {name}"
-            if own or not operator.startswith("query "):
+            own = operator == query_operator(name)
+            if own or node.unit:
                 # The time of filters is that of the store, which counts none.
                 took = f", {node.seconds:.3f} s" if node.seconds else ""
                 lines.append(f"{'results' if own else operator}: {node.rows_in:,} rows in, {node.rows_out:,} out{took} on all shards")

@@ -20,8 +20,10 @@ from eddyline.operators.sharing.filter_group import FilterGroup
 from eddyline.operators.stream import whole_columns
 from eddyline.plan.lower import Lowered
 from eddyline.plan.prepare import prepare
+from eddyline.plan.shape import Part, query_shape
 from eddyline.runtime.epoch import Outcome
 from eddyline.runtime.plan_text import plan_text
+from eddyline.runtime.report import query_operator
 from eddyline.runtime.response import Responses, SlotTimes
 from eddyline.runtime.standing_base import StandingBase
 from eddyline.runtime.unit import Blocks, Load, Moment, Slice, UnitFigures
@@ -71,6 +73,9 @@ class FilterQuery(StandingBase):
 
     def analysis(self) -> list[str]:
         return []
+
+    def shape(self, text: str) -> Part:
+        return query_shape(self.lowered, self.group.tree, passing=(self.unit.name, query_operator(self.name)))
 
 
 class FilterUnit:

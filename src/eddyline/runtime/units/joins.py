@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.model.joining import Tree
+from eddyline.model.joining import Tree, joined_text
 from eddyline.model.punctuation import KIND
 from eddyline.model.query import BoundQuery
 from eddyline.model.window import Rows
@@ -156,7 +156,7 @@ class JoinUnit:
             zones_skipped=sum(c.zones_skipped for c in counters),
             zones_passed=sum(c.zones_passed for c in counters),
             conditions_avoided=sum(c.conditions_avoided for c in counters),
-            edges={self._edge_name(edge): edge.as_json() for edge in group.edges()},
+            edges={self._edge_name(e): {**e.as_json(), "unit": self.name, "node": joined_text(e.references)} for e in group.edges()},
             earlier_edges=tuple(group.earlier_edges()),
         )
 

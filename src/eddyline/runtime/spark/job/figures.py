@@ -104,7 +104,7 @@ def job_report(driver: SparkDriver, plans: bool = True) -> Report:
             for name in streams
         },
         {name: QueryFigures(made, frontiers.get(name), timed.get(name), units.get(name, "")) for name, made in results.items()},
-        nodes_of(progress.operators),
+        nodes_of(progress.operators, progress.operator_units),
         # Of each shard since it was last opened.
         {str(shard): note["statistics"].get("demand", {}) for shard, note in sorted(progress.notes.items())},
         {name: StoreFigures(peaks.get(name, 0), spilled.get(name, 0), kept.get(name, 0)) for name in dict.fromkeys((*peaks, *spilled))},

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from eddyline.runtime.epoch_times import NEWEST, EpochTimes
+from eddyline.runtime.report import query_operator
 from eddyline.runtime.response import Times
 from eddyline.runtime.spark.output.sinks import Delivered
 
@@ -58,6 +59,8 @@ class Progress:
     null_results: dict[str, int] = field(default_factory=dict)
     #: operator -> rows in, rows out, seconds, summed over shards and batches.
     operators: dict[str, dict[str, float]] = field(default_factory=dict)
+    #: Operator -> the unit that it works for.
+    operator_units: dict[str, str] = field(default_factory=dict)
     #: query -> response times of its results in this run.
     responses: dict[str, Times] = field(default_factory=dict)
 
@@ -109,6 +112,7 @@ class Progress:
             _add(self.null_results, note["statistics"].get("null_results", {}))
             for name, figures in note["statistics"].get("operators", {}).items():
                 _add(self.operators.setdefault(name, {}), figures)
+            self.operator_units.update(note["statistics"].get("operator_units", {}))
             # From the end of the shard's epoch to the delivery of its results, by the clocks of both machines.
             delay = max(0.0, time.time() - note.get("released", time.time()))
             for name, pairs in note["statistics"].get("response", {}).items():
@@ -131,10 +135,10 @@ class Progress:
 
     def forget_oldest(self, live: Collection[str]) -> None:
         """Of queries that have gone, the figures of the newest thousand stay."""
-        for figures, names in ((self.results, live), (self.operators, {f"query {name}" for name in live})):
-            gone = [name for name in figures if name not in names and (figures is self.results or name.startswith("query "))]
-            for name in gone[:-NEWEST]:
-                del figures[name]
+        gone = [name for name in self.results if name not in live]
+        for name in gone[:-NEWEST]:
+            del self.results[name]
+            self.operators.pop(query_operator(name), None)
         self.responses = {name: times for name, times in self.responses.items() if name in live}
 
     def line(self, delivered: Delivered) -> str:

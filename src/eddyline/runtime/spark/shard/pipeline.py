@@ -33,7 +33,7 @@ from eddyline.plan.lower import Lowered
 from eddyline.plan.migration import Migration, plan_document, plan_from
 from eddyline.plan.shares import Route, book_route
 from eddyline.runtime.epoch import Epoch, Outcome
-from eddyline.runtime.figures import avoided, counts, demand, further, held_rows, operators, stored_rows
+from eddyline.runtime.figures import avoided, counts, demand, further, held_rows, operator_units, operators, stored_rows
 from eddyline.runtime.memory import without_collection
 from eddyline.runtime.newest import NewestPlaces
 from eddyline.runtime.pipeline import Pipeline
@@ -311,6 +311,7 @@ class ShardPipeline:
                 for name, seen in operators(self.pipeline).items()
             },
             "null_results": {kind: count - before[2].get(kind, 0) for kind, count in self.pipeline.issues.counts.items()},
+            "operator_units": operator_units(self.pipeline),
             "response": self._responses.drained(),
         }
         return outcome
