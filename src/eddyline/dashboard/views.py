@@ -109,7 +109,7 @@ def shares(document: Document) -> list[float | None]:
         return [None] * len(document["names"])
     shared: dict[str, float] = {}
     for name, one in operators.items():
-        unit = document["operator_units"].get(name)
+        unit = document.get("operator_units", {}).get(name)
         if unit is not None:
             shared[unit] = shared.get(unit, 0.0) + one["seconds"]
     members: dict[str, int] = {}
