@@ -213,7 +213,7 @@ OPTIONS: dict[str, Option] = {
     "checkpoint_seconds": Option(_seconds, "0, 0.5, …", "time between embedded checkpoints; 0 takes one after every epoch"),
     "template_index": Option(_index, "auto | scan | imp | 'hash(a, b)' | 'imp(6, 5, 5)'", "how requests to a template find their rows"),
     "template_tuning": Option(_word("on", "off"), "on | off", "whether the index of a template follows what is asked for"),
-    "template_batch": Option(_word("on", "off"), "on | off", "whether requests of one epoch are answered together"),
+    "template_batch": Option(_word("on", "off"), "on | off", "whether requests of one epoch share a scan, or each finds its rows alone"),
     "heralds": Option(
         _word("auto", "on", "off"), "auto | on | off", "zones: skip or pass whole stretches of rows by their least and greatest values"
     ),

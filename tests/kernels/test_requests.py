@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 import numpy as np
 import pytest
 
+from eddyline.kernels import request_blocks as alone
 from eddyline.kernels import requests as kernels
 from eddyline.kernels.clustered import cluster
+from eddyline.operators.template.blocks import Block, Fields, Together
+from eddyline.tuning import TemplateTuning
 
 
 def matches(words, nulls, fixed, first, probes, low, high) -> list[tuple[int, int]]:
@@ -47,6 +51,40 @@ def test_scanned_and_clustered_rows(seed: int) -> None:
     masked = np.asarray(asked, np.int64) & ~(free | ((1 << low_free) - 1))
     open_bits = kernels.Places(masked, there, free, low_free)
     assert gathered(lambda begin, a, b: kernels.read_addresses(*args, begin, asking, open_bits, a, b)[:2], count, rng) == right
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_probes_that_work_alone(seed: int) -> None:
+    """Scanned, and read from three blocks of any configuration."""
+    rng, lots = Random(seed), np.random.default_rng(seed)
+    columns, rows, count = rng.randint(1, 3), rng.randint(3, 60), rng.randint(1, 12)
+    words, probes = lots.integers(0, 5, (columns, rows)), lots.integers(0, 6, (columns, count))
+    nulls = np.where(lots.random(rows) < 0.2, lots.integers(0, 1 << columns, rows), 0)
+    first = rng.randint(0, 100)
+    chosen = sorted(rng.sample(range(columns), rng.randint(1, columns)))
+    fixed = sum(1 << c for c in chosen)
+    low = first + lots.integers(-2, rows + 2, count)
+    high = low + lots.integers(0, rows + 2, count)
+    asking = alone.Alone(np.array(chosen), fixed, probes[chosen], low, high)
+    right = matches(words[chosen], nulls, fixed, first, probes[chosen], low, high)
+    every = np.empty(0, np.bool_)
+    ids = (first, first + rows, first)
+    assert gathered(lambda begin, a, b: alone.scan_each(words, nulls, every, *ids, begin, asking, a, b)[:2], count, rng) == right
+    cuts = [0, *sorted(rng.sample(range(1, rows), 2)), rows]
+    blocks = []
+    for begin, end in pairwise(cuts):
+        fields = Fields(tuple(rng.randint(0, 3) for _ in range(columns)), rng.randrange(1 << columns))
+        together = Together(tuple(sorted(rng.sample(range(columns), rng.randint(1, columns)))), rng.randint(0, 4))
+        addressing = rng.choice((fields, together))
+        here, gone = words[:, begin:end], nulls[begin:end]
+        addresses = addressing.fit(here, gone, TemplateTuning(most_codes=rng.choice((0, 100))))
+        order, offsets = cluster(addresses.of_rows(here, gone), 1 << addresses.bits)
+        clustered = kernels.Clustered(
+            offsets, order.astype(np.int32), np.ascontiguousarray(here[:, order]), np.ascontiguousarray(gone[order]), first + begin
+        )
+        blocks.append(Block(addressing, addresses, clustered, first + end, 8))
+    table = np.stack([block.line(columns) for block in blocks])
+    assert gathered(lambda begin, a, b: alone.read_blocks(table, begin, asking, a, b)[:2], count, rng) == right
 
 
 def _scan(words, nulls, fixed, first, begin, probes, low, high, out_probe, out_row):

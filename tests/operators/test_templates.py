@@ -92,6 +92,7 @@ def check(case: TemplateCase, rng: Random, asks: int, tuning: TemplateTuning = P
         engine.step(rows)
         if engine.frontier is None:
             continue
+        engine.standing.batched = rng.random() < 0.6
         if rng.random() < 0.2 and engine.standing.index is not None and isinstance(engine.standing.index.addressing, Fields):
             engine.standing.index.reconfigure(Fields(tuple(rng.randint(0, 3) for _ in engine.template.keys)))
         oldest = engine.frontier - 1 - case.history
@@ -115,9 +116,10 @@ def test_any_template_any_request(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(first_seed(), first_seed() + 12))
 def test_blocks_are_clustered_and_rebuilt(seed: int) -> None:
-    """Blocks of 16 rows: most rows of a window lie in sealed blocks."""
+    """Blocks of 16 rows: most rows of a window lie in full blocks, and the newest in a block that is built again as it grows."""
     rng = Random(seed)
-    assert sum(check(random_template(rng, 150), rng, 4, TemplateTuning(block_rows=16)) for _ in range(3))
+    tuning = TemplateTuning(block_rows=16, build=rng.choice((1e-10, 1e-9, 40e-9)))
+    assert sum(check(random_template(rng, 150), rng, 4, tuning) for _ in range(3))
 
 
 def test_values_are_counted_again_when_a_quarter_of_the_rows_is_new() -> None:

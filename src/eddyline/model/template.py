@@ -9,6 +9,7 @@ Limits   Plain data. What a request answers is said in docs/semantics.md.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -54,12 +55,12 @@ class Template:
         assert isinstance(window, Range | Rows)
         return window
 
-    @property
+    @cached_property
     def keys(self) -> tuple[Output, ...]:
         """The grouping columns, in the order of SELECT."""
         return tuple(o for o in self.query.outputs if o.expression in self.query.group_by)
 
-    @property
+    @cached_property
     def aggregates(self) -> tuple[Output, ...]:
         return tuple(o for o in self.query.outputs if o.expression not in self.query.group_by)
 

@@ -38,11 +38,11 @@ class Adjustment:
         #: The id of the row after the newest at the last look.
         self._looked_upto = 0
 
-    def note(self, pattern: int, requests: int, rows: float) -> None:
-        """Requests of one pattern came; `rows` is the sum of the rows in their windows."""
+    def note(self, pattern: int, requests: int, rows: float, batches: int) -> None:
+        """Requests of one pattern came; `rows` is the sum of the rows in their windows, `batches` how many scans would serve them."""
         self.counts[pattern] = self.counts.get(pattern, 0.0) + requests
         self.rows[pattern] = self.rows.get(pattern, 0.0) + rows
-        self.batches[pattern] = self.batches.get(pattern, 0.0) + 1
+        self.batches[pattern] = self.batches.get(pattern, 0.0) + batches
         self.requests += requests
 
     def after_epoch(self, end: int) -> None:
@@ -93,7 +93,7 @@ class Adjustment:
         came = end - self._counted_upto
         if not self._values or came < 0 or came * self.tuning.new_share > end - first:
             nulls: Ints = rows.null_bits(first, end)
-            words = (rows.view(key, first, end)[nulls >> column & 1 == 0] for column, key in enumerate(rows.keys))
+            words = (rows.column(column, first, end)[nulls >> column & 1 == 0] for column in range(rows.columns))
             self._values = [max(1, len(np.unique(found))) for found in words]
             self._counted_upto = end
             self.counted += 1

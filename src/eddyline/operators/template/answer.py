@@ -1,4 +1,4 @@
-"""From pairs of requests and rows to answers: the existing aggregation, once per set of grouping columns.
+"""From pairs of requests and rows to answers, once per set of grouping columns: plain aggregates at once, others by the aggregation.
 
 Answer   `Answering.tables(requests, request, ids)` groups the pairs by (request, chosen columns) and gives one table for all requests:
          their number, all grouping columns (NULL where not grouped by), all aggregates (NULL where not wanted). A request that groups
@@ -23,6 +23,7 @@ from eddyline.operators.aggregate.aggregation import Aggregation
 from eddyline.operators.aggregate.config import AggregateConfig
 from eddyline.operators.aggregate.contributions import Batch
 from eddyline.operators.evaluate import Compiled, Issues, compile_expression
+from eddyline.operators.template.direct import Direct, serves
 from eddyline.operators.template.probes import Requests
 from eddyline.operators.template.rows import TemplateRows
 from eddyline.state.columns import Ints
@@ -46,20 +47,39 @@ class Answering:
         self._configs: dict[int, AggregateConfig] = {}
         #: The aggregates of no row; None: not known yet, or to be computed each time.
         self._empty: pa.Table | None = None
+        self._direct = Direct(keys, aggregates, rows) if serves(aggregates) else None
         self.schema = pa.schema([(REQUEST, pa.int64()), *((o.name, o.type.arrow) for o in (*keys, *aggregates))])
 
     def tables(self, requests: Requests, request: Ints, ids: Ints, issues: Issues) -> pa.Table:
         """The answers of all requests; `request[i]` is the number of the request that row `ids[i]` counts for."""
-        made = [self.schema.empty_table()]
+        made: list[pa.Table] = []
         for mask, chosen, asking in _by_groups(requests, request):
-            mine = request[chosen]
-            made += self._results(self._grouped(mask, mine, ids[chosen], issues) if len(mine) else None, mask, asking, issues)
+            mine, here = request[chosen], ids[chosen]
+            found = self._at_once(mask, mine, here, issues) if len(mine) else None
+            if found is None and len(mine):
+                made += self._results(self._grouped(mask, mine, here, issues), mask, asking, issues)
+            else:
+                made += self._with_empty(found, mask, asking, issues)
         return self._unwanted_as_null(self._in_order(made), requests.aggregates)
 
+    def _at_once(self, mask: int, request: Ints, ids: Ints, issues: Issues) -> pa.Table | None:
+        """The groups of plain aggregates; None: the aggregation has to do it."""
+        if self._direct is None:
+            return None
+
+        def values(e: Expression, ids: Ints) -> pa.Array:
+            return self.value(e, {(a, c): self.rows.values(c, ids) for a, c in columns_of(e)}, len(ids), issues)
+
+        return self._direct.table(self.schema, self._chosen(mask), request, ids, values)
+
     def _in_order(self, made: list[pa.Table]) -> pa.Table:
-        whole = pa.concat_tables(made)
-        order = np.argsort(np.asarray(whole.column(REQUEST)), kind="stable")
-        return whole.take(pa.array(order)).combine_chunks()
+        if not made:
+            return self.schema.empty_table()
+        whole = made[0] if len(made) == 1 else pa.concat_tables(made)
+        number = np.asarray(whole.column(REQUEST))
+        if (number[1:] >= number[:-1]).all():
+            return whole.combine_chunks()
+        return whole.take(pa.array(np.argsort(number, kind="stable"))).combine_chunks()
 
     def _grouped(self, mask: int, request: Ints, ids: Ints, issues: Issues) -> Aggregation:
         aggregation = self._aggregation(mask)
@@ -81,8 +101,12 @@ class Answering:
     def _results(self, aggregation: Aggregation | None, mask: int, asking: Ints, issues: Issues) -> list[pa.Table]:
         """The answers of the requests `asking`, which group by the columns of a mask; without an aggregation no row counts for them."""
         found = None if aggregation is None else aggregation.changes(0, issues)
-        parts = [] if found is None else [self._complete(found, self._chosen(mask))]
-        if not mask:
+        return self._with_empty(None if found is None else self._complete(found, self._chosen(mask)), mask, asking, issues)
+
+    def _with_empty(self, found: pa.Table | None, mask: int, asking: Ints, issues: Issues) -> list[pa.Table]:
+        """The groups that were found; requests that group by nothing and have none get the aggregates of no row."""
+        parts = [] if found is None else [found]
+        if not mask and (found is None or len(found) < len(asking)):
             rest = asking if found is None else np.setdiff1d(asking, np.asarray(found.column(REQUEST)))
             parts += [self._nothing(rest, issues)] if len(rest) else []
         return parts
@@ -119,7 +143,7 @@ class Answering:
             return self.schema.empty_table()
         whole = pa.concat_tables(given).combine_chunks()
         numbers, masks = np.asarray(whole.column(REQUEST)), np.asarray(whole.column(_GROUPS))
-        made = [self.schema.empty_table()]
+        made: list[pa.Table] = []
         for mask in np.unique(masks).tolist():
             here = np.flatnonzero(masks == mask)
             aggregation = self._aggregation(mask)
@@ -190,6 +214,9 @@ class Answering:
 
 def _by_groups(requests: Requests, request: Ints) -> Iterator[tuple[int, Ints | slice, Ints]]:
     """Per set of grouping columns, as bits: which pairs belong to it, and the numbers of its requests."""
+    if requests.count == 1:
+        yield int(requests.group_by[0]), slice(None), np.zeros(1, np.int64)
+        return
     for mask in np.unique(requests.group_by).tolist():
         here = requests.group_by == mask
         yield int(mask), slice(None) if here.all() else np.flatnonzero(here[request]), np.flatnonzero(here)

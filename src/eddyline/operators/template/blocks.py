@@ -17,6 +17,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from eddyline.kernels import request_blocks as tables
 from eddyline.kernels import requests as kernels
 from eddyline.kernels.clustered import cluster
 from eddyline.kernels.hashing import mix_all
@@ -45,6 +46,9 @@ Spans = Mapping[int, tuple[Ints, Ints]]
 
 class Addresses(Protocol):
     bits: int
+
+    def describe(self, line: Ints) -> None:
+        """Write how words become addresses into the line of a block table (`kernels/request_blocks.py`)."""
 
     def of_rows(self, words: Ints, nulls: Ints) -> Ints: ...
 
@@ -95,6 +99,12 @@ class Field:
         there = self.codes[at] == words if len(self.codes) else np.zeros(len(words), np.bool_)
         return np.where(there, self._numbered(at), 0), there
 
+    def describe(self, line: Ints) -> None:
+        """Four numbers of a block table's line."""
+        values = self.codes if self.codes is not None else self.cuts
+        kind = tables.CODES if self.codes is not None else tables.HASHED if self.cuts is None else tables.CUTS
+        line[:] = self.bits, kind, 0 if values is None else values.ctypes.data, 0 if values is None else len(values)
+
     def _numbered(self, codes: Ints) -> Ints:
         """Codes as fields: each code has its own, or each field has about the same number of neighbouring codes."""
         assert self.codes is not None
@@ -136,6 +146,12 @@ class FieldAddresses:
         self.fields = fields
         self.tuning = tuning
         self.bits = sum(f.bits for f in fields if f is not None)
+
+    def describe(self, line: Ints) -> None:
+        for column, field in enumerate(self.fields):
+            if field is not None:
+                at = tables.FIELDS + tables.PER_FIELD * column
+                field.describe(line[at : at + tables.PER_FIELD])
 
     def of_rows(self, words: Ints, nulls: Ints) -> Ints:
         address = np.zeros(words.shape[1], np.int64)
@@ -202,6 +218,9 @@ class _HashAddresses:
         self.columns = columns
         self.bits = bits
 
+    def describe(self, line: Ints) -> None:
+        line[tables.TOGETHER], line[tables.HASH_BITS] = sum(1 << c for c in self.columns), self.bits
+
     def of_rows(self, words: Ints, nulls: Ints) -> Ints:
         whole = sum(1 << c for c in self.columns)
         return np.where(nulls & whole == 0, self._hash([words[c] for c in self.columns]), 0)
@@ -222,7 +241,20 @@ class Block:
     addressing: Addressing
     addresses: Addresses
     rows: kernels.Clustered
+    #: The id after the last row that it covers.
+    stop: int
     least_room: int
+
+    def line(self, columns: int) -> Ints:
+        """The block in a block table; it holds for as long as the block does."""
+        found = np.zeros(tables.FIELDS + tables.PER_FIELD * columns, np.int64)
+        rows = self.rows
+        found[tables.FIRST], found[tables.STOP], found[tables.ROWS] = rows.first, self.stop, len(rows.rows)
+        found[tables.OFFSETS], found[tables.IDS] = rows.offsets.ctypes.data, rows.rows.ctypes.data
+        found[tables.WORDS], found[tables.NULLS] = rows.words.ctypes.data, rows.nulls.ctypes.data
+        found[tables.NULL_BITS] = np.bitwise_or.reduce(rows.nulls) if len(rows.nulls) else 0
+        self.addresses.describe(found)
+        return found
 
     @property
     def nbytes(self) -> int:
@@ -252,10 +284,10 @@ class Block:
 
 
 def build(rows: TemplateRows, first: int, addressing: Addressing) -> Block:
-    """Cluster the rows of one block."""
-    begin, end = max(first, rows.store.first), first + rows.tuning.block_rows
-    words = np.stack([rows.view(key, begin, end) for key in rows.keys]).astype(np.int64)
-    nulls = rows.null_bits(begin, end).astype(np.int64)
+    """Cluster the rows of one block, as far as the template has reached them."""
+    begin, end = max(first, rows.store.first), min(first + rows.tuning.block_rows, rows.end)
+    words = rows.words(list(range(rows.columns)), begin, end)
+    nulls = rows.null_bits(begin, end)
     wanted = rows.wanted(begin, end)
     kept = np.arange(end - begin) if not len(wanted) else np.flatnonzero(wanted)
     words, nulls = words[:, kept], nulls[kept]
@@ -263,4 +295,4 @@ def build(rows: TemplateRows, first: int, addressing: Addressing) -> Block:
     order, offsets = cluster(addresses.of_rows(words, nulls), 1 << addresses.bits)
     ids = (kept[order] + (begin - first)).astype(np.int32)
     clustered = kernels.Clustered(offsets, ids, np.ascontiguousarray(words[:, order]), nulls[order], first)
-    return Block(addressing, addresses, clustered, rows.tuning.least_room)
+    return Block(addressing, addresses, clustered, end, rows.tuning.least_room)

@@ -1,12 +1,13 @@
 """Access path *imp*: sealed blocks of rows, clustered by an address with a few bits of each grouping column.
 
 Answer   `pairs(requests)`: in every sealed block a probe computes the fields of the columns that it fixes and reads one run of rows per
-         combination of the bits that it leaves open. The rows behind the last sealed block are scanned.
+         combination of the bits that it leaves open. The newest rows are scanned until that has cost as much as clustering them.
 
              address of a row      | field of c | field of b | field of a |      a probe that fixes b reads 2^(bits of c) runs;
                                                                                  the lowest open field makes runs longer, not more
 
-State    Blocks of 65,536 row ids, each with the configuration under which it was built. A block is built when it is first read.
+State    Blocks of 65,536 row ids, each with the configuration under which it was built. A block is built when it is first read; the newest
+         may have fewer rows and is built again as it grows.
          `reconfigure` changes the configuration: blocks built before are rebuilt a few at a time by `rebuild`, and are read as they are
          until then.
 Limits   Ids must not change: `forget` drops all blocks where they do. A pattern that the configuration does not help is scanned.
@@ -16,10 +17,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from eddyline.kernels.request_blocks import Alone, read_blocks
 from eddyline.operators.template.blocks import Addressing, Block, FieldAddresses, Fields, build
 from eddyline.operators.template.probes import Requests
 from eddyline.operators.template.rows import TemplateRows
-from eddyline.operators.template.scan import Scan
+from eddyline.operators.template.scan import Scan, alone
 from eddyline.operators.template.visits import Visits
 from eddyline.state.columns import Ints
 
@@ -33,6 +35,19 @@ class Imp:
         #: Blocks built so far.
         self.built = 0
         self._scan = Scan(rows, visits)
+        #: The blocks as kernels read them; None: they have changed.
+        self._table: Ints | None = None
+        #: Seconds that were spent on rows behind the last full block since these were clustered.
+        self._owed = 0.0
+
+    @property
+    def shared(self) -> bool:
+        """Whether requests share a scan."""
+        return self._scan.shared
+
+    @shared.setter
+    def shared(self, shared: bool) -> None:
+        self._scan.shared = shared
 
     def reconfigure(self, addressing: Addressing) -> None:
         self.addressing = addressing
@@ -59,6 +74,7 @@ class Imp:
     def forget(self) -> None:
         """Row ids have changed, or blocks are no longer wanted."""
         self.blocks = {}
+        self._table = None
 
     def stale(self) -> list[int]:
         """Blocks that were built under an earlier configuration, oldest rows first."""
@@ -67,12 +83,14 @@ class Imp:
     def rebuild(self, first: int) -> None:
         self.blocks[first] = build(self.rows, first, self.addressing)
         self.built += 1
+        self._table = None
 
     def purge(self) -> None:
         """Forget blocks whose rows have all gone."""
         gone = self.rows.store.first - self.rows.tuning.block_rows
         if self.blocks and min(self.blocks) <= gone:
             self.blocks = {first: block for first, block in self.blocks.items() if first > gone}
+            self._table = None
 
     @property
     def nbytes(self) -> int:
@@ -80,26 +98,70 @@ class Imp:
 
     def pairs(self, requests: Requests, pattern: int, ranged: int, probes: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
         """Pairs (probe, row id) of one selection pattern; rows beside a range may be among them."""
-        store = self.rows.store
         if not len(probes) or not self.addressing.helps(pattern, ranged):
             return self._scan.pairs(requests, pattern, ranged, probes, low, high)
-        columns = [c for c in range(len(self.rows.keys)) if pattern >> c & 1]
-        keys = np.stack([requests.words[c][probes] for c in columns]) if columns else np.empty((0, len(probes)), np.int64)
-        bounds = {c: (requests.lows[c][probes], requests.highs[c][probes]) for c in range(len(self.rows.keys)) if ranged >> c & 1}
-        size = self.rows.tuning.block_rows
-        sealed = self.rows.end // size * size
+        first, end = int(low.min()), int(high.max())
+        covered = self._cover(first, end, len(probes))
+        made = [self._scan.stretch(requests, pattern, ranged, probes, low, high, covered, end)] if covered < end else []
+        if not pattern or ranged:
+            made += self._by_ranges(requests, pattern, ranged, probes, low, high)
+        elif first < covered:
+            made += self._alone(alone(requests, pattern, self.rows, probes, low, high), probes)
+        if len(made) == 1:
+            return made[0]
+        none = np.empty(0, np.int64)
+        return np.concatenate([none, *(p for p, _ in made)]), np.concatenate([none, *(r for _, r in made)])
+
+    def _cover(self, first: int, end: int, probes: int) -> int:
+        """Build the blocks that are read for the first time; returns the id after the last row that lies in a block.
+
+        Rows behind the last full block are scanned until that has cost as much as clustering them does.
+        """
+        size, tuning = self.rows.tuning.block_rows, self.rows.tuning
+        full = self.rows.end // size * size
+        for start in range(max(first, self.rows.store.first) // size * size, min(end, full), size):
+            if start not in self.blocks or self.blocks[start].stop < start + size:
+                self.rebuild(start)
+        if end <= full:
+            return end
+        young = self.blocks.get(full)
+        covered = full if young is None else young.stop
+        self._owed += max(end - max(covered, first), 0) * probes * tuning.single_scan
+        rows = self.rows.end - full
+        if rows * tuning.least_young >= size and self._owed > rows * tuning.build and self.rows.end > covered:
+            self.rebuild(full)
+            self._owed, covered = 0.0, self.rows.end
+        return covered
+
+    def _alone(self, asking: Alone, probes: Ints) -> list[tuple[Ints, Ints]]:
+        """Every probe reads all blocks, one probe after the other."""
+        if self._table is None:
+            lines = [self.blocks[first].line(self.rows.columns) for first in sorted(self.blocks)]
+            self._table = np.stack(lines)
         made: list[tuple[Ints, Ints]] = []
-        for first in range(max(int(low.min()), store.first) // size * size, sealed, size):
-            asking = np.flatnonzero((low < first + size) & (high > first) & (low < high))
+        begin, room = 0, self.rows.tuning.least_room
+        while begin < len(probes):
+            out_probe, out_row = np.empty(room, np.int64), np.empty(room, np.int64)
+            begin, count, runs, visited = read_blocks(self._table, begin, asking, out_probe, out_row)
+            self.visits.rows += visited
+            self.visits.runs += runs
+            made.append((probes[out_probe[:count]], out_row[:count]))
+            room *= 2
+        return made
+
+    def _by_ranges(self, requests: Requests, pattern: int, ranged: int, probes: Ints, low: Ints, high: Ints) -> list[tuple[Ints, Ints]]:
+        """Probes with ranges read block after block."""
+        columns = [c for c in range(self.rows.columns) if pattern >> c & 1]
+        keys = np.stack([requests.words[c][probes] for c in columns]) if columns else np.empty((0, len(probes)), np.int64)
+        bounds = {c: (requests.lows[c][probes], requests.highs[c][probes]) for c in range(self.rows.columns) if ranged >> c & 1}
+        made: list[tuple[Ints, Ints]] = []
+        for first, block in sorted(self.blocks.items()):
+            asking = np.flatnonzero((low < block.stop) & (high > first) & (low < high))
             if not len(asking):
                 continue
-            if first not in self.blocks:
-                self.rebuild(first)
-            block = self.blocks[first]
             if block.addressing.helps(pattern, ranged):
                 spans = {c: (least[asking], most[asking]) for c, (least, most) in bounds.items()}
                 made += block.pairs(pattern, columns, keys[:, asking], spans, probes[asking], low[asking], high[asking], self.visits)
             else:
-                made.append(self._scan.stretch(requests, pattern, ranged, probes, low, high, first, first + size))
-        made.append(self._scan.stretch(requests, pattern, ranged, probes, low, high, sealed, self.rows.end))
-        return np.concatenate([p for p, _ in made]), np.concatenate([r for _, r in made])
+                made.append(self._scan.stretch(requests, pattern, ranged, probes, low, high, first, block.stop))
+        return made

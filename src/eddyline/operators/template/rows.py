@@ -2,7 +2,7 @@
 
 Answer   `ranges` turns instants and windows of requests into ranges of row ids; `words`, `nulls` and `wanted` give key words, null bits and
          membership of a stretch of ids as views; `values` gathers payload.
-State    None: the rows lie in the stream's shared store.
+State    None: the rows lie in the stream's shared store, their key words in `words.py`.
 Limits   Ids in time order. A ROWS template stores every row of its stream, so that row numbers tell how many rows came up to an instant.
 """
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from eddyline.operators.reading import ReadPosition
 from eddyline.operators.template.probes import Requests
+from eddyline.operators.template.words import KeyWords
 from eddyline.state.columns import Ints
 from eddyline.state.store import Store
 from eddyline.tuning import TemplateTuning
@@ -26,14 +27,12 @@ _EVERY: npt.NDArray[np.bool_] = np.empty(0, np.bool_)
 @dataclass(slots=True)
 class TemplateRows:
     reader: ReadPosition
-    #: Marks with the words of the grouping columns.
-    keys: tuple[str, ...]
-    #: The mark with one bit per grouping column that is null.
-    nulls: str
+    #: Words of the grouping columns; a ROWS template also knows where its condition holds, others store only such rows.
+    keys: KeyWords
+    #: The number of grouping columns.
+    columns: int
     #: Whether it is a ROWS template, which counts rows.
     counted: bool = False
-    #: The mark that is 1 where the template's WHERE holds; None: only such rows are stored for it.
-    holds: str | None = None
     #: The mark with lineage and the bit of the template in it; None: every stored row is the template's.
     lineage: tuple[str, int] | None = None
     tuning: TemplateTuning = field(default_factory=TemplateTuning)
@@ -51,15 +50,22 @@ class TemplateRows:
         base = self.store.base
         return self.store.marks[mark][first - base : end - base]
 
+    def catch_up(self) -> None:
+        """Know the words of all rows that the template's timeline has reached."""
+        self.keys.catch_up(self.end)
+
+    def column(self, column: int, first: int, end: int) -> Ints:
+        """The words of one column; a view."""
+        return self.keys.column(column, first, end)
+
     def words(self, columns: list[int], first: int, end: int) -> Ints:
         """One line per column; a view where there is one column."""
         if len(columns) == 1:
-            one: Ints = self.view(self.keys[columns[0]], first, end).reshape(1, -1)  # type: ignore[assignment]
-            return one
-        return np.stack([self.view(self.keys[c], first, end) for c in columns]).astype(np.int64, copy=False)
+            return self.column(columns[0], first, end).reshape(1, -1)
+        return np.stack([self.column(c, first, end) for c in columns])
 
     def null_bits(self, first: int, end: int) -> Ints:
-        return self.view(self.nulls, first, end)  # type: ignore[return-value]
+        return self.keys.nulls_of(first, end)
 
     def wanted(self, first: int, end: int) -> npt.NDArray[np.bool_]:
         """Rows of the template; empty where all are."""
@@ -68,8 +74,8 @@ class TemplateRows:
             mark, slot = self.lineage
             words = self.view(mark, first, end).reshape(end - first, -1)
             here = (words[:, slot // 64].astype(np.uint64) >> np.uint64(slot % 64)) & np.uint64(1) == 1
-        if self.holds is not None:
-            holds = self.view(self.holds, first, end) == 1
+        if self.keys.holds is not None:
+            holds = self.keys.holds[first - self.keys.base : end - self.keys.base]
             here = holds if not len(here) else here & holds
         return here
 
@@ -89,10 +95,11 @@ class TemplateRows:
 
     def within(self, requests: Requests, ranged: int, probe: Ints, ids: Ints) -> tuple[Ints, Ints]:
         """The pairs whose rows lie in the ranges of their probes."""
-        for column in [c for c in range(len(self.keys)) if ranged >> c & 1]:
-            words: Ints = self.store.at(self.keys[column], ids)
+        for column in [c for c in range(self.columns) if ranged >> c & 1]:
+            at = ids - self.keys.base
+            words = self.keys.words[column].take(at)
             here = (words >= requests.lows[column][probe]) & (words <= requests.highs[column][probe])
-            here &= self.store.at(self.nulls, ids) >> column & 1 == 0
+            here &= self.keys.nulls.take(at) >> column & 1 == 0
             probe, ids = probe[here], ids[here]
         return probe, ids
 

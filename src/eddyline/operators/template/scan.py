@@ -1,7 +1,8 @@
 """Access path *scan*: every row of the window looks up the requests that it matches.
 
 Answer   `pairs(requests)`: the requests of one selection pattern are hashed, and each row of the stretch that any of them covers
-         probes them once. A pattern without a fixed column takes whole ranges of rows.
+         probes them once. A pattern without a fixed column takes whole ranges of rows. Requests that share nothing (`shared` is off), and
+         one that is alone, each compare the rows of their own window.
 State    None.
 Limits   Reads all rows of the longest window, however few match.
 """
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.kernels import requests as kernels
+from eddyline.kernels.request_blocks import Alone, scan_each
 from eddyline.operators.template.probes import Requests
 from eddyline.operators.template.rows import TemplateRows
 from eddyline.operators.template.visits import Visits
@@ -22,6 +24,8 @@ class Scan:
     def __init__(self, rows: TemplateRows, visits: Visits) -> None:
         self.rows = rows
         self.visits = visits
+        #: Whether requests share a scan.
+        self.shared = True
 
     def pairs(self, requests: Requests, pattern: int, ranged: int, probes: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
         """Pairs (probe, row id), the probes as numbers of `requests`; `low` and `high` are the ids of each probe's window."""
@@ -36,12 +40,14 @@ class Scan:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         first, end = int(low[low < high].min()), int(high.max())
         wanted = self.rows.wanted(first, end)
+        if pattern and (not self.shared or len(probes) == 1):
+            return self._each(requests, pattern, probes, low, high, first, end, wanted)
         self.visits.rows += end - first
-        if len(probes) == 1 and pattern | ranged:
-            return self._one(requests, pattern, ranged, int(probes[0]), int(low[0]), int(high[0]), wanted)
+        if ranged and len(probes) == 1:
+            return self._one(requests, ranged, int(probes[0]), int(low[0]), int(high[0]), wanted)
         if pattern == 0:
             return self._ranges(probes, low, high, first, wanted)
-        columns = [c for c in range(len(self.rows.keys)) if pattern >> c & 1]
+        columns = [c for c in range(self.rows.columns) if pattern >> c & 1]
         stretch = kernels.Stretch(self.rows.words(columns, first, end), self.rows.null_bits(first, end), wanted, first)
         keys = np.stack([requests.words[c][probes] for c in columns])
         heads, following = kernels.table_of(keys)
@@ -55,18 +61,27 @@ class Scan:
             room *= 2
         return np.concatenate([p for p, _ in made]), np.concatenate([r for _, r in made])
 
-    def _one(
-        self, requests: Requests, pattern: int, ranged: int, probe: int, low: int, high: int, wanted: npt.NDArray[np.bool_]
+    def _each(
+        self, requests: Requests, pattern: int, probes: Ints, low: Ints, high: Ints, first: int, end: int, wanted: npt.NDArray[np.bool_]
     ) -> tuple[Ints, Ints]:
-        """The rows low … high-1 that one probe takes: whole columns are compared."""
-        here = self.rows.null_bits(low, high) & (pattern | ranged) == 0
-        for column, key in enumerate(self.rows.keys):
-            if (pattern | ranged) >> column & 1:
-                words = self.rows.view(key, low, high)
-                if pattern >> column & 1:
-                    here &= words == requests.words[column][probe]
-                if ranged >> column & 1:
-                    here &= (words >= requests.lows[column][probe]) & (words <= requests.highs[column][probe])
+        """Every probe compares the rows of its own window."""
+        keys, asking = self.rows.keys, alone(requests, pattern, self.rows, probes, low, high)
+        made: list[tuple[Ints, Ints]] = []
+        begin, room = 0, self.rows.tuning.least_room
+        while begin < len(probes):
+            out_probe, out_row = np.empty(room, np.int64), np.empty(room, np.int64)
+            begin, count, visited = scan_each(keys.words, keys.nulls, wanted, first, end, keys.base, begin, asking, out_probe, out_row)
+            self.visits.rows += visited
+            made.append((probes[out_probe[:count]], out_row[:count]))
+            room *= 2
+        return made[0] if len(made) == 1 else (np.concatenate([p for p, _ in made]), np.concatenate([r for _, r in made]))
+
+    def _one(self, requests: Requests, ranged: int, probe: int, low: int, high: int, wanted: npt.NDArray[np.bool_]) -> tuple[Ints, Ints]:
+        """The rows low … high-1 within the ranges of one probe: whole columns are compared."""
+        here = self.rows.null_bits(low, high) & ranged == 0
+        for column in [c for c in range(self.rows.columns) if ranged >> c & 1]:
+            words = self.rows.column(column, low, high)
+            here &= (words >= requests.lows[column][probe]) & (words <= requests.highs[column][probe])
         found = np.flatnonzero(here & wanted if len(wanted) else here) + low
         return np.full(len(found), probe), found
 
@@ -79,3 +94,12 @@ class Scan:
         within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         rows = np.repeat(low, sizes) + within
         return np.repeat(probes, sizes), ids[rows] if len(wanted) else rows
+
+
+def alone(requests: Requests, pattern: int, rows: TemplateRows, probes: Ints, low: Ints, high: Ints) -> Alone:
+    """The probes of one pattern, as kernels take those that are worked off one after the other."""
+    columns = np.array([c for c in range(rows.columns) if pattern >> c & 1], np.int64)
+    words = np.empty((len(columns), len(probes)), np.int64)
+    for line, column in enumerate(columns.tolist()):
+        words[line] = requests.words[column][probes]
+    return Alone(columns, pattern, words, low, high)

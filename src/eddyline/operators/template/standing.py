@@ -18,18 +18,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.model.datatypes import BIGINT, BOOLEAN, DataType
-from eddyline.model.expression import Call, Expression, Literal, columns_of, refs_of, rename_refs
-from eddyline.model.joining import KeyColumn, is_exact
+from eddyline.model.datatypes import BOOLEAN
+from eddyline.model.expression import Call, Expression, Literal, columns_of
+from eddyline.model.joining import is_exact
 from eddyline.model.query import Output
 from eddyline.model.template import Condition, Template
 from eddyline.model.window import Range, Rows
-from eddyline.operators.evaluate import Columns, Issues, compile_expression, compile_predicate
+from eddyline.operators.evaluate import Issues, compile_predicate
 from eddyline.operators.join.port import Membership, Port
 from eddyline.operators.reading import timeline_name
 from eddyline.operators.stream import StreamState
 from eddyline.operators.template.adjustment import Adjustment
-from eddyline.operators.template.answer import REQUEST, Answering
+from eddyline.operators.template.answer import Answering
 from eddyline.operators.template.blocks import Addressing, Fields, Together
 from eddyline.operators.template.imp import Imp
 from eddyline.operators.template.probes import Requests
@@ -37,6 +37,7 @@ from eddyline.operators.template.rows import TemplateRows
 from eddyline.operators.template.scan import Scan
 from eddyline.operators.template.search import Pattern, Price
 from eddyline.operators.template.visits import Visits
+from eddyline.operators.template.words import KeyWords
 from eddyline.state.columns import Ints
 from eddyline.state.renumbering import Renumbering
 from eddyline.state.store import Store
@@ -49,12 +50,13 @@ class TemplatePort(Port):
     #: Requests that wait, or a stream of requests that is behind, may ask for instants back to here; None: nothing is behind.
     behind: int | None = None
     history = 0
-    index: Imp | None = None
+    #: Forgets what is known of rows by their ids.
+    forget: Callable[[], None] | None = None
 
     def renumber(self, old_to_new: Renumbering) -> None:
-        """The rows of the store have new ids: blocks are built anew."""
-        if self.index is not None:
-            self.index.forget()
+        """The rows of the store have new ids: what was worked out from them is worked out anew."""
+        if self.forget is not None:
+            self.forget()
 
     def first_needed(self, store: Store, frontier: int, seen: int) -> int:
         # A request without AS OF asks for the last instant before the frontier.
@@ -98,19 +100,18 @@ class StandingTemplate:
                 stream.need_column(column)
         self.port = TemplatePort(f"t-{template.name}", 0, template.source, probed=True, reader=reader, route=route)
         self.port.history = template.history
-        marks = tuple(_need(stream, o.expression, o.type) for o in keys)
-        nulls = _need_nulls(stream, [o.expression for o in keys])
-        holds = _need(stream, where, BOOLEAN) if counted and where is not None else None
+        words = KeyWords(stream.store, [o.expression for o in keys], where if counted else None, self.tuning.portion)
         stream.ports.append(self.port)
         window = template.window if counted else Range(template.window.micros if isinstance(template.window, Range) else 0)
         self.port.join(Membership(0, None if counted else where, window, start), stream.store)
-        self.rows = TemplateRows(reader, marks, nulls, counted, holds, tuning=self.tuning)
+        self.rows = TemplateRows(reader, words, len(keys), counted, tuning=self.tuning)
         self.keys = keys
         self.visits = Visits()
         self.answering = Answering(template, keys, aggregates, self.rows)
         self.scan = Scan(self.rows, self.visits)
         self.adjustment = Adjustment(price, self.tuning)
-        self.index = self.port.index = _index_of(template, self.rows, self.visits)
+        self.index = _index_of(template, self.rows, self.visits)
+        self.port.forget = self._forget
         #: Requests answered, and by which path.
         self.answered = 0
         self.paths: dict[str, int] = {}
@@ -149,32 +150,27 @@ class StandingTemplate:
 
     def _made(self, requests: Requests, make: Callable[[Requests, Ints, Ints, Issues], pa.Table]) -> pa.Table:
         self.rows.lineage = (self.port.words_mark, 0) if self.port.stores_words else None
-        if self.batched or requests.count <= 1:
-            return make(requests, *self._found(requests), self.issues)
-        parts = []
-        for number in range(requests.count):
-            one = requests.some(np.array([number]))
-            table = make(one, *self._found(one), self.issues)
-            parts.append(table.set_column(0, REQUEST, pa.array(np.full(len(table), number, np.int64))))
-        return pa.concat_tables(parts).combine_chunks()
+        return make(requests, *self._found(requests), self.issues)
 
     def _found(self, requests: Requests) -> tuple[Ints, Ints]:
         """Pairs of a request's number and a row's id: the rows that count for each request."""
         self.answered += requests.count
+        self.rows.catch_up()
         low, high = self.rows.ranges(requests)
-        made: list[tuple[Ints, Ints]] = [(np.empty(0, np.int64), np.empty(0, np.int64))]
+        made: list[tuple[Ints, Ints]] = []
         for pattern, ranged, probes in requests.patterns():
             asking = requests.request[probes]
             probe, ids = self._pairs(requests, pattern, ranged, probes, low[asking], high[asking])
             probe, ids = self._verified(requests, pattern, probe, ids)
             made.append((requests.request[probe], ids))
-        request = np.concatenate([r for r, _ in made])
-        ids = np.concatenate([i for _, i in made])
+        none = np.empty(0, np.int64)
+        request, ids = made[0] if len(made) == 1 else tuple(np.concatenate([none, *(m[at] for m in made)]) for at in (0, 1))
         return self._tested(requests, request, ids)
 
     def _pairs(self, requests: Requests, pattern: int, ranged: int, probes: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
         window = float(np.maximum(high - low, 0).sum())
-        self.adjustment.note(pattern | ranged, len(probes), window)
+        batches = 1 if self.batched else len(probes)
+        self.adjustment.note(pattern | ranged, len(probes), window, batches)
         path = "scan"
         if self.index is not None and self.index.addressing.helps(pattern, ranged):
             self.index.serve_ranges(ranged)
@@ -183,6 +179,7 @@ class StandingTemplate:
             )
         self.paths[path] = self.paths.get(path, 0) + len(probes)
         chosen = self.scan if path == "scan" or self.index is None else self.index
+        chosen.shared = self.batched
         return self.rows.within(requests, ranged, *chosen.pairs(requests, pattern, ranged, probes, low, high))
 
     def _index_is_cheaper(self, requests: Requests, pattern: int, ranged: int, probes: Ints, low: Ints, high: Ints) -> bool:
@@ -191,7 +188,7 @@ class StandingTemplate:
         covered = self.index.covered(requests, ranged, probes)
         rows = float(high.max(initial=0) - low.min(initial=0))
         asked = Pattern(pattern | ranged, len(probes) * covered, rows)
-        scanned = self.price.scanned(Pattern(pattern, float(len(probes)), rows))
+        scanned = self.price.scanned(Pattern(pattern, float(len(probes)), rows, 1.0 if self.batched else float(len(probes))))
         return self.price.read(asked, self.adjustment.values(self.rows), self.index.addressing.bits) < scanned
 
     def _verified(self, requests: Requests, pattern: int, probe: Ints, ids: Ints) -> tuple[Ints, Ints]:
@@ -222,12 +219,22 @@ class StandingTemplate:
             request, ids = request[kept], ids[kept]
         return request, ids
 
+    def _forget(self) -> None:
+        """Rows have new ids."""
+        self.rows.keys.forget()
+        if self.index is not None:
+            self.index.forget()
+
     # -- epochs
 
     def after_epoch(self) -> None:
-        """Purge the index, look at what was asked, rebuild a few blocks."""
+        """Purge the index, look at what was asked, rebuild a few blocks. A template that was not asked yet does nothing."""
         self.adjustment.after_epoch(self.stream.store.end)
         index = self.index
+        if not self.rows.keys.upto:
+            return
+        # Requests do not wait for the words of rows that came before them.
+        self.rows.catch_up()
         if index is None:
             return
         index.purge()
@@ -267,39 +274,6 @@ def _index_of(template: Template, rows: TemplateRows, visits: Visits) -> Imp | N
     bits = min(template.bits, 13) if template.index == "auto" else template.bits
     found = Fields(tuple(bits // count + (c < bits % count) for c in range(count)))
     return Imp(rows, found, visits)
-
-
-def _need(stream: StreamState, expression: Expression, kind: DataType) -> str:
-    """Hold the words of an expression over the stream's rows; returns the name of the mark."""
-    bare = rename_refs(expression, dict.fromkeys(refs_of(expression), ""))
-    mark = f"key:{kind}:{bare}"
-    stream.need_key(KeyColumn(mark, bare))
-    return mark
-
-
-def _need_nulls(stream: StreamState, expressions: list[Expression]) -> str:
-    """Hold a number per row with bit c set where the expression of column c is null; returns the name of the mark."""
-    bare = [rename_refs(e, dict.fromkeys(refs_of(e), "")) for e in expressions]
-    mark = f"nulls:{', '.join(map(str, bare))}"
-    if mark not in stream.keys:
-        stream.need_words(mark, NullBits(bare), BIGINT)
-    return mark
-
-
-class NullBits:
-    """Which of some expressions are null, as bits; columns without nulls cost nothing."""
-
-    def __init__(self, expressions: list[Expression]) -> None:
-        self._compiled = [compile_expression(e) for e in expressions]
-        self.columns = tuple(dict.fromkeys(column for compiled in self._compiled for column in compiled.columns))
-
-    def __call__(self, columns: Columns, rows: int) -> pa.Array:
-        bits = np.zeros(rows, np.int64)
-        for at, compiled in enumerate(self._compiled):
-            values = compiled({column: columns[column] for column in compiled.columns}, rows)
-            if values.null_count:
-                bits |= np.asarray(values.is_null()).astype(np.int64) << at
-        return pa.array(bits)
 
 
 def _as_expression(condition: Condition, key: Output) -> Expression:
