@@ -23,6 +23,7 @@ from eddyline.connectors.sinks import CallbackSink, NumberedSink
 from eddyline.dashboard.notebook import Plan, query_html, session_html
 from eddyline.errors import BindingProblem, Position, SettingProblem, Unsupported
 from eddyline.language import Job, parse_body
+from eddyline.language.ask_shapes import Shapes
 from eddyline.language.asked import bind_asks
 from eddyline.language.templates import request_stream
 from eddyline.model.clock import Clock
@@ -180,6 +181,7 @@ class Session:
                 self.job, spark, out=out, checkpoint=checkpoint, overwrite=overwrite, keep_results=keep_results, clock=clock
             )
         self._statements = Statements(self.job, self._runner)
+        self._shapes = Shapes()
 
     # -- saying what there is
 
@@ -269,7 +271,7 @@ class Session:
             timeout: Seconds to wait where the session runs in the background and the instant lies ahead.
         """
         texts = [text] if isinstance(text, str) else list(text)
-        found = bind_asks(texts, as_of, self.job.catalog)
+        found = bind_asks(texts, as_of, self.job.catalog, self._shapes)
         tables = self._runner.request(found, timeout)
         return tables[0] if isinstance(text, str) else tables
 

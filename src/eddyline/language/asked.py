@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from eddyline.errors import SyntaxProblem
+from eddyline.language.ask_shapes import Shapes
 from eddyline.language.catalog import Catalog
 from eddyline.language.parse import parse_script
 from eddyline.language.syntax import Ask
@@ -50,9 +51,16 @@ def parse_ask(text: str) -> Ask:
     return found[0]
 
 
-def bind_asks(texts: Sequence[str], as_of: str | datetime | None, catalog: Catalog) -> list[Request]:
-    """What texts ask, each one request; `as_of` is the instant of those that say none."""
-    found = [bind_ask(parse_ask(text), catalog) for text in texts]
+def bind_asks(texts: Sequence[str], as_of: str | datetime | None, catalog: Catalog, shapes: Shapes | None = None) -> list[Request]:
+    """What texts ask, each one request; `as_of` is the instant of those that say none. `shapes` remembers texts for later calls."""
+    shapes = shapes or Shapes()
+    found = []
+    for text in texts:
+        known = shapes.find(text, catalog)
+        if known is None:
+            known = bind_ask(parse_ask(text), catalog)
+            shapes.learn(text, known, catalog)
+        found.append(known)
     if as_of is None:
         return found
     instant = read_text(as_of.isoformat(" ") if isinstance(as_of, datetime) else as_of, TIMESTAMP)

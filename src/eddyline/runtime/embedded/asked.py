@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from eddyline.errors import EddylineError, UserError
 from eddyline.language import Job
+from eddyline.language.ask_shapes import Shapes
 from eddyline.language.asked import bind_asks
 from eddyline.model.template import Request
 from eddyline.runtime.answers import Answers
@@ -37,13 +38,14 @@ class Asked:
         self.folder = folder
         #: By token.
         self.waiting: dict[str, _Waiting] = {}
+        self._shapes = Shapes()
         folder.forget_old()
 
     def take(self, record: Record) -> None:
         """Answer the requests of a record, refuse them, or let them wait."""
         token = record["token"]
         try:
-            found = bind_asks(record["requests"], record.get("as_of"), self.job.catalog)
+            found = bind_asks(record["requests"], record.get("as_of"), self.job.catalog, self._shapes)
             if self._must_wait(found):
                 self.waiting[token] = _Waiting(found, record.get("until"))
                 hold(self.pipeline, token, found)
