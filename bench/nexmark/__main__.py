@@ -1,23 +1,29 @@
 """`python -m bench.nexmark [--query q0…] [--engine embedded spark flink]`: NEXMark in turns, and the table of what was found.
 
-Answer   Runs each query on the engines in turns, compares the numbers of results with a batch computation, writes one JSON file per
-         query and the table `results/table.md` from all of them. `--table` only writes the table. `--add` adds rounds to those of
-         earlier files. Exit code 1 when a number of results differs.
+Answer   Round after round runs each query once on every engine, compares the numbers of results with a batch computation, and after every
+         query writes its JSON file and the table `results/table.md` from all of them. An engine that fails in a query is named with the
+         reason and has no further turn in it; the run goes on. `--minutes` ends the run after the turn at hand when they are over.
+         `--add` adds rounds to those of earlier files. `--table` only writes the table. `--answers` runs no clock: it compares Flink's
+         rows with those of the batch computation. Exit code 1 when a number of results or an answer differs, or an engine has failed.
 Limits   rows/s per core is the rows of the streams that a query reads by the median of seconds and by the cores that every engine may use.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from bench import harness
+from bench.nexmark import answers, engines
 from bench.nexmark import data as streams
-from bench.nexmark import engines
 from bench.peers import Result, environments
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -33,6 +39,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--add", action="store_true", help="keep the samples of earlier files, and add to them")
     parser.add_argument("--cores", type=int, default=2, help="task slots of Flink, threads of Spark")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds after which one run is stopped")
+    parser.add_argument("--minutes", type=float, metavar="N", help="begin no further turn of a query after so many minutes")
+    parser.add_argument("--answers", action="store_true", help="compare Flink's rows with the batch computation, without a clock")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON files and the table")
     parser.add_argument("--table", action="store_true", help="only write the table from the files that are there")
     return parser.parse_args(arguments)
@@ -40,65 +48,134 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
-    agree = True
-    if not options.table:
-        data = streams.make(options.rate, options.seconds, options.cores)
-        for query in options.query:
-            agree &= one(query, data, options)
-    (options.results / "table.md").write_text("\n".join(table(options.results)) + "\n")
-    return 0 if agree else 1
+    if options.table:
+        write_table(options.results)
+        return 0
+    data = streams.make(options.rate, options.seconds, options.cores)
+    if options.answers:
+        equal = [answers.agree(query, data, options.cores, options.limit) for query in options.query]
+        return 0 if all(equal) else 1
+    began = time.monotonic()
+    states = {query: Turns(query, data, options) for query in options.query}
+    for turn in range(options.repeats):
+        for query, state in states.items():
+            if options.minutes is not None and time.monotonic() - began > 60 * options.minutes:
+                say(f"{options.minutes:g} minutes are over in round {turn + 1}, before {query}")
+                break
+            state.take(turn)
+            state.write()
+            write_table(options.results)
+    for state in states.values():
+        state.report()
+    if options.results == RESULTS:
+        # The page of the docs is made of the files.
+        subprocess.run([sys.executable, str(engines.ROOT / "docs" / "benchmark_tables.py")], check=True)
+    return 0 if all(state.agrees for state in states.values()) else 1
 
 
-def one(query: str, data: streams.Data, options: argparse.Namespace) -> bool:
-    """Run one query on all engines and keep what was found; whether the numbers of results are the expected ones."""
-    absent = {engine: reason for engine in options.engine if (reason := engines.cannot(engine, query))}
-    for engine, reason in absent.items():
-        print(f"{query}: {engine} is left out: {reason}", file=sys.stderr)
-    names = [engine for engine in options.engine if engine not in absent]
-    found: dict[str, list[Result]] = {name: [] for name in names}
+def say(text: str) -> None:
+    print(f"{datetime.now():%H:%M:%S} {text}", file=sys.stderr, flush=True)
 
-    def taking(name: str) -> Callable[[], harness.Sample]:
+
+def write_table(folder: Path) -> None:
+    (folder / "table.md").write_text("\n".join(table(folder)) + "\n")
+
+
+class Turns:
+    """One query on all engines: its samples so far."""
+
+    def __init__(self, query: str, data: streams.Data, options: argparse.Namespace) -> None:
+        self.query, self.data, self.options = query, data, options
+        #: Engine -> why it does not run the query, or why it no longer does.
+        self.absent = {engine: reason for engine in options.engine if (reason := engines.cannot(engine, query))}
+        for engine, reason in self.absent.items():
+            say(f"{query}: {engine} is left out: {reason}")
+        self.failed: dict[str, str] = {}
+        self.samples: dict[str, list[harness.Sample]] = {engine: [] for engine in options.engine if engine not in self.absent}
+        self.last: dict[str, Result] = {}
+        self.differing: dict[str, str] = {}
+        self.load = round(os.getloadavg()[0], 2)
+        self.earlier: dict[str, Any] | None = None
+        self.rows = engines.rows_in(query, data)
+        self.expected = 0
+
+    @property
+    def target(self) -> Path:
+        folder: Path = self.options.results
+        return folder / f"{self.query}.json"
+
+    @property
+    def agrees(self) -> bool:
+        return not self.differing and not self.failed
+
+    def take(self, turn: int) -> None:
+        """One round: every engine has one turn."""
+        if turn == 0:
+            self.load = round(os.getloadavg()[0], 2)
+            self.expected = engines.expected(self.query, self.data)
+            self.earlier = harness.read(self.target) if self.options.add and self.target.is_file() else None
+            if "embedded" in self.samples:
+                # Kernels are compiled once per machine: no sample has that in it.
+                self._run("embedded")
+        for engine in [engine for engine in self.samples if engine not in self.failed]:
+            sample = self._run(engine)
+            if sample is not None:
+                self.samples[engine].append(sample)
+                say(f"{self.query}: {engine}, round {turn + 1} of {self.options.repeats}: {sample.seconds:.2f} s")
+
+    def _run(self, engine: str) -> harness.Sample | None:
         def once() -> harness.Sample:
-            result = engines.run(name, query, data, cores=options.cores, limit=options.limit)
-            found[name].append(result)
+            result = engines.run(engine, self.query, self.data, cores=self.options.cores, limit=self.options.limit)
+            self.last[engine] = result
             return harness.Sample(
                 result.seconds, result.peak_rss, {key: value for key, value in asdict(result).items() if key != "seconds"}
             )
 
-        return once
+        try:
+            return harness.take(once)
+        except Exception as problem:
+            self.failed[engine] = " ".join(str(problem).split())[:300] or type(problem).__name__
+            say(f"{self.query}: {engine} FAILED: {self.failed[engine]}")
+            return None
 
-    if "embedded" in names:
-        # Kernels are compiled once per machine: no sample has that in it.
-        engines.run("embedded", query, data, cores=options.cores, limit=options.limit)
-    comparison = harness.compare({name: taking(name) for name in names}, warmup=0, repeats=options.repeats)
-    target = options.results / f"{query}.json"
-    if options.add and target.is_file():
-        comparison = comparison.after(harness.read(target))
-    expected = engines.expected(query, data)
-    differing = differences(query, expected, found)
-    rows = engines.rows_in(query, data)
-    content: dict[str, object] = {"query": query, "rate": options.rate, "seconds": options.seconds, "cores": options.cores, "rows_in": rows}
-    content |= {"results": expected, "differing": differing, "absent": absent, "flink": environments.version("flink")}
-    harness.write(target, f"NEXMark {query}", {**content, **comparison.as_json()})
-    for name, measure in comparison.measures.items():
-        last = found[name][-1]
-        note = "stopped: took too long" if last.stopped else f"{last.results:,} results"
-        speed = int(str(last.details.get("timed_rows", rows))) / measure.median / options.cores
-        print(
-            f"{query:4} {name:9} {measure.median:9.3f} s {speed:12,.0f} rows/s per core {measure.peak_rss / 1e6:8,.0f} MB  {note}",
-            flush=True,
-        )
-    for name, text in differing.items():
-        print(f"{query}: {name}: {text}", file=sys.stderr)
-    return not differing
+    def write(self) -> None:
+        """Keep what was found so far."""
+        measures = {name: harness.Measure(name, tuple(taken)) for name, taken in self.samples.items() if taken}
+        comparison = harness.Comparison(measures, self.load)
+        if self.earlier is not None:
+            comparison = comparison.after(self.earlier)
+        self.differing = differences(self.query, self.expected, self.last)
+        options = self.options
+        content: dict[str, object] = {"query": self.query, "rate": options.rate, "seconds": options.seconds, "cores": options.cores}
+        content |= {
+            "rows_in": self.rows,
+            "results": self.expected,
+            "differing": self.differing,
+            "absent": self.absent,
+            "failed": self.failed,
+        }
+        harness.write(self.target, f"NEXMark {self.query}", {**content, "flink": environments.version("flink"), **comparison.as_json()})
+        for name, text in self.differing.items():
+            say(f"{self.query}: {name}: {text}")
+
+    def report(self) -> None:
+        for name, taken in self.samples.items():
+            if taken:
+                measure, last = harness.Measure(name, tuple(taken)), self.last[name]
+                note = "stopped: took too long" if last.stopped else f"{last.results:,} results"
+                speed = int(str(last.details.get("timed_rows", self.rows))) / measure.median / self.options.cores
+                shown = f"{measure.median:9.3f} s {speed:12,.0f} rows/s per core {measure.peak_rss / 1e6:8,.0f} MB"
+                print(f"{self.query:4} {name:9} {shown}  {note}", flush=True)
+        for name, text in {**self.differing, **{name: f"failed: {text}" for name, text in self.failed.items()}}.items():
+            print(f"{self.query:4} {name:9} {text}", flush=True)
 
 
-def differences(query: str, expected: int, found: dict[str, list[Result]]) -> dict[str, str]:
+def differences(query: str, expected: int, found: dict[str, Result]) -> dict[str, str]:
     """Engines whose number of results is not the expected one. The changes of a changelog of ours are not counted."""
     return {
         name: f"{last.results:,} results, expected {expected:,}"
-        for name, results in found.items()
-        if not (last := results[-1]).stopped and last.results != expected and (name == "flink" or query not in engines.CHANGING)
+        for name, last in found.items()
+        if not last.stopped and last.results != expected and (name == "flink" or query not in engines.CHANGING)
     }
 
 

@@ -119,11 +119,23 @@ def flink_query(query: str, data: Data) -> tuple[str, str]:
 
 def expected(query: str, data: Data) -> int:
     """How many rows the answer has, by a batch computation: of a changelog, those that stand at the end."""
+    return int(_batch(f"SELECT count(*) FROM ({_oracle(query)})", data)[0][0])
+
+
+def answer(query: str, data: Data) -> list[tuple]:
+    """The rows of the answer, by a batch computation."""
+    return _batch(_oracle(query), data)
+
+
+def _oracle(query: str) -> str:
+    return texts(ROOT / "tests" / "oracle" / "nexmark.sql")[query]
+
+
+def _batch(text: str, data: Data) -> list[tuple]:
     connection = duckdb.connect()
     for stream in STREAMS:
         files = f"read_parquet('{data.folder}/parquet/{stream}/*.parquet', filename = true, file_row_number = true)"
         connection.execute(f"CREATE VIEW {stream} AS SELECT * FROM {files}")
         connection.execute(f"SET VARIABLE end_of_{stream} = (SELECT max(ts) + INTERVAL 1 MICROSECOND FROM {stream})")
     connection.execute(f"CREATE VIEW side AS SELECT * FROM '{data.folder}/parquet/side.parquet'")
-    answer = connection.execute(f"SELECT count(*) FROM ({texts(ROOT / 'tests' / 'oracle' / 'nexmark.sql')[query]})").fetchone()
-    return int(answer[0]) if answer else 0
+    return connection.execute(text).fetchall()

@@ -58,10 +58,10 @@ INNER = (
 
 def arrivals(rng: Random) -> tuple[tuple[tuple[str, tuple[tuple[int, int, int], ...]], ...], ...]:
     rows: dict[str, list[tuple[int, int, int]]] = {"a": [], "b": [], "c": []}
-    now = 0
+    now, keys = 0, rng.choice((1, 4))
     for _ in range(rng.randint(0, 30)):
         now += rng.choice((0, 0, 1, 1, 2, 5)) * SECOND
-        rows[rng.choice("abc")].append((rng.randint(0, 1), rng.randint(0, 3), now))
+        rows[rng.choice("abc")].append((rng.randint(0, keys), rng.randint(0, 3), now))
     epochs = []
     count = rng.randint(1, 5)
     for number in range(count):
@@ -133,7 +133,7 @@ def test_what_is_built_on_results(block: int) -> None:
         between = (lambda session: restarted(session, blocks)) if rng.random() < 0.5 else None  # noqa: B023
         reads = [s for s in "abc" if f" {s} " in f"{inner} {text} ".replace(",", " ")]
         newest = max((row[2] for epoch in case.arrivals for s, rows in epoch for row in rows if s in reads), default=-1)
-        for outcome in (run_embedded(case, between), run_sharded(case, rng.choice((1, 3)), seed)):
+        for outcome in (run_embedded(case, between), run_sharded(case, rng.choice((1, 2, 3, 5)), seed)):
             expected = answer(outcome.results["i"], outcome.results["c"], newest + 1)
             assert read(outcome.results["q"]) == expected, f"{seed}: {text}\n{inner}"
             stamps = [r["_ts"] for r in outcome.results["q"]]

@@ -172,3 +172,37 @@ def test_arrow_types_of_columns_and_frames() -> None:
         session.run(once=True)
         last = query.table().to_pylist()[-1]
         assert (last["n"], last["a"]) == (sum(row["items"] is not None for row in rows(30, 2)), 30)
+
+
+def test_arrays_of_a_static_table_are_taken_apart(tmp_path: Path) -> None:
+    """Joins find the elements, also of arrays within arrays, through derived streams and on shards; DuckDB has the same rows."""
+    held = {"shop": [1, 2, 3, 4], "items": [[("a", 1), ("b", None), None], [("a", 5)], [], None], "xss": [[[1, 2], None], [[4]], [], None]}
+    kinds = [pa.int64(), pa.list_(pa.struct([("sku", pa.string()), ("n", pa.int64())])), pa.list_(pa.list_(pa.int64()))]
+    parquet.write_table(pa.table({n: pa.array(v, k) for (n, v), k in zip(held.items(), kinds, strict=True)}), tmp_path / "shops.parquet")
+    declared = f"""
+        CREATE STREAM o (sku STRING, v BIGINT, ts TIMESTAMP) WITH (time = 'ts');
+        CREATE TABLE shops (shop BIGINT, items STRUCT(sku STRING, n BIGINT)[], xss BIGINT[][])
+          WITH (format = 'parquet', path = '{tmp_path}/shops.parquet');
+        CREATE STREAM offers AS SELECT o.v, i.n FROM o, shops t, UNNEST(t.items) AS i WHERE i.sku = o.sku;
+        CREATE QUERY found AS SELECT o.v, t.shop, i.n FROM o, shops t, UNNEST(t.items) AS i WHERE i.sku = o.sku;
+        CREATE QUERY inner_ones AS SELECT o.v, t.shop, y FROM o, shops t, UNNEST(t.xss) AS x, UNNEST(x) AS y WHERE o.v = t.shop;
+        CREATE QUERY counted AS SELECT n, count(*) AS c, window_end FROM offers GROUP BY TUMBLE(_ts, '1 minute'), n;
+    """
+    brought = [{"sku": "abzab"[k], "v": k + 1, "ts": f"2024-01-01 00:00:0{k}"} for k in range(5)]
+    brought.append({"sku": "z", "v": 9, "ts": "2024-01-01 00:02:00"})
+    with Session() as session:
+        session.execute(declared)
+        session.push("o", brought)
+        session.run()
+        answers = {name: sorted(map(str, (tuple(r.values())[:-1] for r in q.table().to_pylist()))) for name, q in session.queries.items()}
+        session.execute("DROP QUERY found; DROP QUERY inner_ones; DROP QUERY counted; DROP STREAM offers; DROP TABLE shops")
+        assert not session.pipeline.queries and not [name for name in session.pipeline.tables if name.startswith("_")]
+    duck = duckdb.connect()
+    duck.execute("CREATE TABLE o AS SELECT * FROM (VALUES ('a', 1), ('b', 2), ('z', 3), ('a', 4), ('b', 5), ('z', 9)) t(sku, v)")
+    duck.execute(f"CREATE VIEW shops AS SELECT * FROM '{tmp_path}/shops.parquet'")
+    offers = "SELECT o.v, t.shop, i.n FROM o, (SELECT shop, unnest(items) AS i FROM shops) t WHERE i.sku = o.sku"
+    twice = "SELECT shop, unnest(x) AS y FROM (SELECT shop, unnest(xss) AS x FROM shops)"
+    assert answers["found"] == sorted(map(str, duck.execute(offers).fetchall()))
+    assert answers["inner_ones"] == sorted(map(str, duck.execute(f"SELECT o.v, shop, y FROM o, ({twice}) WHERE v = shop").fetchall()))
+    counts = duck.execute(f"SELECT n, count(*) FROM ({offers}) GROUP BY n").fetchall()
+    assert [text.split(", datetime")[0] + ")" for text in answers["counted"]] == sorted(map(str, counts))

@@ -26,11 +26,13 @@ def test_answers_are_those_of_the_embedded_engine(spark, tmp_path: Path) -> None
                 CREATE QUERY joined AS SELECT a.id AS id, a.place AS place, b.items AS items
                   FROM s [RANGE 9 SECONDS] a, s [RANGE 9 SECONDS] b
                   WHERE a.xs[1] = b.xs[1] AND a.place.city = b.place.city;
-                CREATE QUERY each_item AS SELECT o.id, i.sku, i.price FROM s o, UNNEST(o.items) AS i WHERE i.qty > 0
+                CREATE QUERY each_item AS SELECT o.id, i.sku, i.price FROM s o, UNNEST(o.items) AS i WHERE i.qty > 0;
+                CREATE TABLE t ({COLUMNS}) WITH (format = 'parquet', path = '{tmp_path}/s/0.parquet');
+                CREATE QUERY each_element AS SELECT o.id, t.id AS other, x FROM s o, t, UNNEST(t.xs) AS x WHERE o.id = x
             """)
             session.run(once=True)
             answers[engine is None] = {
-                name: sorted(map(str, session.queries[name].table().to_pylist())) for name in ("joined", "each_item")
+                name: sorted(map(str, session.queries[name].table().to_pylist())) for name in ("joined", "each_item", "each_element")
             }
-    assert answers[True]["joined"] and answers[True]["each_item"]
+    assert all(answers[True].values())
     assert answers[True] == answers[False]

@@ -2,6 +2,7 @@
 
 Answer   `flink_sql.py ARGUMENT REPORT` makes the tables of `statements`, counts the rows of `query`, then runs it again with its rows
          dropped, in the same Java process; the report has the seconds and CPU seconds of the second run and the count of the first.
+         With `rows` it reports the rows that stand at the end, and times nothing.
 State    One local cluster with `slots` task slots, which lives as long as this process. State is on the heap, without checkpoints.
 Limits   Only the standard library and Flink's own packages are there: nothing of the project is imported.
 """
@@ -12,6 +13,8 @@ import json
 import os
 import sys
 import time
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 
 
@@ -51,6 +54,26 @@ def processor_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def standing(tables, query: str) -> dict:
+    """The rows that stand at the end, as JSON texts of their values, with how often each is there."""
+    found: dict = {}
+    with tables.execute_sql(query).collect() as rows:
+        for row in rows:
+            text = json.dumps([plain(value) for value in row])
+            sign = -1 if row.get_row_kind().name in ("UPDATE_BEFORE", "DELETE") else 1
+            found[text] = found.get(text, 0) + sign
+    return {text: count for text, count in found.items() if count}
+
+
+def plain(value):
+    """A value as text in a form that does not depend on its type's precision."""
+    if isinstance(value, datetime):
+        return value.replace(microsecond=value.microsecond // 1000 * 1000).isoformat(sep=" ", timespec="milliseconds")
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return value
+    return f"{float(value):.9g}" if isinstance(value, (int, float, Decimal)) else str(value)
+
+
 def main(argument: dict, report: Path) -> None:
     began = time.perf_counter()
     tables = start(argument["slots"], argument.get("heap", "4g"))
@@ -60,6 +83,9 @@ def main(argument: dict, report: Path) -> None:
 
     java = get_gateway().jvm.java.lang.ProcessHandle.current().pid()
     started = time.perf_counter()
+    if argument.get("rows"):
+        report.write_text(json.dumps({"rows": standing(tables, argument["query"])}))
+        return
     count = 0
     with tables.execute_sql(f"SELECT COUNT(*) FROM ({argument.get('counted') or argument['query']})").collect() as rows:
         for row in rows:

@@ -68,8 +68,8 @@ class Catalog:
         self.functions = {}
         #: The queries that make named derived streams, by stream.
         self.makers: dict[str, tuple[BoundQuery, ...]] = {}
-        #: Derived streams that only the statement being bound knows, by their names in small letters.
-        self.local: dict[str, Stream] = {}
+        #: Derived streams and tables that only the statement being bound knows, by their names in small letters.
+        self.local: dict[str, Stream | Table] = {}
         #: Per kind, the name in small letters to the name as spelled.
         self._spelling: dict[str, dict[str, str]] = {kind: {} for kind in _KINDS.values()}
         #: The place in the catalog that the next stream gets; places are not given twice.
@@ -260,7 +260,8 @@ _KINDS: dict[type, str] = {
 
 def sources_of(query: BoundQuery) -> set[str]:
     """The streams and tables that a query reads, those of its subqueries included."""
-    return {r.source for part in (query, *query.makers) for r in part.references}
+    parts = (query, *query.makers)
+    return {r.source for part in parts for r in part.references} | {table.source for part in parts for table in part.unnested}
 
 
 def suggestion(name: str, known: list[str]) -> str:

@@ -25,16 +25,17 @@ from eddyline.language.outer import bind_outer, has_outer
 from eddyline.language.syntax import Body, CreateDerived, Event, Item, Select, Source, Star, Union
 from eddyline.language.unnest import Unnesting
 from eddyline.model.datatypes import TIMESTAMP
-from eddyline.model.query import BoundQuery
-from eddyline.model.schema import DERIVED_TIME, Column, Schema, Stream
+from eddyline.model.expression import Expression
+from eddyline.model.query import BoundQuery, UnnestedTable
+from eddyline.model.schema import DERIVED_TIME, Column, Schema, Stream, Table
 from eddyline.settings import Settings
 
 
 def bind_body(name: str, body: Body, settings: Settings, catalog: Catalog) -> BoundQuery:
     """The query that a body says, with its makers."""
     found = _Derivation(name, settings, catalog)
-    query = found.query(name, body)
-    return replace(query, makers=tuple(found.makers), text=body.text)
+    query = found.with_tables(found.query(name, body))
+    return replace(query, makers=tuple(map(found.with_tables, found.makers)), text=body.text)
 
 
 def bind_derived(statement: CreateDerived, settings: Settings, catalog: Catalog) -> tuple[Stream, tuple[BoundQuery, ...]]:
@@ -46,8 +47,9 @@ def bind_derived(statement: CreateDerived, settings: Settings, catalog: Catalog)
     with found.names(named):
         stream = found.stream(statement.name, parts, statement.position, _sequence(statement))
     # The outermost makers are the stream's own queries; those behind their subqueries come and go with the first of them.
-    own = [maker for maker in found.makers if maker.feeds is stream]
-    inner = tuple(maker for maker in found.makers if maker.feeds is not stream)
+    makers = [found.with_tables(maker) for maker in found.makers]
+    own = [maker for maker in makers if maker.feeds is stream]
+    inner = tuple(maker for maker in makers if maker.feeds is not stream)
     return stream, (replace(own[0], makers=inner, text=statement.body.text), *own[1:])
 
 
@@ -59,7 +61,14 @@ class _Derivation:
     settings: Settings
     catalog: Catalog
     makers: list[BoundQuery] = field(default_factory=list)
+    #: Tables whose arrays UNNEST takes apart.
+    unnested: list[UnnestedTable] = field(default_factory=list)
     count: int = 0
+
+    def with_tables(self, query: BoundQuery) -> BoundQuery:
+        """The query with the tables that it reads and only this statement knows."""
+        read = {reference.source for reference in query.references}
+        return replace(query, unnested=tuple(self.unnested)) if any(table.name in read for table in self.unnested) else query
 
     @contextmanager
     def names(self, named: Sequence[tuple[str, Body]]) -> Iterator[None]:
@@ -95,7 +104,7 @@ class _Derivation:
             with self._known(known):
                 select = replace(body, sources=tuple(sources), named=())
                 if any(source.unnest is not None for source in sources):
-                    select = Unnesting(self.catalog, self._unnested).without(select)
+                    select = Unnesting(self.catalog, self._unnested, self._unnested_table).without(select)
                 if has_outer(select):
                     refuse_changing(select, self.catalog)
                     return bind_outer(self, name, select)
@@ -125,6 +134,13 @@ class _Derivation:
         self.makers = [replace(maker, feeds=stream) if maker.feeds is made else maker for maker in self.makers]
         self.catalog.local = {**self.catalog.local, stream.name.lower(): stream}
         return stream
+
+    def _unnested_table(self, table: Table, array: Expression, element: Column) -> Table:
+        """A table with one row per element, which the names of the statement know from now on."""
+        made = Table(self.next_name(), Schema((*table.schema.columns, element)))
+        self.unnested.append(UnnestedTable(made.name, table.name, array, made.schema))
+        self.catalog.local = {**self.catalog.local, made.name.lower(): made}
+        return made
 
     @contextmanager
     def _known(self, streams: Mapping[str, Stream]) -> Iterator[None]:

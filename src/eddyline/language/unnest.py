@@ -7,7 +7,9 @@ Answer   `read_unnest` reads `UNNEST(o.items) AS i`. `Unnesting` turns a query t
              FROM orders [RANGE 1 HOUR] o, UNNEST(o.items) i   becomes   FROM (SELECT *, items AS i FROM orders) [RANGE 1 HOUR] o
              i.sku                                             becomes   o.i.sku
 
-Limits   The array belongs to a stream that stands before it in FROM. Elements have no order among rows of equal time.
+         The arrays of a static table are taken apart once, when the query begins: it reads a table of its own with one row per element.
+Limits   The array belongs to a stream or table that stands before it in FROM. Elements have no order among rows of equal time. A table
+         that is read again is refused.
 """
 
 from __future__ import annotations
@@ -23,8 +25,9 @@ from eddyline.language.reader import Reader
 from eddyline.language.scope import Entry, Scope
 from eddyline.language.syntax import Apply, Constant, Item, Name, Node, Select, Source, Star
 from eddyline.model.datatypes import DataType
+from eddyline.model.expression import Expression
 from eddyline.model.query import Reference
-from eddyline.model.schema import DERIVED_TIME, Column, Schema, Stream
+from eddyline.model.schema import DERIVED_TIME, Column, Schema, Stream, Table
 from eddyline.model.window import UNBOUNDED
 
 _FORM = "FROM orders o, UNNEST(o.items) AS i"
@@ -61,6 +64,8 @@ class Unnesting:
     catalog: Catalog
     #: Makes the derived stream of a subquery and knows it from then on.
     derive: Callable[[Select, Callable[[Stream], Stream]], Stream]
+    #: Makes a table known.
+    add_table: Callable[[Table, Expression, Column], Table]
 
     def without(self, select: Select) -> Select:
         """The same query over derived streams, without UNNEST."""
@@ -72,14 +77,19 @@ class Unnesting:
 
     def _next(self, select: Select, place: int) -> Select:
         source = select.sources[place]
-        owner, kind = self._owner(select.sources[:place], source)
+        owner, array = self._owner(select.sources[:place], source)
         read = select.sources[owner]
         alias, element = read.alias or read.name, source.alias or source.name
-        stream = self.derive(
-            Select((Item(Star()), Item(source.unnest or Name(""), element)), (replace(read, alias=alias, window=None, on=None, join=","),)),
-            lambda made: _exploded(made, self.catalog.relation(read.name), element, kind.element),
-        )
-        sources = [replace(read, name=stream.name, alias=alias) if at == owner else s for at, s in enumerate(select.sources) if at != place]
+        relation = self.catalog.relation(read.name)
+        made: Stream | Table
+        if isinstance(relation, Table):
+            made = self.add_table(relation, array, Column(element, array.type.element))
+        else:
+            body = Select(
+                (Item(Star()), Item(source.unnest or Name(""), element)), (replace(read, alias=alias, window=None, on=None, join=","),)
+            )
+            made = self.derive(body, lambda stream: _exploded(stream, relation, element, array.type.element))
+        sources = [replace(read, name=made.name, alias=alias) if at == owner else s for at, s in enumerate(select.sources) if at != place]
         where = select.where
         if source.on is not None:
             where = source.on if where is None else Apply("and", (source.on, where), position=source.on.position)
@@ -87,8 +97,8 @@ class Unnesting:
         found: Select = renamed.inside(replace(select, sources=tuple(sources), where=where))
         return found
 
-    def _owner(self, before: tuple[Source, ...], source: Source) -> tuple[int, DataType]:
-        """Which source has the array, and its type."""
+    def _owner(self, before: tuple[Source, ...], source: Source) -> tuple[int, Expression]:
+        """Which source has the array, and the array."""
         assert source.unnest is not None
         problem: EddylineError | None = None
         for at, read in enumerate(before):
@@ -104,18 +114,19 @@ class Unnesting:
                 raise BindingProblem(
                     f"UNNEST takes an ARRAY, not {found.type}", hint="an ARRAY column is declared as BIGINT[]", position=source.position
                 )
-            if not isinstance(relation, Stream):
+            if isinstance(relation, Table) and relation.refresh is not None:
                 raise Unsupported(
-                    "UNNEST over a static table is not supported",
-                    hint="unnest its arrays before",
+                    f"UNNEST over {relation.name}, which is read again, is not supported",
+                    detail="its arrays are taken apart once, when the query begins",
+                    hint="leave refresh out, or write one line per element into its file",
                     position=source.position,
                 )
             if relation.schema.find(source.alias or source.name) is not None:
                 raise BindingProblem(
                     f"{alias} has a column {source.alias or source.name}", hint="give the elements another name", position=source.position
                 )
-            return at, found.type
-        raise problem or BindingProblem("UNNEST needs a stream before it", hint=_FORM, position=source.position)
+            return at, found
+        raise problem or BindingProblem("UNNEST needs a stream or table before it", hint=_FORM, position=source.position)
 
 
 def _exploded(made: Stream, read: Any, element: str, kind: DataType) -> Stream:

@@ -12,7 +12,7 @@ from eddyline.model.datatypes import DataType
 from eddyline.model.expression import Expression, has_aggregate
 from eddyline.model.pattern import Pattern
 from eddyline.model.ranking import Followed, Ranking
-from eddyline.model.schema import Stream
+from eddyline.model.schema import Schema, Stream
 from eddyline.model.window import Window
 from eddyline.settings import Settings
 
@@ -86,6 +86,19 @@ class Keeping:
 
 
 @dataclass(frozen=True)
+class UnnestedTable:
+    """A static table with one row per element of its arrays: what UNNEST makes of another table, for one query."""
+
+    name: str
+    #: The table that it is made of, which may be such a table too.
+    source: str
+    #: Over the columns of that table.
+    array: Expression
+    #: The columns of that table, and the element as the last one.
+    schema: Schema
+
+
+@dataclass(frozen=True)
 class BoundQuery:
     name: str
     references: tuple[Reference, ...]
@@ -114,6 +127,8 @@ class BoundQuery:
     feeds: Stream | None = None
     #: The queries behind subqueries, innermost first: they come and go with this one.
     makers: tuple[BoundQuery, ...] = ()
+    #: Tables of its own among its references, in the order in which they are made of each other.
+    unnested: tuple[UnnestedTable, ...] = ()
 
     @property
     def is_aggregate(self) -> bool:

@@ -101,6 +101,16 @@ def _join_axes(classes: list[list[Expression]], aliases: tuple[str, ...]) -> lis
 def _group_axes(query: BoundQuery, classes: list[list[Expression]], aliases: tuple[str, ...]) -> list[Axis]:
     """Axes whose slice is a function of the group: a grouping key, with whatever the query holds equal to it."""
     axes = []
+    for key in placing_keys(query):
+        if len(refs_of(key)) == 1:
+            axis = _axis(next((c for c in classes if key in c), [key]), aliases)
+            if axis.keys and axis not in axes:
+                axes.append(axis)
+    return axes
+
+
+def placing_keys(query: BoundQuery) -> tuple[Expression, ...]:
+    """The keys of which each group, or each partition, has one value: rows that they tell apart need not meet."""
     keys = tuple(o.expression for o in query.outputs) if query.distinct else query.group_by
     if (window := query.group_window) is not None and window.kind != "tumble":
         # A row is in several windows, or the rows around it decide: no shard is where its window is.
@@ -112,12 +122,7 @@ def _group_axes(query: BoundQuery, classes: list[list[Expression]], aliases: tup
     if query.followed:
         first, *others = [followed.partition for followed in query.followed]
         keys = tuple(key for key in first if all(key in other for other in others))
-    for key in keys:
-        if len(refs_of(key)) == 1:
-            axis = _axis(next((c for c in classes if key in c), [key]), aliases)
-            if axis.keys and axis not in axes:
-                axes.append(axis)
-    return axes
+    return keys
 
 
 def _axis(keys: Sequence[Expression], aliases: tuple[str, ...]) -> Axis:

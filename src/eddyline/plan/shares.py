@@ -17,6 +17,7 @@ Answer   The shards are seen as a grid. Every axis of the grid belongs to a clas
          An aggregate is cut along axes that its groups determine, so that each group lives in one cell; or, where that
          leaves a shard fewer rows and `whole_because` knows no reason against it, like the join below it: every cell
          then keeps a part of each group, and the parts are merged when its bucket closes.
+         Queries over derived streams are cut by one key that goes through all of them (`chains.py`), or they are whole in one shard.
          A template is cut by its whole grouping key, and its streams of requests go to every cell: each answers from its rows,
          and the parts are merged.
 Limits   Expected loads, not skew: a key with one very frequent value still lands in one slice. Static tables are on
@@ -28,7 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -42,6 +43,7 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
 from eddyline.model.template import BoundRequests, BoundTemplate
 from eddyline.plan.axes import Axis, axes_of
+from eddyline.plan.chains import Misfit, PartKeys, Placed, chains_of, parts_of, placed_again, placed_chain
 from eddyline.plan.share_choice import choose_shares, load
 
 Keys = tuple[ColumnRef, ...]
@@ -106,10 +108,8 @@ class Record:
     shares: Sequence[int]
     bits: Mapping[str, int]
     merged: bool = False
-
-
-#: Why a query over derived streams is not spread.
-CHAIN = "all queries over derived streams run in one shard, for derived rows are where they are made"
+    #: Of a query over derived streams that is spread: the keys of these streams.
+    placed: Mapping[str, Placed] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -129,6 +129,9 @@ class Routing:
     whole: str = ""
     #: The query is a stream of requests.
     requests: bool = False
+    #: Of a query over derived streams: the keys of these streams, or why all of it is in one shard.
+    placed: Mapping[str, Placed] = field(default_factory=dict)
+    chain: str = ""
 
     @property
     def cells(self) -> int:
@@ -167,9 +170,12 @@ class Routing:
             lines.append(f"  {name}: replication {self.routes[alias].replication}, {rate:g} rows/s")
         if self.requests:
             lines += ["  answers: each shard answers every request from its rows; the parts are merged"] if self.merged else []
-        elif self.whole == CHAIN:
-            lines.append(f"  chain: {CHAIN}")
-        elif self.merged or self.whole:
+        if self.placed and not self.chain:
+            keys = [f"{name} by {', '.join(map(str, of.keys)) or 'any key'}" for name, of in self.placed.items()]
+            lines.append(f"  chain: derived rows stay in the shards that make them, {'; '.join(keys)}")
+        elif self.chain:
+            lines.append(f"  chain: in one shard, as {self.chain}")
+        if not self.requests and (self.merged or self.whole):
             merged = "each shard keeps a part of every group; the parts are merged when its bucket closes"
             lines.append(f"  groups: {merged if self.merged else f'each lives in one shard, {self.whole}'}")
         lines.append(f"  expected rows per shard: {self.rows_per_shard:g}/s")
@@ -186,9 +192,9 @@ def route(query: BoundQuery, rates: Mapping[str, float], shards: int, *, first: 
         first: The shard of the first cell.
         record: `RoutingTable.record` of a checkpoint; the shares are then taken, not chosen.
     """
-    references = {alias: (source, float(rates.get(source, 1.0))) for alias, source in _incoming(query)}
     if query.is_composed:
-        return Routing(query.name, references, (), shards, 0, whole=CHAIN)
+        return _route_chain([query], rates, shards, {} if record is None else {query.name: record})[query.name]
+    references = _references(query, rates)
     asks = isinstance(query, BoundRequests)
     if record is None:
         axes, merged, whole = _chosen_axes(query, {alias: rate for alias, (_, rate) in references.items()}, shards)
@@ -204,10 +210,66 @@ def route(query: BoundQuery, rates: Mapping[str, float], shards: int, *, first: 
     return Routing(query.name, references, _with_shares(axes, shares), shards, first % shards, record.merged, requests=asks)
 
 
-def _incoming(query: BoundQuery) -> list[tuple[str, str]]:
-    """(alias, stream) of the references whose rows come from outside, those of subqueries under the names of their queries."""
+def _references(query: BoundQuery, rates: Mapping[str, float]) -> dict[str, tuple[str, float]]:
+    """The references whose rows come from outside, those of subqueries under the names of their queries: alias -> stream and its rate."""
     own = [(r.alias, r.source) for r in query.streams if not r.derived]
-    return own + [(f"{maker.name}.{r.alias}", r.source) for maker in query.makers for r in maker.streams if not r.derived]
+    own += [(f"{maker.name}.{r.alias}", r.source) for maker in query.makers for r in maker.streams if not r.derived]
+    return {alias: (source, float(rates.get(source, 1.0))) for alias, source in own}
+
+
+def _route_chain(
+    queries: Sequence[BoundQuery], rates: Mapping[str, float], shards: int, records: Mapping[str, Record]
+) -> dict[str, Routing]:
+    """The routings of queries that derived streams tie together: by one key through all of them, or all in one shard."""
+    spread = {query.name: records[query.name].placed for query in queries if query.name in records and len(records[query.name].shares) > 1}
+    known = {name: found for placed in spread.values() for name, found in placed.items()}
+    standing = [query for query in queries if query.name in spread]
+    found: dict[str, Routing] = {}
+    for query in standing:
+        merged = records[query.name].merged
+        keys = placed_again(query, spread[query.name], merged, standing)
+        found[query.name] = replace(_spread(query, keys, known, rates, shards), merged=merged)
+    coming = [query for query in queries if query.name not in records]
+    whole = [query.name for query in queries if query.name in records and query.name not in spread]
+    try:
+        if whole and spread:
+            raise Misfit(f"{', '.join(whole)} and what it makes are in one shard, {', '.join(spread)} in several")
+        if whole or not coming or shards == 1:
+            raise Misfit(f"{', '.join(whole)} is" if whole else "there is one")
+        chain = placed_chain(coming, whole_because, known, standing)
+        for query in coming:
+            routing = _spread(query, chain.keys, {**known, **chain.streams}, rates, shards)
+            found[query.name] = replace(routing, merged=query.name in chain.merged)
+    except Misfit as misfit:
+        found |= _in_one_shard([query for query in queries if query.name not in found], bool(spread), misfit, rates, shards)
+    return found
+
+
+def _in_one_shard(queries: Sequence[BoundQuery], is_tied: bool, why: Misfit, rates: Mapping[str, float], shards: int) -> dict[str, Routing]:
+    """Routings of queries over derived streams that are not spread; `is_tied` says that they read streams that are."""
+    if queries and is_tied:
+        raise PlanProblem(
+            f"query {queries[-1].name} does not fit the shards of the job that runs",
+            detail=str(why),
+            hint="write the SELECT of the stream in parentheses in the place of its name, or start the job with this query in its file, "
+            "with a new checkpoint",
+        ) from why
+    return {query.name: Routing(query.name, _references(query, rates), (), shards, 0, chain=str(why)) for query in queries}
+
+
+def _spread(
+    query: BoundQuery, keys: Mapping[str, PartKeys], placed: Mapping[str, Placed], rates: Mapping[str, float], shards: int
+) -> Routing:
+    """The routing of a query over derived streams over all shards."""
+    axis: dict[str, tuple[Expression, ...]] = {}
+    touched: dict[str, Placed] = {}
+    for part in parts_of(query):
+        for alias, of_alias in keys[part.name].items():
+            name = alias if part is query else f"{part.name}.{alias}"
+            axis[name] = tuple(rename_refs(key, {alias: name}) for key in of_alias)
+        named = [r.source for r in part.streams if r.derived] + ([] if part.feeds is None else [part.feeds.name])
+        touched |= {name: placed[name] for name in named}
+    return Routing(query.name, _references(query, rates), (Axis(axis, shards),), shards, 0, placed=touched)
 
 
 def _chosen_axes(query: BoundQuery, rates: Mapping[str, float], shards: int) -> tuple[tuple[Axis, ...], bool, str]:
@@ -267,7 +329,8 @@ class RoutingTable:
         return {alias: self.routes[route.stream].index(route) for alias, route in found.items()}
 
     def record(self, query: str) -> Record:
-        return Record(self.routings[query].record(), self.bits(query), self.routings[query].merged)
+        routing = self.routings[query]
+        return Record(routing.record(), self.bits(query), routing.merged, routing.placed)
 
 
 def declared_rates(streams: Iterable[Stream]) -> dict[str, float]:
@@ -295,16 +358,22 @@ def route_all(
         for number, keys in enumerate(wanted):
             # From the last bit downwards: a book keeps its bit whatever queries come and go.
             taken[stream][ROUTES_PER_STREAM - 1 - number] = book_route(stream, keys, shards)
+    chains = [(chain, _route_chain(chain, rates, shards, records)) for chain in chains_of(queries)]
+    chained = {name: routing for _, found in chains for name, routing in found.items()}
     for query in queries:
         if query.name in records:
             record = records[query.name]
-            routings[query.name] = route(query, rates, shards, record=record)
+            routings[query.name] = chained.get(query.name) or route(query, rates, shards, record=record)
             for alias, one in routings[query.name].routes.items():
                 taken[one.stream][record.bits[alias]] = one
-    # Streams of requests last: their templates have been routed then.
-    for query in sorted(queries, key=lambda query: isinstance(query, BoundRequests)):
+    for chain, found in chains:
+        coming = [query for query in chain if query.name not in records]
+        if any(_is_full(taken[one.stream], one, len(coming)) for query in coming for one in found[query.name].routes.values()):
+            chained |= _in_one_shard(coming, len(coming) < len(chain), Misfit("too many queries read its streams"), rates, shards)
+    # Those that come together first, while there is room. Streams of requests last: their templates have been routed then.
+    for query in sorted(queries, key=lambda query: (isinstance(query, BoundRequests), query.name not in chained)):
         if query.name not in records:
-            routing = route(query, rates, shards)
+            routing = chained.get(query.name) or route(query, rates, shards)
             if isinstance(query, BoundRequests) and query.asking is not None:
                 routing = _as_template(routing, routings[query.asking.template.name])
             if any(_is_full(taken[one.stream], one) for one in routing.routes.values()):
@@ -340,9 +409,9 @@ def books_of(streams: Iterable[Stream]) -> dict[str, list[Keys]]:
     return {s.name: list(dict.fromkeys(found.keys for found in s.constraints)) for s in streams if s.constraints}
 
 
-def _is_full(taken: Mapping[int, Route], wanted: Route) -> bool:
-    """One bit is left for the route of queries that are placed whole."""
-    return wanted not in taken.values() and len(taken) >= ROUTES_PER_STREAM - 1
+def _is_full(taken: Mapping[int, Route], wanted: Route, more: int = 1) -> bool:
+    """One bit is left for the route of queries that are placed whole; `more` is how many routes are wanted."""
+    return wanted not in taken.values() and len(taken) + more >= ROUTES_PER_STREAM
 
 
 def _plain(keys: tuple[Expression, ...] | None, alias: str, stream: str) -> tuple[Expression, ...] | None:

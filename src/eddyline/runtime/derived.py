@@ -18,10 +18,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.model.expression import columns_of
 from eddyline.model.punctuation import KIND
-from eddyline.model.query import BoundQuery
+from eddyline.model.query import BoundQuery, UnnestedTable
 from eddyline.model.records import AFTER_ALL, Records
 from eddyline.model.schema import DERIVED_TIME, Stream
+from eddyline.operators.evaluate import Issues, compile_expression
 from eddyline.operators.intake import DerivedIntake
 from eddyline.runtime.epoch import Arrival, Epoch, Outcome, punctuations_of
 from eddyline.runtime.timeline import Timeline
@@ -134,6 +136,16 @@ def _as_rows(results: pa.Table, stream: Stream) -> pa.Table:
         return _one_per_element(results, stream)
     columns = [results.column(at) for at in range(len(names) - 1)]
     return pa.table([*columns, results.column("_ts")], schema=stream.schema.arrow)
+
+
+def one_per_element(rows: pa.Table, made: UnnestedTable, issues: Issues) -> pa.Table:
+    """Rows of a static table, one per element of their arrays; a row without elements has none."""
+    read = columns_of(made.array)
+    columns = {key: rows.column(key[1]).combine_chunks() for key in read}
+    lists = compile_expression(made.array)(columns, rows.num_rows, issues)
+    counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    spread = rows.take(pa.array(np.repeat(np.arange(rows.num_rows), counts)))
+    return pa.table([*spread.columns, pc.list_flatten(lists)], schema=made.schema.arrow).combine_chunks()
 
 
 def _one_per_element(results: pa.Table, stream: Stream) -> pa.Table:

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from eddyline.errors import DataProblem
 from eddyline.model.joining import Tree
-from eddyline.model.query import BoundQuery
+from eddyline.model.query import BoundQuery, UnnestedTable
 from eddyline.model.schema import Stream, Table
 from eddyline.operators.evaluate import Issues
 from eddyline.operators.gate import Census
@@ -34,7 +34,7 @@ from eddyline.operators.sharing.filter_group import FilterGroup
 from eddyline.operators.stream import StreamState
 from eddyline.operators.waiting import Waiting, WaitingRows
 from eddyline.plan.tree_choice import Orders
-from eddyline.runtime.derived import Derived
+from eddyline.runtime.derived import Derived, one_per_element
 from eddyline.runtime.epoch import Arrival, Epoch, Outcome
 from eddyline.runtime.forgetting import close_gaps, make_room
 from eddyline.runtime.gating import Gating
@@ -107,6 +107,12 @@ class Pipeline:
         self.table_schemas[table.name] = table
         self.tables[table.name] = rows.combine_chunks()
 
+    def _unnest(self, made: UnnestedTable) -> None:
+        """A table of a query's own: that of another one, with a row per element of its arrays."""
+        if made.name not in self.tables:
+            self.table_schemas[made.name] = Table(made.name, made.schema)
+            self.tables[made.name] = one_per_element(self.tables[made.source], made, self.issues)
+
     # -- queries
 
     @property
@@ -164,6 +170,8 @@ class Pipeline:
             raise
 
     def _add(self, query: BoundQuery, start: int, slot: int | None) -> Standing:
+        for table in query.unnested:
+            self._unnest(table)
         self.derived.begin(query)
         try:
             standing = self.queries[query.name] = self.kinds.of(query).stand(query, start, slot)
@@ -221,6 +229,9 @@ class Pipeline:
         self.derived.end(standing.query)
         for maker in reversed(standing.query.makers):
             self.drop_query(maker.name)
+        for table in standing.query.unnested:
+            self.tables.pop(table.name, None)
+            self.table_schemas.pop(table.name, None)
 
     def replant(self, group: JoinGroup, tree: Tree, orders: Orders | None = None) -> None:
         """Change a group's tree between two epochs; intermediate stores are built from the streams' stores."""

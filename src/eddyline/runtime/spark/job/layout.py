@@ -84,7 +84,8 @@ class Layout:
 
     @cached_property
     def _read_by_rows(self) -> frozenset[str]:
-        return frozenset(r.source for query in self.queries for r in query.references if isinstance(r.window, Rows))
+        parts = (part for query in self.queries for part in (*query.makers, query))
+        return frozenset(r.source for part in parts for r in part.references if isinstance(r.window, Rows) and not r.derived)
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,10 @@ import pyarrow as pa
 from eddyline.errors import CheckpointProblem
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
+from eddyline.plan.chains import Placed
 from eddyline.plan.shares import Record, RoutingTable
 from eddyline.runtime.catalog_text import statement_text
+from eddyline.runtime.spark.job.document import from_document, to_document
 from eddyline.runtime.spark.job.static_table import StaticTable, keep, kept
 from eddyline.runtime.stream_identity import check_identities, identity
 from eddyline.state.sealed import RESTORE, read_sealed, write_sealed
@@ -57,6 +59,8 @@ class Entry:
     bits: dict[str, int] = field(default_factory=dict)
     #: Whether shards keep parts of its groups.
     merged: bool = False
+    #: Derived stream -> the keys of its rows, as documents, where the query is spread over shards.
+    placed: dict[str, Any] = field(default_factory=dict)
     state: str = "running"
     #: Where it came from, and what dropped it: the job's file or a control record.
     origin: str = JOB
@@ -171,13 +175,14 @@ class Ledger:
 
     def records(self) -> dict[str, Record]:
         """The routing of those that have one."""
-        return {name: Record(entry.shares, entry.bits, entry.merged) for name, entry in self.routed.items() if entry.shares}
+        return {name: _record(entry) for name, entry in self.routed.items() if entry.shares}
 
     def route(self, names: Iterable[str], routing: RoutingTable) -> None:
         for name in names:
             record = routing.record(name)
             entry = self.queries[name]
             entry.shares, entry.bits, entry.merged = list(record.shares), dict(record.bits), record.merged
+            entry.placed = {stream: to_document(found) for stream, found in record.placed.items()}
 
     def refuse(self, number: int, reason: str) -> None:
         """Note why a control record was not taken."""
@@ -194,7 +199,7 @@ class Ledger:
             del self.queries[name]
         for entry in self.queries.values():
             if entry.final:
-                entry.text, entry.statement, entry.sinks, entry.shares, entry.bits = "", "", [], [], {}
+                entry.text, entry.statement, entry.sinks, entry.shares, entry.bits, entry.placed = "", "", [], [], {}, {}
 
     def write(self) -> None:
         body = {
@@ -214,6 +219,11 @@ class Ledger:
         """A static table as it was when the checkpoint was new; read now if it is not there yet."""
         folder = tables_folder(self.checkpoint)
         return kept(folder, table) or keep(folder, table, read(table))
+
+
+def _record(entry: Entry) -> Record:
+    placed = {stream: from_document(Placed, found) for stream, found in entry.placed.items()}
+    return Record(entry.shares, entry.bits, entry.merged, placed)
 
 
 def same_text(one: str, other: str) -> bool:

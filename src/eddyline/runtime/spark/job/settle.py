@@ -85,6 +85,9 @@ def _definitions(
     names = Job()
     for stream in streams:
         names.catalog.add(stream)
+    for made in {query.feeds.name: query.feeds for query in queries if query.feeds is not None}.values():
+        names.catalog.add(made)
+        names.catalog.makers[made.name] = tuple(q for q in queries if q.feeds is not None and q.feeds.name == made.name)
     for table in tables:
         names.catalog.add(table)
     for own in functions:
@@ -94,7 +97,7 @@ def _definitions(
         if name in given and not entry.is_leaving:
             found.append(given[name])
         else:
-            made = names.apply(parse_script(entry.statement)[0])
-            assert isinstance(made, BoundQuery | Template)
-            found.append(made.standing if isinstance(made, Template) else made)
+            bound = names.apply(parse_script(entry.statement)[0])
+            assert isinstance(bound, BoundQuery | Template)
+            found.append(bound.standing if isinstance(bound, Template) else bound)
     return tuple(found)

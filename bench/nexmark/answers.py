@@ -1,0 +1,60 @@
+"""Flink's answers to NEXMark, row by row, against a batch computation in DuckDB.
+
+Answer   `agree(query, data, cores, limit)` runs a query in Flink, takes its changes together, and compares what stands at the end with
+         the answer of `tests/oracle/nexmark.sql`; it prints what differs. A query that Flink refuses is named with what Flink said.
+Limits   Values are compared as texts of one form: instants in milliseconds, numbers with nine digits. For small inputs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import datetime
+from decimal import Decimal
+
+from bench.nexmark import engines
+from bench.nexmark.data import Data
+from bench.peers import inside
+
+#: What Flink's own text of q6 is: an average over the last ten closed auctions of a seller.
+Q6 = """
+SELECT Q.seller, AVG(Q.final) OVER (PARTITION BY Q.seller ORDER BY Q.ts ROWS BETWEEN 10 PRECEDING AND CURRENT ROW) FROM (
+  SELECT MAX(B.price) AS final, A.seller, B.ts FROM auction AS A, bid AS B
+  WHERE A.id = B.auction AND B.ts BETWEEN A.ts AND A.expires GROUP BY A.id, A.seller, B.ts
+) AS Q"""
+
+
+def agree(query: str, data: Data, cores: int, limit: float) -> bool:
+    """Whether Flink has the rows of the batch computation; of a query that it has no text for: whether it refuses it."""
+    refused = query not in engines.texts(engines.FLINK)
+    text = Q6 if refused else engines.flink_query(query, data)[1]
+    argument = {"statements": engines.declarations(data), "query": text, "rows": True, "slots": cores}
+    try:
+        report, watched = inside.run("flink", "flink_sql", argument, limit)
+    except Exception as problem:
+        said = [line.strip() for line in str(problem).splitlines() if "Exception: " in line and "JobExecution" not in line]
+        print(f"{query:4} Flink refuses it: {said[-1] if said else problem}", flush=True)
+        return refused
+    if watched.stopped:
+        print(f"{query:4} stopped: took too long", flush=True)
+        return False
+    found = Counter({tuple(json.loads(row)): count for row, count in report["rows"].items()})
+    expected = Counter(tuple(map(_plain, row)) for row in engines.answer(query, data))
+    missing, further = expected - found, found - expected
+    ok = not refused and not missing and not further
+    print(
+        f"{query:4} {found.total():,} rows, {'equal' if ok else f'{missing.total():,} missing, {further.total():,} too many'}", flush=True
+    )
+    for what, rows in (("missing", missing), ("too many", further)):
+        for row in list(rows)[:2]:
+            print(f"       {what}: {row}", flush=True)
+    return ok
+
+
+def _plain(value: object) -> object:
+    """A value in the form in which `inside/flink_sql.py` writes it."""
+    if isinstance(value, datetime):
+        return value.replace(microsecond=value.microsecond // 1000 * 1000).isoformat(sep=" ", timespec="milliseconds")
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return value
+    return f"{float(value):.9g}" if isinstance(value, int | float | Decimal) else str(value)
