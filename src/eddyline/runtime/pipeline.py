@@ -158,6 +158,8 @@ class Pipeline:
     ) -> Standing:
         """Register a query and those behind its subqueries; they see the rows after `start`. A restored query gets the slot that it
         had, and those behind its subqueries get what the snapshot says of them."""
+        if saved is not None:
+            self.kinds.copies.saved = saved
         begun: list[BoundQuery] = []
         try:
             for maker in query.makers:
@@ -174,7 +176,7 @@ class Pipeline:
             self._unnest(table)
         self.derived.begin(query)
         try:
-            standing = self.queries[query.name] = self.kinds.of(query).stand(query, start, slot)
+            standing = self.queries[query.name] = self.kinds.of(query, start).stand(query, start, slot)
             self.timeline(standing.unit.streams)
         except BaseException:
             self.derived.end(query)
@@ -205,6 +207,7 @@ class Pipeline:
 
     def stop_query(self, name: str, stop: int | None) -> bool:
         """Drop a query at an instant: results up to it are still delivered, then it goes. Whether it has gone already."""
+        self.kinds.copies.release(name)
         self.queries[name].stop = stop
         if (stop is None and not self.derived.is_read(self.queries[name].query)) or self._has_passed(name):
             self.drop_query(name)
@@ -221,6 +224,7 @@ class Pipeline:
 
     def drop_query(self, name: str) -> None:
         """Remove a query at once; whatever it still had to say is not said."""
+        self.kinds.copies.release(name)
         standing = self.queries.pop(name)
         self.triggers.forget(name)
         self.stopping.discard(name)

@@ -193,6 +193,8 @@ def restore(pipeline: Pipeline, header: Header, load: Load) -> None:
             pipeline.triggers.change(query.name, saved["triggers"])
         if saved["stop"] is not None:
             pipeline.stop_query(query.name, saved["stop"])
+    # What comes from now on was not there when the snapshot was taken.
+    pipeline.kinds.copies.saved = {}
     for unit in pipeline.kinds.units():
         unit.restore({**header.get("units", {}), **{name: header["queries"][name]["state"] for name in unit.queries}}, load)
     # A group continues with the tree that it had moved to.

@@ -97,7 +97,7 @@ class JoinUnit:
     def advance(self, moment: Moment, outcome: Outcome) -> None:
         for query in self.members.values():
             made = query.advance(moment.frontier, moment.closing, self.kind.pipeline.issues, moment.came)
-            outcome.results[query.name].extend(made if query.stop is None else _until(query.stop, made))
+            outcome.results[query.name].extend(made if query.stop is None else until(query.stop, made))
             if (finished := query.finished(moment)) is not None:
                 outcome.results.setdefault(punctuations_of(query.name), []).extend(finished)
         # After the queries have looked at the rows.
@@ -185,10 +185,7 @@ class JoinKind:
         return True
 
     def stand(self, query: BoundQuery, start: int, slot: int | None) -> StandingQuery:
-        lowered = self.pipeline.routes.routed(prepare(query))
-        if query.feeds is not None:
-            # Its results stay in the pipeline: a unit of its own hands them out as they are.
-            lowered = replace(lowered, signature=f"{lowered.signature} feeds={query.feeds.name}")
+        lowered = self.lowered(query)
         unit = self._unit_for(lowered)
         group = unit.group
         slot = group.free_slot() if slot is None else slot
@@ -210,6 +207,14 @@ class JoinKind:
         unit.members[query.name] = standing
         self.pipeline.handout.changed(group)
         return standing
+
+    def lowered(self, query: BoundQuery) -> Lowered:
+        """The query as a group runs it, with the signature of the group."""
+        lowered = self.pipeline.routes.routed(prepare(query))
+        if query.feeds is not None and not (query.is_aggregate and query.emit.kind == "every"):
+            # Its results stay in the pipeline: a unit of its own hands them out as they are. Changes of a table come after all slices.
+            lowered = replace(lowered, signature=f"{lowered.signature} feeds={query.feeds.name}")
+        return lowered
 
     def _unit_for(self, lowered: Lowered) -> JoinUnit:
         if lowered.signature not in self.units:
@@ -293,7 +298,7 @@ class JoinKind:
         self.pipeline.handout.changed(group)
 
 
-def _until(stop: int, tables: list[pa.Table]) -> list[pa.Table]:
+def until(stop: int, tables: list[pa.Table]) -> list[pa.Table]:
     """The part of results that is not after an instant."""
     limit = pa.scalar(stop, pa.timestamp("us"))
     return [t for table in tables if len(t := table.filter(pc.less_equal(table.column("_ts"), limit)))]

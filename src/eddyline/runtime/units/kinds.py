@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from eddyline.errors import Fault
 from eddyline.model.query import BoundQuery
 from eddyline.runtime.unit import Kind, Unit
+from eddyline.runtime.units.copies import CopyKind
 from eddyline.runtime.units.filters import FilterKind
 from eddyline.runtime.units.joins import JoinKind
 from eddyline.runtime.units.patterns import PatternKind
@@ -30,10 +31,15 @@ class Kinds:
         self.filters = FilterKind(pipeline)
         self.patterns = PatternKind(pipeline)
         self.joins = JoinKind(pipeline)
-        #: A join answers whatever no kind before it does.
-        self.all: tuple[Kind, ...] = (self.templates, self.requests, self.patterns, self.filters, self.joins)
+        # A join answers whatever no kind before it does.
+        self.copies = CopyKind(pipeline, self.joins)
+        #: A copy takes what its original has made: units of copies come last.
+        self.all: tuple[Kind, ...] = (self.templates, self.requests, self.patterns, self.filters, self.joins, self.copies)
 
-    def of(self, query: BoundQuery) -> Kind:
+    def of(self, query: BoundQuery, start: int) -> Kind:
+        """The kind of a query that begins at `start`."""
+        if self.copies.original_of(query, start) is not None:
+            return self.copies
         found = next((kind for kind in self.all if kind.serves(query)), None)
         if found is None:
             raise Fault(f"no kind of query serves {query.name}")
