@@ -12,6 +12,8 @@ from collections import Counter
 from datetime import datetime
 from decimal import Decimal
 
+import numpy as np
+
 from bench.nexmark import engines
 from bench.nexmark.data import Data
 from bench.peers import inside
@@ -28,6 +30,9 @@ def agree(query: str, data: Data, cores: int, limit: float) -> bool:
     """Whether Flink has the rows of the batch computation; of a query that it has no text for: whether it refuses it."""
     refused = query not in engines.texts(engines.FLINK)
     text = Q6 if refused else engines.flink_query(query, data)[1]
+    # This engine knows the highest bid of an auction when it has closed, Flink a highest bid so far.
+    closed = np.datetime64(max(data.ends["bid"], data.ends["auction"]) // 1000, "ms").item()
+    text = text.replace("GROUP BY A.id, A.category", f"AND A.expires < TIMESTAMP '{closed}' GROUP BY A.id, A.category")
     argument = {"statements": engines.declarations(data), "query": text, "rows": True, "slots": cores}
     try:
         report, watched = inside.run("flink", "flink_sql", argument, limit)
@@ -38,8 +43,11 @@ def agree(query: str, data: Data, cores: int, limit: float) -> bool:
     if watched.stopped:
         print(f"{query:4} stopped: took too long", flush=True)
         return False
-    found = Counter({tuple(json.loads(row)): count for row, count in report["rows"].items()})
     expected = Counter(tuple(map(_plain, row)) for row in engines.answer(query, data))
+    found: Counter[tuple[object, ...]] = Counter()
+    for row, count in report["rows"].items():
+        # Ends of windows, by which whole windows are chosen, are columns of Flink's rows alone.
+        found[tuple(json.loads(row))[: len(next(iter(expected), ()))]] += count
     missing, further = expected - found, found - expected
     ok = not refused and not missing and not further
     print(

@@ -15,7 +15,7 @@ SELECT P.name, P.city, P.state, A.id FROM auction AS A INNER JOIN person AS P ON
 WHERE A.category = 10 AND (P.state = 'or' OR P.state = 'id' OR P.state = 'ca');
 
 -- q4
-SELECT Q.category, AVG(Q.final) FROM (
+SELECT Q.category, AVG(CAST(Q.final AS DOUBLE)) FROM (
   SELECT MAX(B.price) AS final, A.category FROM auction A, bid B WHERE A.id = B.auction AND B.ts BETWEEN A.ts AND A.expires GROUP BY A.id, A.category
 ) Q GROUP BY Q.category;
 
@@ -91,7 +91,7 @@ FROM bid GROUP BY channel, DATE_FORMAT(ts, 'yyyy-MM-dd');
 
 -- q17
 SELECT auction, DATE_FORMAT(ts, 'yyyy-MM-dd') AS `day`, COUNT(*) AS total, COUNT(*) FILTER (WHERE price < 10000) AS low,
-  COUNT(*) FILTER (WHERE price >= 1000000) AS high, MIN(price) AS least, MAX(price) AS most, AVG(price) AS mean, SUM(price) AS total_price
+  COUNT(*) FILTER (WHERE price >= 1000000) AS high, MIN(price) AS least, MAX(price) AS most, AVG(CAST(price AS DOUBLE)) AS mean, SUM(price) AS total_price
 FROM bid GROUP BY auction, DATE_FORMAT(ts, 'yyyy-MM-dd');
 
 -- q18

@@ -5,8 +5,8 @@ Answer   `latest_sources` turns the sources of a SELECT into plain ones. The cha
 
              FROM s JOIN LATEST q ON c   ─►   FROM s [NOW] JOIN changes [PARTITION BY groups ROWS 1] q ON c AND the change is no removal
 
-Limits   One stream, static tables, and any number of such queries. q sees the rows after the start of this query. A pipeline computes it once
-         where q itself stands since then (`runtime/units/copies.py`).
+Limits   One stream, static tables, and any number of such queries. q sees the rows after the start of this query. A pipeline computes it
+         once where q itself stands since then (`runtime/units/copies.py`).
 """
 
 from __future__ import annotations
