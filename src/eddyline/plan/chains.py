@@ -238,7 +238,7 @@ class _Chains:
             if thread.streams not in [one.streams for one in found]:
                 found.append(thread)
         if not found:
-            raise problem or Misfit(f"{start.name} has no key by which rows of {', '.join(_derived(start))} could be told apart")
+            raise problem or Misfit(f"{start.name} has no key that spreads rows of {', '.join(_derived(start))}")
         return found
 
     def _candidates(self, part: BoundQuery) -> list[tuple[str, Expression]]:
