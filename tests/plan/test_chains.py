@@ -77,11 +77,13 @@ def test_a_key_goes_through_all_queries(text: str, said: str) -> None:
     [
         (JOINED + "CREATE QUERY q AS SELECT w, count(*) AS n FROM j GROUP BY w", "_j does not hold b.v equal to anything of a"),
         ("CREATE QUERY q AS SELECT x.n, count(*) AS m FROM "
-         "(SELECT k, window_end, count(*) AS n FROM a GROUP BY TUMBLE(ts, '1 second'), k) x GROUP BY x.n", "_q-1.n is count(*) in _q-1, which is known only where its rows have met"),
+         "(SELECT k, window_end, count(*) AS n FROM a GROUP BY TUMBLE(ts, '1 second'), k) x GROUP BY x.n",
+         "_q-1.n is count(*) in _q-1, which is known only where its rows have met"),
         ("CREATE QUERY q AS SELECT count(*) AS n FROM (SELECT k FROM a) x", "q has no key that spreads rows of _q-1"),
         ("CREATE QUERY q AS SELECT x.k FROM (SELECT k FROM a) x [ROWS 3], b [ROWS 3] WHERE x.k = b.k", "q counts all rows of _q-1"),
         ("CREATE QUERY q AS SELECT x.k, count(*) AS n FROM "
-         "(SELECT b.k FROM a [RANGE 1 SECOND] LEFT JOIN b [RANGE 1 SECOND] ON a.k = b.k) x GROUP BY x.k", "_q-2.b.k is null in rows of _q-2 without a partner"),
+         "(SELECT b.k FROM a [RANGE 1 SECOND] LEFT JOIN b [RANGE 1 SECOND] ON a.k = b.k) x GROUP BY x.k",
+         "_q-2.b.k is null in rows of _q-2 without a partner"),
         # -0.0 and 0.0 are equal, and have other texts.
         ("CREATE STREAM j AS SELECT a.d AS d FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.d = b.d;"
          "CREATE QUERY q AS SELECT CAST(d AS STRING) AS t, count(*) AS n FROM j GROUP BY CAST(d AS STRING)",
