@@ -183,6 +183,10 @@ class TemplateTuning:
     #: folder shows what looks and changes cost.
     requests_between: int = 1_000
     epochs_between: int = 50
+    #: A look searches again when the shares of patterns have moved by more than this in all, or another number by this factor: shares of
+    #: a thousand requests vary by 0.05 by chance, and a search takes as long as a hundred requests.
+    moved_shares: float = 0.15
+    moved_factor: float = 1.5
     #: What remains of the counts of earlier requests at every look.
     keep: float = 0.5
     #: Rows that are looked at to find out how many values a column has; they are counted again when one in `new_share` of them is new.

@@ -82,7 +82,7 @@ def test_probes_that_work_alone(seed: int) -> None:
         clustered = kernels.Clustered(
             offsets, order.astype(np.int32), np.ascontiguousarray(here[:, order]), np.ascontiguousarray(gone[order]), first + begin
         )
-        blocks.append(Block(addressing, addresses, clustered, first + end, 8))
+        blocks.append(Block(addressing, addresses, clustered, first + end, alone.prints_of(clustered.words), 8))
     table = np.stack([block.line(columns) for block in blocks])
     assert gathered(lambda begin, a, b: alone.read_blocks(table, begin, asking, a, b)[:2], count, rng) == right
 

@@ -1,7 +1,7 @@
 """Rows and requests of the experiments: three attributes of 2,048 values, and the request statistics of Examples 1 to 3.
 
-Answer   `Running` is a session with one template and one stream of requests; `rows` and `requests` push, `ask` steps and gives what the
-         requests cost: rows looked at, CPU seconds of the whole step, CPU seconds that finding the rows took.
+Answer   `Running` is a session with one template and one stream of requests; `rows` and `requests` push, `ask` and `turn` step and give
+         what the requests cost: rows looked at, CPU seconds of the whole step, CPU seconds that finding the rows took.
 Limits   Patterns come in fixed shares, shuffled: a run of few requests has the statistics of a long one.
 """
 
@@ -115,6 +115,17 @@ class Running:
         cpu = self.step()
         assert self.standing.answered - answered >= asked
         visited = (self.standing.visits.rows - before) / (asked * self.window)
+        return Cost(asked, visited, cpu, self.finding - finding)
+
+    def turn(self, statistics: dict[str, float], count: int) -> Cost:
+        """So many rows and requests in turns, each request after its row and for the window that the row ends, in one epoch."""
+        instants = np.arange(self.at, self.at + count)
+        self.rows(count)
+        before, finding, answered = self.standing.visits.rows, self.finding, self.standing.answered
+        self.requests(statistics, count, instants)
+        cpu = self.step()
+        asked = self.standing.answered - answered
+        visited = (self.standing.visits.rows - before) / (max(asked, 1) * self.window)
         return Cost(asked, visited, cpu, self.finding - finding)
 
     def _tick(self) -> pa.Table:

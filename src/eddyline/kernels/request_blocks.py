@@ -20,9 +20,9 @@ from eddyline.kernels.hashing import fold, mix
 
 #: Places in a line of a block table: the first row id and the one after the last, rows in the block, the addresses of its arrays, the bits
 #: of all columns that are null somewhere, the columns that are hashed together (0: each column has a field of its own) and their bits.
-FIRST, STOP, ROWS, OFFSETS, IDS, WORDS, NULLS, NULL_BITS, TOGETHER, HASH_BITS = range(10)
+FIRST, STOP, ROWS, OFFSETS, IDS, WORDS, NULLS, PRINTS, NULL_BITS, TOGETHER, HASH_BITS = range(11)
 #: From here on, per column: the bits of its field, how words become fields, and the sorted codes or cuts with their number.
-FIELDS, PER_FIELD = 10, 4
+FIELDS, PER_FIELD = 11, 4
 BITS, KIND, SORTED, COUNT = range(4)
 HASHED, CODES, CUTS = range(3)
 
@@ -64,6 +64,21 @@ def _place(values, word, count, right):
         else:
             high = middle
     return low
+
+
+@njit(cache=True, inline="always")
+def _print(word):
+    return np.uint16(mix(word) >> np.uint64(48))
+
+
+@njit(cache=True, nogil=True)
+def prints_of(words):
+    """Sixteen bits of each word's hash: rows with other bits have another word, and a run of them is short to read."""
+    out = np.empty(words.shape, np.uint16)
+    for c in range(words.shape[0]):
+        for row in range(words.shape[1]):
+            out[c, row] = _print(words[c, row])
+    return out
 
 
 @njit(cache=True, nogil=True)
@@ -135,6 +150,8 @@ def read_blocks(table, begin, asking, out_probe, out_row):
     fields = (table.shape[1] - FIELDS) // PER_FIELD
     for p in range(begin, len(low)):
         mark = n
+        key = asking.words[0, p]
+        key_print = _print(key)
         for b in range(len(table)):
             line = table[b]
             if low[p] >= line[STOP] or high[p] <= line[FIRST] or low[p] >= high[p]:
@@ -148,7 +165,7 @@ def read_blocks(table, begin, asking, out_probe, out_row):
             nulls = _longs(line[NULLS], rows)
             fixed = asking.fixed & line[NULL_BITS]
             words = _longs(line[WORDS] + 8 * rows * columns[0], rows)
-            key = asking.words[0, p]
+            prints = carray(_pointer(line[PRINTS] + 2 * rows * columns[0]), (rows,), np.uint16)
             width, part = np.int64(1) << low_free, np.int64(0)
             while True:
                 place = address | part
@@ -156,6 +173,8 @@ def read_blocks(table, begin, asking, out_probe, out_row):
                 start, stop = offsets[place], offsets[place + width]
                 visited += stop - start
                 for at in range(start, stop):
+                    if prints[at] != key_print:
+                        continue
                     if words[at] != key or (fixed and nulls[at] & fixed):
                         continue
                     id = first + ids[at]

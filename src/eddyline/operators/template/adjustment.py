@@ -2,7 +2,7 @@
 
 Answer   `note` counts requests by selection pattern, with a decay. `due` says that it is time to look; `choose` gives the configuration
          that the exact search finds for these counts, or None where the running one is as good: a change has to save more over one window
-         length than rebuilding the blocks costs.
+         length than rebuilding the blocks costs. Counts that resemble those of the last search are not searched again.
 State    Decayed counts per pattern, requests, epochs and rows since the last look.
 Limits   Frequencies are counted, never timed; the same requests and epochs give the same choice.
 Reading  docs/operators/templates.md
@@ -10,12 +10,43 @@ Reading  docs/operators/templates.md
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from eddyline.operators.template.rows import TemplateRows
 from eddyline.operators.template.search import Pattern, Price
 from eddyline.state.columns import Ints
 from eddyline.tuning import TemplateTuning
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a search depends on: another search for much the same finds the same."""
+
+    #: Per pattern its share of all requests, and the rows in the window of one.
+    shares: dict[int, float]
+    rows: dict[int, float]
+    values: tuple[int, ...]
+    #: Requests of a window length, and the configuration that was running.
+    requests: float
+    running: tuple[int, ...]
+
+    @classmethod
+    def of(cls, patterns: list[Pattern], values: list[int], running: tuple[int, ...]) -> Seen:
+        total = sum(p.requests for p in patterns) or 1.0
+        shares = {p.columns: p.requests / total for p in patterns}
+        return cls(shares, {p.columns: p.rows for p in patterns}, tuple(values), total, running)
+
+    def resembles(self, other: Seen, tuning: TemplateTuning) -> bool:
+        """Whether shares differ by little in all, and every number by a small factor."""
+        patterns = {*self.shares, *other.shares}
+        moved = sum(abs(self.shares.get(p, 0.0) - other.shares.get(p, 0.0)) for p in patterns)
+        if self.running != other.running or moved > tuning.moved_shares:
+            return False
+        pairs = [(self.rows[p], other.rows[p]) for p in self.rows if p in other.rows]
+        pairs += [*zip(self.values, other.values, strict=True), (self.requests, other.requests)]
+        return all(max(a, b) <= tuning.moved_factor * min(a, b) for a, b in pairs)
 
 
 class Adjustment:
@@ -30,7 +61,10 @@ class Adjustment:
         self.requests = 0
         self.epochs = 0
         self.looks = 0
+        self.searches = 0
         self.changes = 0
+        #: What the last search was made for.
+        self._seen: Seen | None = None
         #: Distinct values per grouping column, the id up to which rows were looked at for them, and how often that was done.
         self._values: list[int] = []
         self._counted_upto = 0
@@ -68,12 +102,18 @@ class Adjustment:
             for p in self.counts
             if p and self.counts[p] > 0
         ]
-        found = self.price.best(patterns, self.values(rows), since, window_rows) if patterns else None
+        values = self.values(rows)
         self._decay()
         self.requests = self.epochs = 0
-        if found is None or found.bits == running:
+        seen = Seen.of(patterns, values, running)
+        if not patterns or (self._seen is not None and self._seen.resembles(seen, self.tuning)):
             return None
-        now = self.price.of(patterns, self.values(rows), running, since, window_rows)
+        self._seen = seen
+        self.searches += 1
+        found = self.price.best(patterns, values, since, window_rows)
+        if found.bits == running:
+            return None
+        now = self.price.of(patterns, values, running, since, window_rows)
         if now - found.price <= self.price.rebuilding(window_rows):
             return None
         self.changes += 1

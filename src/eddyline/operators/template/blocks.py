@@ -243,6 +243,8 @@ class Block:
     rows: kernels.Clustered
     #: The id after the last row that it covers.
     stop: int
+    #: Short forms of the key words (`kernels/request_blocks.py`).
+    prints: npt.NDArray[np.uint16]
     least_room: int
 
     def line(self, columns: int) -> Ints:
@@ -252,13 +254,14 @@ class Block:
         found[tables.FIRST], found[tables.STOP], found[tables.ROWS] = rows.first, self.stop, len(rows.rows)
         found[tables.OFFSETS], found[tables.IDS] = rows.offsets.ctypes.data, rows.rows.ctypes.data
         found[tables.WORDS], found[tables.NULLS] = rows.words.ctypes.data, rows.nulls.ctypes.data
+        found[tables.PRINTS] = self.prints.ctypes.data
         found[tables.NULL_BITS] = np.bitwise_or.reduce(rows.nulls) if len(rows.nulls) else 0
         self.addresses.describe(found)
         return found
 
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in self.rows[:4])
+        return sum(array.nbytes for array in self.rows[:4]) + self.prints.nbytes
 
     def pairs(
         self, pattern: int, columns: list[int], keys: Ints, spans: Spans, probes: Ints, low: Ints, high: Ints, visits: Visits
@@ -295,4 +298,4 @@ def build(rows: TemplateRows, first: int, addressing: Addressing) -> Block:
     order, offsets = cluster(addresses.of_rows(words, nulls), 1 << addresses.bits)
     ids = (kept[order] + (begin - first)).astype(np.int32)
     clustered = kernels.Clustered(offsets, ids, np.ascontiguousarray(words[:, order]), nulls[order], first)
-    return Block(addressing, addresses, clustered, end, rows.tuning.least_room)
+    return Block(addressing, addresses, clustered, end, tables.prints_of(clustered.words), rows.tuning.least_room)
