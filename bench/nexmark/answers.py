@@ -30,6 +30,9 @@ SELECT Q.seller, AVG(Q.final) OVER (PARTITION BY Q.seller ORDER BY Q.ts ROWS BET
 ALIKE = {
     "q4": {"GROUP BY A.id, A.category": "AND A.expires < TIMESTAMP '{closed}' GROUP BY A.id, A.category"},
     "q10": {"DATE_FORMAT(ts, 'HH:mm')": "FLOOR(ts TO MINUTE)"},
+    "q15": {"DATE_FORMAT(ts, 'yyyy-MM-dd')": "FLOOR(ts TO DAY)"},
+    "q16": {"DATE_FORMAT(ts, 'yyyy-MM-dd')": "FLOOR(ts TO DAY)", "DATE_FORMAT(ts, 'HH:mm')": "ts"},
+    "q17": {"DATE_FORMAT(ts, 'yyyy-MM-dd')": "FLOOR(ts TO DAY)"},
 }
 
 

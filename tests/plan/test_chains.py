@@ -91,6 +91,10 @@ def test_a_key_goes_through_all_queries(text: str, said: str) -> None:
         (JOINED + "CREATE QUERY p AS SELECT k, count(*) AS n FROM j GROUP BY k;"
          "CREATE QUERY q AS SELECT j.v FROM j [RANGE 1 SECOND], c [RANGE 1 SECOND] WHERE j.v = c.k",
          "q does not hold j.k equal to anything of c"),
+        # First rows of a window are found where all of them are.
+        ("CREATE STREAM j AS SELECT k, v FROM a; CREATE QUERY q AS SELECT k FROM TABLE(TUMBLE(TABLE j, DESCRIPTOR(_ts), '1 second')) "
+         "QUALIFY ROW_NUMBER() OVER (PARTITION BY window_start ORDER BY v) <= 2",
+         "q tells rows apart by time alone, and rows of one moment would be in one shard"),
         ("CREATE STREAM j AS SELECT k FROM a", "no query reads j, so that nothing says where its rows are wanted"),
     ],
 )  # fmt: skip

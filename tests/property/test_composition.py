@@ -83,7 +83,7 @@ def joined(left: Rows, left_range: int, right: Rows, right_range: int) -> Counte
 def outer(rng: Random, inner: str, named: bool) -> tuple[str, Callable[[Rows, Rows, int], Counter], Callable[[Rows], Counter]]:
     """A query over the inner one: its text, its answer from the inner results, the rows of c and the end of time, and how to read it."""
     source = "inner_results" if named else f"({inner})"
-    kind = rng.choice(("filter", "join", "window", "union"))
+    kind = rng.choice(("filter", "join", "itself", "window", "groups", "union"))
     if kind == "filter":
         text = f"SELECT k, x, _ts AS at FROM {source} i WHERE x > 0"
         return (
@@ -98,6 +98,23 @@ def outer(rng: Random, inner: str, named: bool) -> tuple[str, Callable[[Rows, Ro
             lambda i, c, end: joined(i, 3 * SECOND, c, 6 * SECOND),
             lambda rows: Counter((r["k"], r["x"], r["v"], r["_ts"]) for r in rows),
         )
+    if kind == "itself":
+        text = f"SELECT i.k AS k, i.x AS x, j.x AS v FROM {source} i [RANGE 3 SECONDS], {source} j [RANGE 6 SECONDS] WHERE i.k = j.k"
+        return (
+            text,
+            lambda i, c, end: joined(i, 3 * SECOND, i, 6 * SECOND),
+            lambda rows: Counter((r["k"], r["x"], r["v"], r["_ts"]) for r in rows),
+        )
+    if kind == "groups":
+        text = f"SELECT k, window_end, count(*) AS n FROM {source} i GROUP BY TUMBLE(_ts, '5 seconds'), k"
+
+        def of_keys(i: Rows, c: Rows, end: int) -> Counter:
+            found: Counter = Counter()
+            for row in i:
+                found[row["k"], windows_of("tumble", row["_ts"], [5 * SECOND])[0][1]] += 1
+            return Counter({(k, e, n): 1 for (k, e), n in found.items() if e <= end})
+
+        return text, of_keys, lambda rows: Counter((r["k"], r["window_end"], r["n"]) for r in rows)
     if kind == "window":
         text = f"SELECT window_end, count(*) AS n FROM {source} i GROUP BY TUMBLE(_ts, '5 seconds')"
 

@@ -97,7 +97,7 @@ def placed_chain(
     """
     parts = [part for query in queries for part in parts_of(query)]
     _refuse(parts, known or {})
-    mergeable = frozenset(q.name for q in queries if q.feeds is None and _is_cut_by_group(q) and not whole_because(q))
+    mergeable = frozenset(q.name for q in queries if q.feeds is None and q.is_aggregate and not whole_because(q))
     problem = None
     for merged in (frozenset[str](), mergeable) if mergeable else (frozenset[str](),):
         try:
@@ -296,7 +296,10 @@ class _Chains:
 
     def _is_same(self, part: BoundQuery, alias: str, one: Expression, other: Expression) -> bool:
         """Whether two keys of a reference are always equal."""
-        if one == other or any(one in keys and other in keys for keys in self.classes[part.name]):
+        if one == other:
+            return True
+        if part.keeping is None and any(one in keys and other in keys for keys in self.classes[part.name]):
+            # Rows in which they differ are in no result; an outer join keeps them.
             return True
         reference = part.reference(alias)
         if not reference.derived:
