@@ -59,6 +59,32 @@ def test_all_shards_change_at_the_same_instant(tmp_path: Path, crashes: float) -
         job.close()
 
 
+def test_files_that_vanish_or_are_half_written_leave_the_old_version_on_all_shards(tmp_path: Path) -> None:
+    write(tmp_path, 0)
+    job = Simulated(text(tmp_path, "1 hour", "format = 'memory'"), str(tmp_path / "ck"), 3, Random(3))
+    file = tmp_path / "rates.parquet"
+    whole = file.read_bytes()
+    try:
+        right = []
+        for number, found in enumerate((None, whole[: len(whole) // 2], b"", whole)):
+            file.unlink(missing_ok=True)
+            if found is not None:
+                file.write_bytes(found)
+            refreshing = job.driver.roster.refreshing
+            refreshing._due.now(refreshing.tables["rates"].table)
+            job.settle(crashes=0.3)
+            job.run({"s": orders(*range(10 * number, 10 * number + 10))}, crashes=0.3)
+            right += [(v, 0) for v in range(10 * number, 10 * number + 10)]
+            said = [note["statistics"]["further"]["tables"]["rates"] for note in job.driver.progress.notes.values()]
+            problems = {one["problem"] for one in said}
+            assert len(said) == 3 and len(problems) == 1
+            assert ("rates.parquet" in problems.pop()) == (found is not whole)
+        job.run(closing=True)
+        assert sorted((row["v"], row["rate"]) for row in job.table("q").to_pylist()) == right
+    finally:
+        job.close()
+
+
 @pytest.mark.spark
 def test_a_job_on_spark_reads_a_table_again(spark, tmp_path: Path) -> None:
     write(tmp_path, 1)

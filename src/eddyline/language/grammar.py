@@ -66,7 +66,7 @@ _FOREIGN_CLAUSES = {
     "USING": ("USING", _TWO_TABLES),
     "TABLESAMPLE": ("TABLESAMPLE", "there is no sampling"),
     "INTO": ("INTO", "CREATE QUERY names a query, CREATE SINK says where its results go"),
-    "FOR": ("FOR", "windows stand in FROM: bids [RANGE 10 MINUTES]; the row valid at a time: orders [NOW], rates [PARTITION BY currency ROWS 1]"),
+    "FOR": ("FOR", "the row that is valid at the time of another: orders [NOW], rates [PARTITION BY currency ROWS 1]"),
 }
 
 

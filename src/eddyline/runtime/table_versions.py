@@ -132,7 +132,13 @@ class TableVersions:
         for known in self.tables.values() if self.files is None else ():
             blocks.update({version.name: partial(_same, version.rows) for version in known.versions})
         return {
-            name: {"versions": [[v.name, v.since, v.until] for v in known.versions], "last": known.last}
+            name: {
+                "versions": [[v.name, v.since, v.until] for v in known.versions],
+                "last": known.last,
+                "read": known.read,
+                "failed": known.failed,
+                "problem": known.problem,
+            }
             for name, known in self.tables.items()
         }
 
@@ -146,6 +152,8 @@ class TableVersions:
                     for block, since, until in found["versions"]
                 ]
                 known.last = found["last"]
+                # Checkpoints of earlier versions do not know what became of reading it.
+                known.read, known.failed, known.problem = found.get("read", 0), found.get("failed", 0), found.get("problem", "")
                 self._load(name)
 
     def figures(self) -> dict[str, dict[str, Any]]:
