@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations as subsets
 
 from tests.oracle.expressions import Expression, Value, aliases, compiled
 from tests.oracle.intake import Row
@@ -61,6 +60,42 @@ def outer_results(
     return sorted(results, key=lambda one: one[0])
 
 
+#: What a result of several joins has, and lacks: its aliases, and (alias whose row has no partner, the aliases of partners, conditions).
+Lack = tuple[str, frozenset[str], tuple[Expression, ...]]
+Kind = tuple[frozenset[str], tuple[Lack, ...]]
+
+
+def kinds(first: str, joins: Mapping[str, tuple[str, Sequence[Expression]]]) -> list[Kind]:
+    """What results of joins, read from left to right, have and lack.
+
+    ON of an outer join reads the joined alias and one other, and does not hold where that has no row. The partners of a row that RIGHT or
+    FULL keeps are combinations of all that comes with every row of that other alias.
+    """
+    found: list[Kind] = [(frozenset((first,)), ())]
+    for alias, (join, on) in joins.items():
+        read = {a for c in on for a in aliases(c)} - {alias}
+        if join not in ("LEFT", "RIGHT", "FULL"):
+            found = [(here | {alias}, lacks) for here, lacks in found if read <= here]
+            continue
+        everywhere = frozenset[str].intersection(*(here for here, _ in found))
+        anchor = next(iter(read)) if read else next(a for a in (first, *joins) if a in everywhere)
+        met = [(here | {alias}, lacks) for here, lacks in found if anchor in here]
+        if join != "RIGHT":
+            lack = (anchor, frozenset((alias,)), tuple(on))
+            met += [(here, (*lacks, lack) if anchor in here else lacks) for here, lacks in found]
+        if join != "LEFT":
+            core = frozenset[str].intersection(*(here for here, _ in found if anchor in here))
+            met.append((frozenset((alias,)), ((alias, core, (*joined_on(core, first, joins), *on)),)))
+        found = met
+    return found
+
+
+def joined_on(here: frozenset[str], first: str, joins: Mapping[str, tuple[str, Sequence[Expression]]]) -> list[Expression]:
+    """ON of all aliases that are joined to another one of these."""
+    order = [a for a in (first, *joins) if a in here]
+    return [c for a in order[1:] for c in joins[a][1]]
+
+
 def tree_results(
     query: Query,
     joins: Mapping[str, tuple[str, Sequence[Expression]]],
@@ -68,63 +103,59 @@ def tree_results(
     columns: Mapping[str, Sequence[str]],
     tests: Sequence[tuple[str, Reference, Sequence[Expression]]] = (),
 ) -> list[tuple[int, tuple[Value, ...]]]:
-    """LEFT and inner joins of several streams; `joins` has per alias after the first how it is joined, and ON. WHERE is that of `query`.
+    """Joins of several streams; `joins` has per alias after the first how it is joined, and ON. WHERE is that of `query`.
 
-    A result has some of the references; each of the others is joined to a row of an anchor that has no partner, judged between these two
-    alone, or its anchor is missing too. It is there at the newest of its rows and of the instants at which that is certain; at the end
-    of a run an instant is certain if it is not after the newest row of these two. `tests` are EXISTS and NOT EXISTS: (which, what it looks
-    at, conditions).
+    A result has some of the references; what it lacks is judged between a row and its partners alone. It is there at the newest of its
+    rows and of the instants at which that is certain; at the end of a run an instant is certain if it is not after the newest row of
+    these streams. `tests` are EXISTS and NOT EXISTS: (which, what it looks at, conditions).
     """
     named = [replace(row, values={**row.values, NUMBER: row.number}) for row in rows]
-    references = {r.alias: r for r in query.references}
+    references = {r.alias: r for r in query.references} | {r.alias: r for _, r, _ in tests}
     first = query.references[0].alias
-    left = {alias: on for alias, (join, on) in joins.items() if join == "LEFT"}
-    anchor = {alias: next(iter({a for c in on for a in aliases(c)} - {alias}), first) for alias, on in left.items()}
-    met = {}
-    for alias, on in left.items():
-        two = Query((references[anchor[alias]], references[alias]), tuple(on), ())
-        met[alias] = {values[anchor[alias]][NUMBER] for _, values in combinations(two, named, {})}
-    asked = []
+    found_kinds = kinds(first, joins)
+    always = frozenset[str].intersection(*(here for here, _ in found_kinds))
+    asked: list[tuple[str, Lack]] = []
     for which, reference, on in tests:
-        about = references[next(iter({a for c in on for a in aliases(c)} - {reference.alias}), first)]
-        firsts: dict[Value, int] = {}
-        for newest, values in combinations(Query((about, reference), tuple(on), ()), named, {}):
-            assert newest is not None
-            number = values[about.alias][NUMBER]
-            firsts[number] = min(firsts.get(number, newest.ts), newest.ts)
-        asked.append((which, about, reference, firsts))
+        read = {a for c in on for a in aliases(c)} - {reference.alias}
+        about = next(iter(read)) if read else next(a for a in (first, *joins) if a in always)
+        asked.append((which, (about, frozenset((reference.alias,)), tuple(on))))
+    firsts: dict[Lack, dict[Value, int]] = {}
 
-    def instant(about: Reference, partner: Reference, number: Value) -> int:
-        """When it is certain that a row has no partner."""
-        ts = certain(about, partner, next(r for r in named if r.number == number), named)
-        pair = {about.source, partner.source}
-        return ts if ts is not None and ts <= max(r.ts for r in named if r.stream in pair) else NEVER
+    def partners(lack: Lack) -> dict[Value, int]:
+        """Rows that have a partner, by number, and when they met the first."""
+        if lack not in firsts:
+            about, others, on = lack
+            met: dict[Value, int] = {}
+            together = Query((references[about], *(references[a] for a in sorted(others))), on, ())
+            for newest, values in combinations(together, named, {}):
+                assert newest is not None
+                number = values[about][NUMBER]
+                met[number] = min(met.get(number, newest.ts), newest.ts)
+            firsts[lack] = met
+        return firsts[lack]
+
+    def alone(lack: Lack, number: Value) -> int:
+        """When it is certain that a row has no partner; NEVER: it has one, or the end comes before."""
+        about, others, _ = lack
+        if number in partners(lack):
+            return NEVER
+        ts = certain(references[about], references[next(iter(others))], next(r for r in named if r.number == number), named)
+        mine = {references[a].source for a in (about, *others)}
+        return ts if ts is not None and ts <= max(r.ts for r in named if r.stream in mine) else NEVER
 
     conditions, outputs = [compiled(c) for c in query.where], [compiled(e) for _, e in query.outputs]
     made = []
-    for size in range(len(left) + 1):
-        for chosen in subsets(left, size):
-            here = [r for r in query.references if r.alias in chosen or r.alias not in left]
-            present = {r.alias for r in here}
-            if not all(anchor[alias] in present for alias in chosen):
-                continue
-            on = [c for alias, (_, of) in joins.items() if alias in present for c in of]
-            missing = [alias for alias in left if alias not in present and anchor[alias] in present]
-            for newest, found in combinations(Query(tuple(here), tuple(on), ()), named, {}):
-                assert newest is not None
-                if any(found[anchor[alias]][NUMBER] in met[alias] for alias in missing):
-                    continue
-                times = [newest.ts]
-                times += [instant(references[anchor[alias]], references[alias], found[anchor[alias]][NUMBER]) for alias in missing]
-                for which, about, reference, firsts in asked:
-                    number = found[about.alias][NUMBER]
-                    if which == "EXISTS":
-                        times.append(firsts.get(number, NEVER))
-                    else:
-                        times.append(NEVER if number in firsts else instant(about, reference, number))
-                values = {**{alias: dict.fromkeys(columns[alias]) for alias in references}, **found}
-                if max(times) < NEVER and all(c(values) is True for c in conditions):
-                    made.append((max(times), tuple(o(values) for o in outputs)))
+    for here, lacks in found_kinds:
+        present = tuple(r for r in query.references if r.alias in here)
+        for newest, found in combinations(Query(present, tuple(joined_on(here, first, joins)), ()), named, {}):
+            assert newest is not None
+            times = [newest.ts, *(alone(lack, found[lack[0]][NUMBER]) for lack in lacks)]
+            for which, lack in asked:
+                number = found[lack[0]][NUMBER]
+                times.append(partners(lack).get(number, NEVER) if which == "EXISTS" else alone(lack, number))
+            values = {**{r.alias: dict.fromkeys(columns[r.alias]) for r in query.references}, **found}
+            if max(times) < NEVER and all(c(values) is True for c in conditions):
+                made.append((max(times), tuple(o(values) for o in outputs)))
     return sorted(made, key=lambda one: one[0])
 
 

@@ -140,10 +140,12 @@ def _combinations(query: Query, rows: Sequence[Row], tables: Tables, now: int | 
             before = bisect_right(all_numbers, row.number)
             return (bisect_right(all_numbers, newest.number) if now is None else len(all_numbers)) - before < reference.window.count
         if isinstance(reference.window, Now):
-            return row.number == newest.number
+            return row.number == newest.number and (now is None or row.ts == now)
         if isinstance(reference.window, LastPer):
             mine = [row.values[c] for c in reference.window.columns]
-            later = [r for r in candidates[names.index(reference.alias)] if row.number < r.number <= newest.number]
+            # At an instant, all rows are there that are not newer.
+            upto = newest.number if now is None else max(numbers[reference.source])
+            later = [r for r in candidates[names.index(reference.alias)] if row.number < r.number <= upto]
             return sum([r.values[c] for c in reference.window.columns] == mine for r in later) < reference.window.count
         return True
 

@@ -10,7 +10,7 @@ from random import Random
 
 from tests.oracle.aggregation import is_aggregate
 from tests.oracle.expressions import Call, Col, Expression, Value, aliases, render
-from tests.oracle.outer import outer_results, tree_results
+from tests.oracle.outer import kinds, outer_results, tree_results
 from tests.property.specs import Case, Last, LastPer, QuerySpec, Range, Reference, Unbounded
 from tests.property.strategies import random_case
 
@@ -105,10 +105,10 @@ def expected_outer(case: Case) -> list[tuple[int, tuple[Value, ...]]]:
 
 @dataclass(frozen=True)
 class TreeSpec:
-    """LEFT and inner joins of several streams."""
+    """Joins of several streams."""
 
     join: QuerySpec
-    #: Per reference after the first: LEFT or INNER, and ON.
+    #: Per reference after the first: LEFT, RIGHT, FULL or INNER, and ON.
     joins: tuple[tuple[str, tuple[Expression, ...]], ...]
     #: (EXISTS or NOT EXISTS, what it looks at, conditions)
     tests: tuple[tuple[str, Reference, tuple[Expression, ...]], ...] = ()
@@ -138,9 +138,8 @@ class TreeSpec:
         found = self
         while len(found.joins) > 0 and rng.random() < 0.7:
             last, (join, on) = found.join.references[-1], found.joins[-1]
-            always = {found.join.references[0].alias} | {
-                r.alias for r, (how, _) in zip(found.join.references[1:], found.joins, strict=True) if how != "LEFT"
-            }
+            named = {r.alias: how for r, how in zip(found.join.references[1:], found.joins, strict=True)}
+            always = frozenset[str].intersection(*(here for here, _ in kinds(found.join.references[0].alias, named)))
             if join != "LEFT" or not {a for c in on for a in aliases(c)} - {last.alias} <= always:
                 break
             root = found.join.references[0]
@@ -164,28 +163,43 @@ def random_tree(rng: Random) -> Case:
 
 def _tree(rng: Random, case: Case, spec: QuerySpec) -> TreeSpec:
     rest, joins = list(spec.where), []
-    inner = {spec.references[0].alias}
+    named: dict[str, tuple[str, tuple[Expression, ...]]] = {}
+    first = spec.references[0].alias
     for place, reference in enumerate(spec.references[1:], 1):
         before = {r.alias for r in spec.references[:place]}
-        join = "LEFT" if rng.random() < 0.75 or (place + 1 == len(spec.references) and not any(j == "LEFT" for j, _ in joins)) else "INNER"
+        always = frozenset[str].intersection(*(here for here, _ in kinds(first, named)))
+        join = rng.choice(("LEFT", "LEFT", "RIGHT", "FULL", "INNER"))
+        if place + 1 == len(spec.references) and all(j == "INNER" for j, _ in joins) and join == "INNER":
+            join = "RIGHT"
         on: list[Expression] = []
         for condition in list(rest):
             read = aliases(condition)
             others = {a for c in on for a in aliases(c)} | read
-            fits = read <= inner | {reference.alias} if join == "INNER" else len(others - {reference.alias}) <= 1
+            # What an alias that may be without a row is compared with does not hold there.
+            fits = read - {reference.alias} <= always or _compares(condition, read - always - {reference.alias})
+            fits &= join == "INNER" or len(others - {reference.alias}) <= 1
             if reference.alias in read and read <= before | {reference.alias} and fits and rng.random() < 0.9:
                 on.append(condition)
                 rest.remove(condition)
-        if join == "INNER":
-            inner.add(reference.alias)
+        if join != "INNER" and not always and not any(aliases(c) - {reference.alias} for c in on):
+            join = "INNER"
         joins.append((join, tuple(on)))
+        named[reference.alias] = joins[-1]
     anchors = {a for _, on in joins for c in on for a in aliases(c)} | {spec.references[0].alias}
+    anchors |= {alias for alias, (join, _) in named.items() if join in ("RIGHT", "FULL")}
     references = tuple(
         replace(r, window=Range(rng.choice((0, 1_000, SECOND, 3 * SECOND)))) if r.alias in anchors and isinstance(r.window, Last) else r
         for r in (_ending(rng, r) if r.alias in anchors else r for r in spec.references)
     )
     made = TreeSpec(replace(spec, references=references, where=tuple(rest), outputs=tuple(case.outputs(spec))), tuple(joins))
     return made.asking(rng, case) if rng.random() < 0.4 else made
+
+
+def _compares(condition: Expression, wanted: set[str] | frozenset[str]) -> bool:
+    """Whether a condition compares a column of every alias, and so does not hold where one of them has no row."""
+    if not isinstance(condition, Call) or condition.function not in ("=", "<", "<=", ">", ">=", "<>"):
+        return False
+    return wanted <= {x.ref for x in condition.args if isinstance(x, Col)}
 
 
 def expected_tree(case: Case) -> list[tuple[int, tuple[Value, ...]]]:

@@ -19,7 +19,8 @@ from eddyline.errors import BindingProblem, Position, Unsupported
 from eddyline.language.bind import bind_query, entries_of
 from eddyline.language.catalog import Catalog
 from eddyline.language.expressions import Clause, bind_condition
-from eddyline.language.outer_trees import Branch, Tree
+from eddyline.language.outer_kinds import Branch, Joins
+from eddyline.language.outer_trees import Tree
 from eddyline.language.scope import Entry, Scope
 from eddyline.language.syntax import Exists, Name, Select, Source
 from eddyline.model.datatypes import TIMESTAMP
@@ -150,8 +151,8 @@ class _Stages:
             Branch(entry.reference, "NOT EXISTS" if test.negated else "EXISTS", conditions, test.position)
             for test, entry, conditions in self.tests
         ]
-        tree = Tree(self.derivation, self.select.text, entries[0].reference, branches, columns, tests=tests)
-        tree.always = tuple(c for c in self.where if refs_of(c) and refs_of(c) <= set(tree.inner))
+        tree = Tree(self.derivation, self.select.text, Joins(entries[0].reference, branches, tests), columns)
+        tree.always = tuple(c for c in self.where if refs_of(c) and refs_of(c) <= tree.joins.always)
         self.where = [c for c in self.where if c not in tree.always]
         stream = tree.made()
         alias = self._free_alias()

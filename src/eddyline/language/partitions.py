@@ -1,6 +1,6 @@
 """What `[NOW]` and `[PARTITION BY … ROWS n]` may stand on, and in which queries.
 
-Answer   `partition_of` finds the columns of a partition. `check_windows` refuses queries in which such a window has no meaning.
+Answer   `partition_of` finds the columns of a partition. `check_windows` refuses queries in which such a window has no end.
 Limits   Partitions are columns, not expressions: a derived stream can compute one.
 """
 
@@ -10,7 +10,7 @@ from eddyline.errors import BindingProblem, Position, Unsupported
 from eddyline.language.syntax import Select
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
-from eddyline.model.window import Now, PartitionedRows
+from eddyline.model.window import PartitionedRows
 
 
 def partition_of(window: PartitionedRows, stream: Stream, position: Position | None) -> PartitionedRows:
@@ -37,22 +37,10 @@ def partition_of(window: PartitionedRows, stream: Stream, position: Position | N
 
 
 def check_windows(query: BoundQuery, select: Select) -> None:
-    """Refuses aggregates over rows that are live for no span of time, or for one that only later rows tell."""
+    """Refuses groups that punctuations close over rows of which only later rows tell when they leave."""
     if not query.is_aggregate and query.ranking is None:
         return
     for reference, source in zip(query.references, select.sources, strict=True):
-        if not isinstance(reference.window, Now | PartitionedRows):
-            continue
-        if query.emit.kind != "close" and query.group_window is None:
-            detail = (
-                "a row is live at no moment after its own" if isinstance(reference.window, Now) else "only later rows say when a row leaves"
-            )
-            raise Unsupported(
-                f"an aggregate over {reference.alias} [{reference.window}] needs EMIT ON CLOSE",
-                detail=detail,
-                hint="group by a window, such as TUMBLE(ts, '10 seconds'), which counts every combination that the join reports",
-                position=source.position,
-            )
         if query.by_promises and isinstance(reference.window, PartitionedRows):
             raise Unsupported(
                 f"a group that punctuations close cannot read {reference.alias} [{reference.window}]",

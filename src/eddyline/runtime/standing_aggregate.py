@@ -68,7 +68,7 @@ class AggregateQuery(LeavingQuery):
         buckets = tuple(b for at, e in enumerate(keys) if (b := bucket_of(at, e, lowered, times)) is not None) if closing else ()
         queues = self.queues
         gap = window.span if window is not None and window.kind == "session" else None
-        self.aggregation = Aggregation(AggregateConfig(lowered.outputs, keys, lowered.having, query.emit, queues, buckets, gap))
+        self.aggregation = Aggregation(AggregateConfig(lowered.outputs, keys, lowered.having, query.emit, queues, self.named, buckets, gap))
         self.sessions = None if window is None or gap is None else Sessions(gap, window.start or 0, len(keys) + 1)
         self.keys = [(e, compiled_of(e)) for e in keys]
         self.arguments = [(e, compiled_of(e)) for e in self.aggregation.layout.arguments]
@@ -225,6 +225,7 @@ class AggregateQuery(LeavingQuery):
         when = np.maximum(at_or_after(batch.clock, period), first)
         made = changes_at(self.aggregation, batch, when, self.due(first, final, period, released), opening, issues)
         self.aggregation.forget(final)
+        self.forget_pushed(final)
         return [made]
 
     def _until(self, final: int) -> Batch:
@@ -244,7 +245,7 @@ class AggregateQuery(LeavingQuery):
         # A name of its own for every state: a block that exists under its name is not written again.
         name = f"aggregate-{blake2b(self.name.encode(), digest_size=5).hexdigest()}"
         prefix = f"{name}-{self._run}-v{self._version}"
-        tables = save(self.aggregation, self.waiting)
+        tables = save(self.aggregation, self.waiting) | self.saved_pushed()
         if self.sessions is not None:
             tables["sessions"] = as_table(self.sessions.saved())
         blocks: dict[str, Callable[[], pa.Table]] = {f"{prefix}-{part}": partial(_same, table) for part, table in tables.items()}
@@ -270,6 +271,7 @@ class AggregateQuery(LeavingQuery):
         if self.sessions is not None:
             held = arrays_of(load(f"{saved['prefix']}-sessions"))
             self.sessions.restore(held["code"], held["key"], held["start"], held["last"])
+        self.restore_pushed(lambda part: load(f"{saved['prefix']}-{part}"))
         for number, name, rows in saved["blocks"]:
             load_block(self.aggregation, Block(number, name, rows), load(name), saved["limits"])
 

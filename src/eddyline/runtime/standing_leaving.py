@@ -6,7 +6,7 @@ State    None beside that of a standing query.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeVar
 
@@ -14,11 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.model.expression import ColumnKey, ColumnRef, Expression
-from eddyline.model.window import Range, Rows
+from eddyline.model.window import Now, PartitionedRows, Range, Rows
+from eddyline.operators.aggregate.expiry import Limit
 from eddyline.operators.aggregate.instants import Due
+from eddyline.operators.aggregate.pushed import PushedOut
 from eddyline.operators.evaluate import Compiled, Issues, compile_expression
 from eddyline.operators.join.combination import Combinations
 from eddyline.runtime.standing import Released, StandingQuery
+from eddyline.runtime.unit import Slice
 from eddyline.state.columns import Ints
 
 #: One instant, or many.
@@ -26,26 +29,49 @@ Instants = TypeVar("Instants", int, Ints)
 
 
 class LeavingQuery(StandingQuery):
-    #: Positions whose windows end a combination: all RANGE together by time, each ROWS by row number.
+    #: Positions whose windows end a combination: all RANGE and NOW together by time, each ROWS by row number, and each ROWS of a
+    #: partition by the names of rows that were pushed out.
     ranges: list[int]
     counted: list[int]
+    pushed: dict[int, PushedOut]
 
     def begin_leaving(self, lasting: bool) -> None:
         """With `lasting` no combination leaves."""
         windows = self.lowered.windows
-        self.ranges = [] if lasting else [p for p, w in enumerate(windows) if isinstance(w, Range)]
+        self.ranges = [] if lasting else [p for p, w in enumerate(windows) if isinstance(w, Range | Now)]
         self.counted = [] if lasting else [p for p, w in enumerate(windows) if isinstance(w, Rows)]
+        self.pushed = {}
+        for position, window in enumerate(windows):
+            if isinstance(window, PartitionedRows) and not lasting:
+                types = self.group.bases[position].stream.types
+                self.pushed[position] = PushedOut(window.columns, [types[name] for name in window.columns], window.count)
+        if self.pushed:
+            self.watch = self._see
+
+    def _see(self, part: Slice) -> None:
+        for position, pushed in self.pushed.items():
+            source = self.lowered.seats[position].source
+            if source in part.tables:
+                pushed.see(part.tables[source], part.ts[source], part.arrival[source])
 
     @property
     def queues(self) -> int:
-        return bool(self.ranges) + len(self.counted)
+        return bool(self.ranges) + len(self.counted) + len(self.pushed)
 
-    def limits(self, now: int, released: Released) -> list[int]:
-        """Per queue: combinations with a key below have left at an instant."""
-        limits = [now] if self.ranges else []
+    @property
+    def named(self) -> int:
+        """How many of the queues get the names of what leaves."""
+        return len(self.pushed)
+
+    def limits(self, now: int, released: Released) -> list[Limit]:
+        """Per queue: combinations with a key below, or with these names, have left at an instant."""
+        limits: list[Limit] = [now] if self.ranges else []
         for position in self.counted:
             before, times = released(self.lowered.seats[position].source)
             limits.append(before + int(np.searchsorted(times, now, side="right")))
+        for pushed in self.pushed.values():
+            limits.append(pushed.out(now)[0])
+            pushed.forget(now)
         return limits
 
     def leaving(self, rows: Combinations) -> list[Ints]:
@@ -55,14 +81,15 @@ class LeavingQuery(StandingQuery):
             ends = []
             for position in self.ranges:
                 window = self.lowered.windows[position]
-                assert isinstance(window, Range)
-                ends.append(self.group.bases[position].store.at("ts", rows.ids[position]) + window.micros)
+                span = window.micros if isinstance(window, Range) else 0
+                ends.append(self.group.bases[position].store.at("ts", rows.ids[position]) + span)
             leaving.append(ends[0] if len(ends) == 1 else np.minimum.reduce(ends))
         for position in self.counted:
             window = self.lowered.windows[position]
             assert isinstance(window, Rows)
             base = self.group.bases[position]
             leaving.append(base.store.at(base.port.reader.numbers, rows.ids[position]) + window.count)
+        leaving += [self.group.bases[position].store.at("arrival", rows.ids[position]) for position in self.pushed]
         return leaving
 
     def due(self, first: int, final: int, period: int, released: Released) -> Due:
@@ -75,7 +102,24 @@ class LeavingQuery(StandingQuery):
             before, times = released(self.lowered.seats[position].source)
             due.limits.append(before + int(np.searchsorted(times, final, side="right")))
             due.instants.append(partial(_pushed_out, before=before, times=times, period=period, first=first))
+        for pushed in self.pushed.values():
+            names, times = pushed.out(final)
+            due.limits.append(names)
+            due.instants.append(partial(_named, names=names, when=np.maximum(at_or_after(times, period), first)))
         return due
+
+    def forget_pushed(self, final: int) -> None:
+        """Rows that were pushed out up to an instant have left everything."""
+        for pushed in self.pushed.values():
+            pushed.forget(final)
+
+    def saved_pushed(self) -> dict[str, pa.Table]:
+        """What partitions hold, for a snapshot."""
+        return {f"pushed-{at}-{name}": table for at, pushed in self.pushed.items() for name, table in pushed.saved().items()}
+
+    def restore_pushed(self, load: Callable[[str], pa.Table]) -> None:
+        for at, pushed in self.pushed.items():
+            pushed.restore({name: load(f"pushed-{at}-{name}") for name in pushed.saved()})
 
     def first_row(self, released: Released) -> int | None:
         """When the first row of any of the query's streams came."""
@@ -101,6 +145,11 @@ def computed(e: Expression, compiled: Compiled | None, values: Mapping[ColumnKey
 
 def at_or_after(instant: Instants, period: int) -> Instants:
     return -(-instant // period) * period
+
+
+def _named(keys: Ints, names: Ints, when: Ints) -> Ints:
+    """When rows of these names leave."""
+    return when[np.searchsorted(names, keys)]
 
 
 def _pushed_out(keys: Ints, before: int, times: Ints, period: int, first: int) -> Ints:

@@ -40,7 +40,7 @@ from eddyline.runtime.unit import Merging, Unit
 from eddyline.state.columns import Ints
 
 
-def _spec(lowered: Lowered, queues: int, times: Mapping[str, str], *, pruned: bool, closing: bool) -> RankSpec:
+def _spec(lowered: Lowered, queues: int, times: Mapping[str, str], *, pruned: bool, closing: bool, named: int = 0) -> RankSpec:
     ranking = lowered.ranking
     assert ranking is not None
     fields = [(o.name, o.type.arrow) for o in lowered.outputs] + [("_op", STRING.arrow), ("_ts", TIMESTAMP.arrow)]
@@ -57,6 +57,7 @@ def _spec(lowered: Lowered, queues: int, times: Mapping[str, str], *, pruned: bo
         most=ranking.most,
         numbers=ranking.numbers,
         queues=queues,
+        named=named,
         buckets=tuple(replace(bucket, at=at) for at, bucket in found if bucket is not None),
         pruned=pruned,
     )
@@ -73,7 +74,7 @@ class RankedQuery(LeavingQuery):
         self.begin_leaving(closing)
         ranking = lowered.ranking
         assert ranking is not None
-        spec = _spec(lowered, self.queues, times, pruned=not self.queues, closing=closing)
+        spec = _spec(lowered, self.queues, times, pruned=not self.queues, closing=closing, named=self.named)
         self.state = RankedState(query.name, spec)
         self.partition = [(e, compiled_of(e)) for e in ranking.partition]
         self.values = [(e, compiled_of(e)) for e in (*(o.expression for o in lowered.outputs), *(o.expression for o in ranking.order))]
@@ -152,8 +153,8 @@ class RankedQuery(LeavingQuery):
         when = [np.maximum(at_or_after(rows.clock, period), first) for rows in batches]
         instants = list(when)
         for at, queue in enumerate(self.state.ranked.rows.queues):
-            keys = np.concatenate([queue.pairs()[0], *(rows.leaving[at] for rows in batches)])
-            instants.append(due.instants[at](keys[keys < due.limits[at]]))
+            keys, limit = np.concatenate([queue.pairs()[0], *(rows.leaving[at] for rows in batches)]), due.limits[at]
+            instants.append(due.instants[at](keys[keys < limit if isinstance(limit, int) else np.isin(keys, limit)]))
         found = []
         for instant in np.unique(np.concatenate(instants)).tolist() if instants else []:
             for rows, due_at in zip(batches, when, strict=True):
@@ -161,6 +162,7 @@ class RankedQuery(LeavingQuery):
                 if begin < stop:
                     self.state.ranked.add(rows.slice(int(begin), int(stop)))
             found.append(self._changes(instant, released))
+        self.forget_pushed(final)
         return found
 
     def _until(self, final: int) -> list[Rows]:
@@ -176,12 +178,14 @@ class RankedQuery(LeavingQuery):
 
     def snapshot(self) -> tuple[object, dict[str, Callable[[], pa.Table]]]:
         state, blocks = self.state.snapshot()
+        blocks |= {f"{state['prefix']}-{part}": partial(_same, table) for part, table in self.saved_pushed().items()}
         return {**state, "serial": self._serial, "until": self._emitted_until}, blocks
 
     def restore(self, state: object, load: Callable[[str], pa.Table]) -> None:
         saved: dict[str, Any] = dict(state)  # type: ignore[call-overload]
         self._serial, self._emitted_until = saved["serial"], saved["until"]
         self.state.restore(saved, load)
+        self.restore_pushed(lambda part: load(f"{saved['prefix']}-{part}"))
 
 
 class RankedAggregate(AggregateQuery):
@@ -312,6 +316,10 @@ class RankedAggregate(AggregateQuery):
         self.groups.restore(codes, keys)
         self.slots = grown(self.slots, self.groups.capacity, -1)
         self.slots[codes] = live
+
+
+def _same(table: pa.Table) -> pa.Table:
+    return table
 
 
 def _partition(spec: RankSpec, table: pa.Table) -> list[pa.Array]:

@@ -28,6 +28,7 @@ from eddyline.operators.aggregate.buckets import FOREVER, Buckets
 from eddyline.operators.aggregate.changelog import Emitted, change_table
 from eddyline.operators.aggregate.config import AGGREGATE, KEY, AggregateConfig
 from eddyline.operators.aggregate.contributions import Batch, Contributions
+from eddyline.operators.aggregate.expiry import Limit
 from eddyline.operators.aggregate.groups import Dictionary, Touched
 from eddyline.operators.aggregate.kinds import accumulator_of
 from eddyline.operators.aggregate.windows import Sessions
@@ -55,6 +56,11 @@ class Standing:
         return self if chosen.all() else Standing(self.codes[chosen], self.places[chosen], self.totals, self.kept)
 
 
+def plain_limits(limits: Sequence[Limit]) -> list[int]:
+    """Limits for a snapshot; that of names says nothing."""
+    return [limit if isinstance(limit, int) else LONG_AGO for limit in limits]
+
+
 class Aggregation:
     def __init__(self, config: AggregateConfig) -> None:
         self.config = config
@@ -64,7 +70,7 @@ class Aggregation:
         #: None: without GROUP BY there is one group, always.
         self.groups = Dictionary(len(config.group_by) + 1) if config.group_by else None
         self.totals: Ints = np.zeros(1, np.int64)
-        self.contributions = None if config.lasting else Contributions(len(layout.arguments), config.queues)
+        self.contributions = None if config.lasting else Contributions(len(layout.arguments), config.queues, config.named)
         self.accumulators: list[Accumulator] = [
             accumulator_of(f, layout.arguments[f.argument].type, config.lasting, self.words) for f in layout.families
         ]
@@ -122,11 +128,11 @@ class Aggregation:
         if not self.closes:
             self.touched.note(codes, self.capacity)
 
-    def leave(self, limits: Sequence[int]) -> None:
+    def leave(self, limits: Sequence[Limit]) -> None:
         """Take out the combinations with a key below its queue's limit."""
         if self.contributions is None:
             return
-        self.limits = list(limits)
+        self.limits = plain_limits(limits)
         slots = self.contributions.leaving(limits)
         if not len(slots):
             return

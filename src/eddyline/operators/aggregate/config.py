@@ -38,6 +38,8 @@ class AggregateConfig:
     emit: Emit
     #: Expiry queues: how many windows a combination can leave by.
     queues: int
+    #: How many of them, the last ones, get the names of combinations that leave.
+    named: int = 0
     #: EMIT ON CLOSE and group windows: which grouping expressions are time buckets.
     buckets: tuple[Bucket, ...] = ()
     #: SESSION: sessions end so long after their last row.

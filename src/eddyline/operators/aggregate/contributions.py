@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eddyline.operators.aggregate.expiry import ExpiryQueue
+from eddyline.operators.aggregate.expiry import ExpiryQueue, Limit, NamedQueue
 from eddyline.operators.aggregate.words import ALL, grown
 from eddyline.operators.vectors import Mask
 from eddyline.state.columns import Ints
@@ -86,8 +86,10 @@ class Block:
 
 
 class Contributions:
-    def __init__(self, arguments: int, queues: int) -> None:
-        self.queues = [ExpiryQueue() for _ in range(queues)]
+    def __init__(self, arguments: int, queues: int, named: int = 0) -> None:
+        """What leaves by the last `named` queues is named."""
+        self.named = named
+        self.queues = [ExpiryQueue() if at < queues - named else NamedQueue() for at in range(queues)]
         self.codes: Ints = np.zeros(_SMALLEST, np.int64)
         self.words: list[Ints] = [np.zeros(_SMALLEST, np.int64) for _ in range(arguments)]
         #: Made when an argument is null for the first time.
@@ -128,7 +130,7 @@ class Contributions:
             queue.push(keys, tickets)
         return slots
 
-    def leaving(self, limits: Sequence[int]) -> Ints:
+    def leaving(self, limits: Sequence[Limit]) -> Ints:
         """Slots of the contributions with a key below its queue's limit; they leave the queues."""
         found = [queue.pop(limit) for queue, limit in zip(self.queues, limits, strict=True)]
         if len(found) == 1:
@@ -136,7 +138,7 @@ class Contributions:
         tickets = np.unique(np.concatenate(found))
         return tickets[self.is_live(tickets)] & _SLOT
 
-    def leaving_at(self, limits: Sequence[int], instants: Sequence[Callable[[Ints], Ints]]) -> tuple[Ints, Ints]:
+    def leaving_at(self, limits: Sequence[Limit], instants: Sequence[Callable[[Ints], Ints]]) -> tuple[Ints, Ints]:
         """As `leaving`, with the instants at which they do, in that order; per queue, a function from keys to instants."""
         pairs = [queue.pop_pairs(limit) for queue, limit in zip(self.queues, limits, strict=True)]
         tickets = np.concatenate([found for _, found in pairs])
@@ -155,7 +157,7 @@ class Contributions:
         self.generation[slots] += 1
         self.free[self.free_count : self.free_count + len(slots)] = slots
         self.free_count += len(slots)
-        if len(self.queues) > 1:
+        if len(self.queues) > 1 or self.named:
             for queue in self.queues:
                 if len(queue) > 2 * self.held + _SMALLEST:
                     queue.keep(self.is_live)
@@ -191,6 +193,10 @@ class Contributions:
         """Name every live contribution's block: what has come since the last time is a new one, blocks that are mostly dead or small
         are written anew with it."""
         live = self.live()
+        if self.named:
+            # No limit says what of a block has left since it was written.
+            self.sealed.clear()
+            self.block[live] = 0
         counts = np.bincount(self.block[live], minlength=self.last_block + 1)
         fresh = int(counts[0])
         for number, block in reversed(list(self.sealed.items())):

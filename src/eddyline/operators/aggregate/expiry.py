@@ -52,6 +52,10 @@ class Run:
         return self.keys[self.first : self.end], self.tickets[self.first : self.end]
 
 
+#: What has left: keys below one, or, of named pairs, the keys themselves, ascending.
+Limit = int | Ints
+
+
 class ExpiryQueue:
     def __init__(self) -> None:
         self.runs: list[Run] = []
@@ -79,12 +83,13 @@ class ExpiryQueue:
             chosen = merge_order(a, b)
             self.runs.append(Run(pick(a, b, chosen), pick(a_tickets, b_tickets, chosen)))
 
-    def pop(self, limit: int) -> Ints:
+    def pop(self, limit: Limit) -> Ints:
         """Tickets of all keys below `limit`."""
         return self.pop_pairs(limit)[1]
 
-    def pop_pairs(self, limit: int) -> tuple[Ints, Ints]:
+    def pop_pairs(self, limit: Limit) -> tuple[Ints, Ints]:
         """Keys below `limit`, with their tickets."""
+        assert isinstance(limit, int)
         found = []
         for run in self.runs:
             keys, tickets = run.pairs()
@@ -110,3 +115,22 @@ class ExpiryQueue:
         if not self.runs:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         return np.concatenate([run.pairs()[0] for run in self.runs]), np.concatenate([run.pairs()[1] for run in self.runs])
+
+
+class NamedQueue(ExpiryQueue):
+    """Pairs whose keys are names: they leave when their names are given. What has left stays until `keep` is called."""
+
+    def pop_pairs(self, limit: Limit) -> tuple[Ints, Ints]:
+        """The pairs with some of these names."""
+        assert not isinstance(limit, int)
+        found, tickets = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for run in self.runs if len(limit) else ():
+            keys, held = run.pairs()
+            first, last = np.searchsorted(keys, limit), np.searchsorted(keys, limit, side="right")
+            sizes = last - first
+            total = int(sizes.sum())
+            if total:
+                at = np.arange(total) + np.repeat(first - (np.cumsum(sizes) - sizes), sizes)
+                found.append(keys[at])
+                tickets.append(held[at])
+        return np.concatenate(found), np.concatenate(tickets)

@@ -19,8 +19,9 @@ import pyarrow as pa
 
 from eddyline.kernels import history
 from eddyline.operators.aggregate.accumulators import Accumulator
-from eddyline.operators.aggregate.aggregation import Aggregation, Standing
+from eddyline.operators.aggregate.aggregation import Aggregation, Standing, plain_limits
 from eddyline.operators.aggregate.contributions import Batch
+from eddyline.operators.aggregate.expiry import Limit
 from eddyline.operators.aggregate.following import Flow, Rows, Values, follow
 from eddyline.operators.aggregate.words import ALL
 from eddyline.operators.evaluate import Issues
@@ -32,9 +33,9 @@ _NONE: Ints = np.empty(0, np.int64)
 
 @dataclass(slots=True)
 class Due:
-    """When things happen: per queue, keys below `limits` have left, and `instants` gives when each of them does."""
+    """When things happen: per queue, keys below `limits`, or with these names, have left, and `instants` gives when each of them does."""
 
-    limits: list[int]
+    limits: list[Limit]
     instants: list[Callable[[Ints], Ints]]
 
 
@@ -74,7 +75,7 @@ def _leaving(aggregation: Aggregation, due: Due) -> tuple[Ints, Ints]:
     """The slots of what leaves, in the order of the instants at which it does."""
     if aggregation.contributions is None:
         return _NONE, _NONE
-    aggregation.limits = list(due.limits)
+    aggregation.limits = plain_limits(due.limits)
     return aggregation.contributions.leaving_at(due.limits, due.instants)
 
 

@@ -25,6 +25,7 @@ from eddyline.model.datatypes import BIGINT, DataType
 from eddyline.operators.aggregate.buckets import Bucket, Buckets
 from eddyline.operators.aggregate.changelog import change_table
 from eddyline.operators.aggregate.contributions import Contributions
+from eddyline.operators.aggregate.expiry import Limit
 from eddyline.operators.aggregate.groups import Dictionary, Touched
 from eddyline.operators.aggregate.words import ALL, Words, grown, is_text
 from eddyline.operators.vectors import Mask
@@ -47,6 +48,8 @@ class RankSpec:
     #: Columns of results that are the number of the row.
     numbers: tuple[int, ...]
     queues: int = 0
+    #: How many of the queues, the last ones, get the names of rows that leave.
+    named: int = 0
     buckets: tuple[Bucket, ...] = ()
     #: Whether rows that are not among the first ones can never be.
     pruned: bool = False
@@ -86,7 +89,7 @@ class Ranked:
         self.words = Words()
         self.partitions = Dictionary(len(spec.partition) + 1)
         #: The last column is the serial number.
-        self.rows = Contributions(len(spec.kinds) + 1, spec.queues)
+        self.rows = Contributions(len(spec.kinds) + 1, spec.queues, spec.named)
         #: By slot, the number under which a row was shown; 0: it was not.
         self.number: Ints = np.zeros(0, np.int64)
         #: By slot, what the caller calls the row.
@@ -116,7 +119,7 @@ class Ranked:
             self.touched.note(self.rows.codes[slots], self.partitions.capacity)
             self._gone.append(slots)
 
-    def expire(self, limits: Sequence[int]) -> None:
+    def expire(self, limits: Sequence[Limit]) -> None:
         """Rows whose windows have passed go with the next changes."""
         if self.spec.queues:
             self.leave(self.rows.leaving(limits))
