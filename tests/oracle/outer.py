@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from tests.oracle.expressions import Expression, Value, aliases, compiled
 from tests.oracle.intake import Row
-from tests.oracle.relational import Last, LastPer, Now, Query, Range, Reference, Tables, Unbounded, combinations
+from tests.oracle.relational import Combination, Last, LastPer, Now, Query, Range, Reference, Tables, Unbounded, combinations, live
 
 #: How a row is told from others in a combination.
 NUMBER = "_number"
@@ -169,3 +169,48 @@ def certain(reference: Reference, partner: Reference, row: Row, rows: Sequence[R
     assert isinstance(window, Last) and not isinstance(window, Unbounded | LastPer), "a row of such a window is never certain"
     later = [r for r in rows if r.stream == row.stream and r.number > row.number]
     return later[window.count - 1].ts if len(later) >= window.count else None
+
+
+def live_outer(
+    query: Query,
+    joins: Mapping[str, tuple[str, Sequence[Expression]]],
+    rows: Sequence[Row],
+    tables: Tables,
+    columns: Mapping[str, Sequence[str]],
+    tests: Sequence[tuple[str, Reference, Sequence[Expression]]],
+    now: int,
+) -> list[Combination]:
+    """What SQL's joins, from left to right, make of the rows that are live at an instant; WHERE is that of `query`."""
+
+    def live_rows(reference: Reference) -> list[Mapping[str, Value]]:
+        alone = Query((reference,), (), ())
+        return [found[reference.alias] for found in live(alone, rows, tables, now)]
+
+    made: list[Combination] = [{query.references[0].alias: values} for values in live_rows(query.references[0])]
+    nothing = {r.alias: dict.fromkeys(columns[r.alias]) for r in query.references}
+    before: list[str] = [query.references[0].alias]
+    for reference in query.references[1:]:
+        join, on = joins[reference.alias]
+        conditions, right = [compiled(c) for c in on], live_rows(reference)
+        found: list[Combination] = []
+        met: set[int] = set()
+        for left in made:
+            pairs = [at for at, values in enumerate(right) if all(c({**left, reference.alias: values}) is True for c in conditions)]
+            found += [{**left, reference.alias: right[at]} for at in pairs]
+            met |= set(pairs)
+            if not pairs and join in ("LEFT", "FULL"):
+                found.append({**left, reference.alias: nothing[reference.alias]})
+        if join in ("RIGHT", "FULL"):
+            lonely = {alias: nothing[alias] for alias in before}
+            found += [{**lonely, reference.alias: values} for at, values in enumerate(right) if at not in met]
+        made = found
+        before.append(reference.alias)
+    for which, reference, on in tests:
+        conditions, inner = [compiled(c) for c in on], live_rows(reference)
+
+        def has_partner(left: Combination, alias: str = reference.alias, conditions=conditions, inner=inner) -> bool:  # type: ignore[no-untyped-def]
+            return any(all(c({**left, alias: values}) is True for c in conditions) for values in inner)
+
+        made = [left for left in made if has_partner(left) == (which == "EXISTS")]
+    where = [compiled(c) for c in query.where]
+    return [one for one in made if all(c(one) is True for c in where)]

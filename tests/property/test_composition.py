@@ -33,6 +33,16 @@ INNER = (
     ("SELECT k, count(*) AS x, window_end FROM a GROUP BY TUMBLE(ts, '4 seconds'), k", ("k", "x")),
     ("SELECT k, v AS x FROM a UNION ALL SELECT k, -v FROM b WHERE v > 0", ("k", "x")),
     ("SELECT a.k AS k, coalesce(b.v, -1) AS x FROM a [RANGE 4 SECONDS] LEFT JOIN b [RANGE 2 SECONDS] ON a.k = b.k AND b.v > 1", ("k", "x")),
+    (
+        "SELECT coalesce(a.k, b.k, c.k) AS k, coalesce(c.v, -1) AS x FROM a [RANGE 4 SECONDS] FULL JOIN b [RANGE 2 SECONDS] ON a.k = b.k "
+        "RIGHT JOIN c [RANGE 3 SECONDS] ON c.k = a.k AND c.v > 0",
+        ("k", "x"),
+    ),
+    (
+        "SELECT a.k AS k, count(b.v) AS x, window_end FROM a [RANGE 4 SECONDS] LEFT JOIN b [RANGE 2 SECONDS] ON a.k = b.k "
+        "GROUP BY TUMBLE(a.ts, '4 seconds'), a.k",
+        ("k", "x"),
+    ),
     ("SELECT k, v AS x FROM a [ROWS 3] WHERE v > 0 AND NOT EXISTS (SELECT 1 FROM b [RANGE 5 SECONDS] WHERE b.k = a.k)", ("k", "x")),
     (
         "SELECT l AS k, r AS x FROM (EVENT SEQ(1 a, 2 b) FROM c TYPE v PARTITION BY k WITHIN 6 SECONDS RETURN a.k AS l, b.v AS r) m",
@@ -155,3 +165,54 @@ def test_what_is_built_on_results(block: int) -> None:
             assert read(outcome.results["q"]) == expected, f"{seed}: {text}\n{inner}"
             stamps = [r["_ts"] for r in outcome.results["q"]]
             assert stamps == sorted(stamps)
+
+
+#: Joins that keep rows, the reference whose buckets close, and how much later than its rows results may come.
+KEPT = (
+    ("a [RANGE 4 SECONDS] LEFT JOIN b [RANGE 2 SECONDS] ON a.k = b.k", "a", 4),
+    ("a [RANGE 4 SECONDS] RIGHT JOIN b [RANGE 2 SECONDS] ON a.k = b.k AND a.v > 0", "b", 2),
+    ("a [RANGE 3 SECONDS] WHERE a.v > 0 AND NOT EXISTS (SELECT 1 FROM b [ROWS 2] WHERE b.k = a.k)", "a", 3),
+    ("a [RANGE 3 SECONDS] WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k)", "a", 3),
+    ("a [RANGE 3 SECONDS] LEFT JOIN b [RANGE 5 SECONDS] ON a.k = b.k LEFT JOIN c [RANGE 2 SECONDS] ON c.k = b.k", "a", 8),
+    ("a [RANGE 3 SECONDS] JOIN b [RANGE 2 SECONDS] ON a.k = b.k LEFT JOIN c [NOW] ON c.k = b.k", "b", 5),
+    ("a [RANGE 3 SECONDS] FULL JOIN b [RANGE 2 SECONDS] ON a.k = b.k RIGHT JOIN c [RANGE 1 SECOND] ON c.k = b.k", "c", 4),
+)
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_groups_that_close_over_outer_joins(block: int) -> None:
+    for seed in range(FIRST + 5_000 + block * BLOCK, FIRST + 5_000 + (block + 1) * BLOCK):
+        rng = Random(seed)
+        source, alias, delay = rng.choice(KEPT)
+        joined, _, where = source.partition(" WHERE ")
+        where = f" WHERE {where}" if where else ""
+        rows = f"SELECT {alias}.k AS k, a.v AS v, {alias}.ts AS at FROM {joined}{where}"
+        groups = f"SELECT {alias}.k AS k, count(*) AS n, sum(a.v) AS s, window_end FROM {joined}{where}"
+        groups += f" GROUP BY TUMBLE({alias}.ts, '4 seconds'), {alias}.k"
+        emit = rng.choice(("", " EMIT ON CLOSE", " EMIT EVERY 1 SECOND"))
+        queries = (TextQuery("i", rows), TextQuery("q", groups + emit))
+        case = Case(tuple(StreamSpec(name, COLUMNS) for name in "abc"), queries, arrivals(rng))  # type: ignore[arg-type]
+        blocks = Blocks()
+        between = (lambda session: restarted(session, blocks)) if rng.random() < 0.5 else None  # noqa: B023
+        reads = [s for s in "abc" if f" {s} " in f" {source} "]
+        end = max((row[2] for epoch in case.arrivals for s, found in epoch for row in found if s in reads), default=-1)
+        for outcome in (run_embedded(case, between), run_sharded(case, rng.choice((1, 3)), seed)):
+            found: dict[tuple[int, int], list[int | None]] = {}
+            for row in outcome.results["i"]:
+                found.setdefault((row["k"], (row["at"] // (4 * SECOND) + 1) * 4 * SECOND), []).append(row["v"])
+            expected = {
+                key: (len(values), sum(v for v in values if v is not None) if any(v is not None for v in values) else None)
+                for key, values in found.items()
+            }
+            given = {}
+            for row in outcome.results["q"]:
+                given[row["k"], row["window_end"]] = (row["n"], row["s"])
+                assert "EVERY" in emit or row["_ts"] == row["window_end"] - 1 + delay * SECOND, f"{seed}: {groups}"
+            if "EVERY" in emit:
+                expected = {key: value for key, value in expected.items() if key in given}
+                over = {key for key in found if key[1] - 1 + delay * SECOND < end // SECOND * SECOND}
+                assert over <= set(given), f"{seed}: {groups}"
+                given, expected = ({key: of[key] for key in over} for of in (given, expected))
+            else:
+                expected = {key: value for key, value in expected.items() if key[1] - 1 + delay * SECOND <= end}
+            assert given == expected, f"{seed}: {groups}{emit}"

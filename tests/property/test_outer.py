@@ -8,10 +8,12 @@ from random import Random
 
 import pytest
 
+from tests.oracle.aggregation import apply_changelog, key_columns
 from tests.oracle.expressions import Value
-from tests.property.compare import Outcome, same
+from tests.property.compare import Outcome, canonical, same
 from tests.property.embedded import run_embedded
 from tests.property.outer import expected_outer, expected_tree, random_outer, random_tree
+from tests.property.outer_live import LiveSpec, live_query, live_table, live_tables, random_live
 from tests.property.specs import Case
 from tests.property.test_aggregates import Blocks, restarted
 from tests.seeds import first_seed
@@ -58,3 +60,33 @@ def test_trees_of_joins(block: int) -> None:
         check(case, run_embedded(case, between), f"embedded, seed {seed}", expected_tree)
         if rng.random() < 0.3:
             check(case, run_sharded(case, rng.choice((1, 3)), seed), f"sharded, seed {seed}", expected_tree)
+
+
+def check_live(case: Case, outcome: Outcome, label: str) -> None:
+    """The changes make the table of every instant of emission, and are emitted at no other."""
+    spec: LiveSpec = case.queries[0]  # type: ignore[assignment]
+    rows, query, right = outcome.results[spec.name], live_query(spec), live_tables(case)
+    names = [query.outputs[at][0] for at in key_columns(query)]
+    text = "\n".join(case.statements())
+    stamps = [row["_ts"] for row in rows]
+    assert stamps == sorted(stamps), label
+    for now in set(stamps) - set(right):
+        assert spec.emit.kind == "every" and now % spec.emit.period == 0, f"{label}: no instant {now}\n{text}"
+        right[now] = live_table(case, spec, now)
+    for now in sorted(right):
+        made = {key: canonical(row.values()) for key, row in apply_changelog(rows, names, now).items()}
+        wanted = {key: canonical(row) for key, row in right[now].items()}
+        assert made == wanted, f"{label}: at {now}\n{text}\nmade {made}\nwanted {wanted}\ncase = {case!r}"
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_aggregates_of_live_rows(block: int) -> None:
+    for seed in range(FIRST + 9_000 + block * BLOCK, FIRST + 9_000 + (block + 1) * BLOCK):
+        rng = Random(seed)
+        case = random_live(rng)
+        blocks = Blocks()
+        between = (lambda session: restarted(session, blocks)) if rng.random() < 0.4 else None  # noqa: B023
+        check_live(case, run_embedded(case, between), f"embedded, seed {seed}")
+        if rng.random() < 0.3:
+            check_live(case, run_sharded(case, rng.choice((1, 3)), seed), f"sharded, seed {seed}")

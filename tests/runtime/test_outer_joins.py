@@ -74,3 +74,48 @@ def test_a_bounded_end_leaves_open_what_is_not_certain() -> None:
         session.run(once=True)
         # The rows at 2 and 2.5 are still in their window.
         assert taken(session) == [(1, 1, 2)]
+
+
+def changes(session: Session, name: str = "q") -> list[tuple]:
+    """Rows of a changelog: values, sign and second."""
+    found = [list(row.values()) for table in session.queries[name].results() for row in table.to_pylist()]
+    return [(*values[:-1], values[-1].second) for values in found]
+
+
+def test_an_aggregate_counts_the_outer_join_of_live_rows() -> None:
+    with Session() as session:
+        session.execute(STREAMS)
+        joined = "FROM a [RANGE 5 SECONDS] LEFT JOIN b [RANGE 2 SECONDS] ON a.k = b.k"
+        session.query("q", f"SELECT count(*) AS n, count(b.w) AS m {joined} EMIT EVERY 1 SECOND")
+        session.query(
+            "e", "SELECT count(*) AS n FROM a [ROWS 1] WHERE EXISTS (SELECT 1 FROM b [RANGE 2 SECONDS] WHERE b.k = a.k) EMIT EVERY 1 SECOND"
+        )
+        session.query("w", f"SELECT a.k, window_end, count(*) AS n {joined} GROUP BY TUMBLE(a.ts, '2 seconds'), a.k")
+        session.push("a", rows((1, 1, 0)))
+        session.push("b", rows((1, 1, 1), (9, 9, 8)))
+        session.run(once=True)
+        assert changes(session) == [(1, 0, "+", 0), (1, 1, "+", 1), (1, 0, "+", 4), (0, 0, "+", 6)]
+        assert changes(session, "e") == [(0, "+", 0), (1, "+", 1), (0, "+", 4)]
+        assert [(k, n, second) for k, _, n, _, second in changes(session, "w")] == [(1, 1, 6)]
+
+
+def test_a_live_aggregate_comes_and_goes() -> None:
+    text = "SELECT a.k, count(b.w) AS m FROM a [RANGE 9 SECONDS] FULL JOIN b [ROWS 1] ON a.k = b.k GROUP BY a.k"
+    with Session() as session:
+        session.execute(STREAMS)
+        session.query("all", text)
+        session.push("a", rows((1, 1, 0), (2, 2, 1)))
+        session.push("b", rows((2, 9, 1)))
+        session.step()
+        session.query("q", text)
+        session.push("a", rows((3, 3, 2), (3, 4, 6)))
+        session.push("b", rows((3, 7, 3), (9, 9, 6)))
+        session.step()
+        # Rows up to 1 do not exist for the query that came at 1.
+        assert changes(session) == [(3, 1, "+", 5)]
+        assert sorted(changes(session, "all")) == [(1, 0, "+", 0), (2, 0, "+", 5), (3, 1, "+", 5)]
+        session.execute("DROP QUERY q")
+        session.push("a", rows((4, 4, 20)))
+        session.push("b", rows((4, 4, 20)))
+        session.step()
+        assert not any(name.startswith(("q", "_q")) for name in session.pipeline.queries)

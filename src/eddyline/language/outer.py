@@ -20,18 +20,22 @@ from eddyline.language.bind import bind_query, entries_of
 from eddyline.language.catalog import Catalog
 from eddyline.language.expressions import Clause, bind_condition
 from eddyline.language.outer_kinds import Branch, Joins
+from eddyline.language.outer_live import LiveJoins
 from eddyline.language.outer_trees import Tree
 from eddyline.language.scope import Entry, Scope
 from eddyline.language.syntax import Exists, Name, Select, Source
-from eddyline.model.datatypes import TIMESTAMP
-from eddyline.model.expression import Aggregate, Call, ColumnKey, ColumnRef, Expression, columns_of, conjuncts, refs_of
+from eddyline.model.arranged import IN_ORDER
+from eddyline.model.datatypes import BIGINT, BOOLEAN, TIMESTAMP
+from eddyline.model.expression import Aggregate, Call, ColumnKey, ColumnRef, Expression, Literal, columns_of, conjuncts, refs_of, walk
+from eddyline.model.monotone import trend_of
 from eddyline.model.query import BoundQuery, Keeping, Output, Reference
-from eddyline.model.schema import DERIVED_TIME, Column, Schema, Stream
-from eddyline.model.window import UNBOUNDED, PartitionedRows, Unbounded
+from eddyline.model.schema import DERIVED_TIME, PART, Column, Schema, Stream
+from eddyline.model.window import UNBOUNDED, Now, PartitionedRows, Range, Unbounded
 from eddyline.settings import Settings
 
 OUTER = ("LEFT", "RIGHT", "FULL")
 _SUBQUERY = "put it into a subquery: FROM (SELECT … LEFT JOIN …) x GROUP BY TUMBLE(_ts, '10 seconds')"
+_ORDERED = "count, or give the results an order: CREATE STREAM x WITH (sequence = 'column') AS SELECT … LEFT JOIN …"
 
 _RANKED = "put it into a subquery: FROM (SELECT … LEFT JOIN …) x [RANGE 1 MINUTE] QUALIFY …"
 
@@ -58,16 +62,23 @@ def bind_outer(derivation: Derivation, name: str, select: Select) -> BoundQuery:
     """The query that reads what its joins make."""
     flat = replace(select, sources=tuple(replace(s, join=",", on=None) for s in select.sources), exists=())
     bound = bind_query(name, flat, derivation.settings, derivation.catalog)
-    if bound.is_aggregate:
+    stages = _Stages(derivation, name, select, bound, Scope(entries_of(flat, derivation.catalog), derivation.catalog.function))
+    if bound.followed:
         raise Unsupported(
-            "an aggregate over an outer join or EXISTS is not supported",
-            detail="what is live at a moment is not known of rows that still wait for a partner",
-            hint=_SUBQUERY,
-            position=select.position,
+            "LAG, FIRST_VALUE and LAST_VALUE over an outer join or EXISTS are not supported", hint=_RANKED, position=select.position
         )
-    if bound.ranking is not None or bound.followed:
-        raise Unsupported("QUALIFY, LIMIT and LAG over an outer join or EXISTS are not supported", hint=_RANKED, position=select.position)
-    return _Stages(derivation, name, select, bound, Scope(entries_of(flat, derivation.catalog), derivation.catalog.function)).query()
+    if not bound.is_aggregate and bound.ranking is None:
+        return stages.query()
+    ordered = [a.function for e in stages.above for a in walk(e) if isinstance(a, Aggregate) and a.function in IN_ORDER]
+    if ordered or (bound.ranking is not None and not bound.is_aggregate):
+        raise Unsupported(
+            f"{ordered[0].upper()} over an outer join or EXISTS is not supported" if ordered
+            else "QUALIFY and LIMIT over rows of an outer join or EXISTS are not supported",
+            detail="rows of equal time have no order among them",
+            hint=_ORDERED if ordered else _RANKED,
+            position=select.position,
+        )  # fmt: skip
+    return stages.closed() if bound.emit.kind == "close" or bound.group_window is not None else stages.live()
 
 
 @dataclass
@@ -100,10 +111,69 @@ class _Stages:
         self.where = list(bound.where)
         self.conditions = [self._on(place, source) for place, source in enumerate(select.sources)]
         self.tests = [(one, *self._inner(one)) for one in select.exists]
-        read = [*(o.expression for o in bound.outputs), *bound.where, *(c for on in self.conditions for c in on)]
+        read = [*self.above, *bound.where, *(c for on in self.conditions for c in on)]
         read += [c for _, _, conditions in self.tests for c in conditions]
         #: The columns that the query reads of anything.
         self.read = frozenset[ColumnKey]().union(*(columns_of(e) for e in read))
+
+    @property
+    def above(self) -> list[Expression]:
+        """The expressions above the joins."""
+        bound = self.bound
+        found = [*(o.expression for o in bound.outputs), *bound.group_by]
+        if bound.ranking is not None:
+            found += [*bound.ranking.partition, *(o.expression for o in bound.ranking.order)]
+        return found if bound.having is None else [*found, bound.having]
+
+    def live(self) -> BoundQuery:
+        """An aggregate of the outer join of the rows that are live."""
+        entries = self.scope.entries
+        if entries[0].reference.is_table:
+            raise Unsupported(
+                "an aggregate of an outer join whose FROM begins with a table is not supported",
+                hint="begin FROM with a stream",
+                position=self.select.position,
+            )
+        branches = [
+            Branch(entries[p].reference, self.select.sources[p].join, self.conditions[p], self.select.sources[p].position)
+            for p in range(1, len(entries))
+        ]
+        joins = Joins(entries[0].reference, branches, self._asked())
+        every = [*entries, *(entry for _, entry, _ in self.tests)]
+        times = {e.alias: e.relation.time for e in every if isinstance(e.relation, Stream)}
+        made = LiveJoins(self.derivation, self.select.text, joins, self._read_columns(entries), times)
+        made.always = tuple(c for c in self.where if refs_of(c) and refs_of(c) <= joins.always)
+        self.where = [c for c in self.where if c not in made.always]
+        stream, living = made.made(self.bound.emit, bool(self.bound.group_by))
+        alias = self._free_alias()
+        names = {(c.ref, c.column): ColumnRef(alias, f"{c.ref}.{c.column}", c.type) for c in made.columns}
+        operand = _Operand((Reference(alias, stream.name, UNBOUNDED, True),), (), names, is_made=True)
+        counted = Call(">=", (ColumnRef(alias, PART, BIGINT), Literal(0, BIGINT)), BOOLEAN)
+        return replace(self._over(operand), where=(counted, *(operand.over(c) for c in self.where)), living=living)
+
+    def closed(self) -> BoundQuery:
+        """An aggregate that counts what the joins give, and closes by a bucket of a reference that every result has."""
+        joins = [source.join for source in self.select.sources]
+        moving = [e for e in (*self.scope.entries, *(entry for _, entry, _ in self.tests)) if isinstance(e.relation, Stream)]
+        spans = [e.reference.window.micros for e in moving if isinstance(e.reference.window, Range)]
+        # Among several streams what is certain of a row may be so after another row has come, which is in its window.
+        more = max(spans, default=0) if len(moving) > 2 else 0
+        delays = []
+        for place, entry in enumerate(self.scope.entries):
+            window = entry.reference.window
+            there = joins[place] not in ("LEFT", "FULL") and not any(join in ("RIGHT", "FULL") for join in joins[place + 1 :])
+            if there and isinstance(entry.relation, Stream) and (isinstance(window, Range | Now) or len(moving) == 1):
+                span = window.micros if isinstance(window, Range) and len(moving) > 1 else 0
+                delays.append((entry.alias, entry.relation.time, span + more))
+        buckets = [t.column for key in self.bound.group_by if (t := trend_of(key)) is not None]
+        if not any((c.ref, c.column) == (alias, time) for c in buckets for alias, time, _ in delays):
+            raise Unsupported(
+                "the groups of this outer join are never complete",
+                detail="the time bucket is one of a stream that has a row in every result, and a window by time",
+                hint=_SUBQUERY,
+                position=self.select.position,
+            )
+        return replace(self.query(), delays=tuple((f"{alias}.{time}", span) for alias, time, span in delays))
 
     def query(self) -> BoundQuery:
         entries = self.scope.entries
@@ -124,12 +194,32 @@ class _Stages:
                 operand, order = self._tree(streams), [place for place in order if place not in streams]
         for place in order:
             operand = self._joined(operand, place)
+        return replace(self._over(operand), where=(*operand.where, *(operand.over(c) for c in self.where)))
+
+    def _over(self, operand: _Operand) -> BoundQuery:
+        """The query over what its joins give, without WHERE."""
+        bound = self.bound
         return replace(
-            self.bound,
+            bound,
             references=operand.references,
-            where=(*operand.where, *(operand.over(c) for c in self.where)),
-            outputs=tuple(Output(o.name, operand.over(o.expression)) for o in self.bound.outputs),
+            outputs=tuple(Output(o.name, operand.over(o.expression)) for o in bound.outputs),
+            group_by=tuple(operand.over(e) for e in bound.group_by),
+            having=None if bound.having is None else operand.over(bound.having),
+            ranking=None if bound.ranking is None else bound.ranking.mapped(operand.over),
         )
+
+    def _asked(self) -> list[Branch]:
+        """The tests of WHERE."""
+        return [
+            Branch(entry.reference, "NOT EXISTS" if test.negated else "EXISTS", conditions, test.position)
+            for test, entry, conditions in self.tests
+        ]
+
+    def _read_columns(self, entries: Iterable[Entry]) -> list[ColumnRef]:
+        """The columns that are read, in the order of FROM; there is one."""
+        mine = list(entries)
+        columns = [ColumnRef(e.alias, c.name, c.type) for e in mine for c in e.relation.schema.columns if (e.alias, c.name) in self.read]
+        return columns or [mine[0].columns()[0]]
 
     def _tree(self, places: list[int]) -> _Operand:
         """Three streams and more, or tests beside streams."""
@@ -144,14 +234,8 @@ class _Stages:
         branches = [
             Branch(entries[p].reference, self.select.sources[p].join, self.conditions[p], self.select.sources[p].position) for p in places
         ]
-        mine = [entry for entry in entries if not entry.reference.is_table]
-        columns = [ColumnRef(e.alias, c.name, c.type) for e in mine for c in e.relation.schema.columns if (e.alias, c.name) in self.read]
-        columns = columns or [mine[0].columns()[0]]
-        tests = [
-            Branch(entry.reference, "NOT EXISTS" if test.negated else "EXISTS", conditions, test.position)
-            for test, entry, conditions in self.tests
-        ]
-        tree = Tree(self.derivation, self.select.text, Joins(entries[0].reference, branches, tests), columns)
+        columns = self._read_columns(entry for entry in entries if not entry.reference.is_table)
+        tree = Tree(self.derivation, self.select.text, Joins(entries[0].reference, branches, self._asked()), columns)
         tree.always = tuple(c for c in self.where if refs_of(c) and refs_of(c) <= tree.joins.always)
         self.where = [c for c in self.where if c not in tree.always]
         stream = tree.made()

@@ -77,12 +77,39 @@ class Keeping:
     """What a join of two references gives beside, or instead of, its combinations.
 
     outer: combinations, and the rows of `aliases` that have no partner; anti: these rows alone; semi: each row of the one alias once, at
-    its first partner. Of rows without a partner only those count that satisfy `conditions`.
+    its first partner; pushed: the numbers of its rows, each when it is pushed out of its window. Of rows without a partner only those
+    count that satisfy `conditions`.
     """
 
     kind: str
     aliases: tuple[str, ...]
     conditions: tuple[Expression, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question about the row of an alias, and the answer that is wanted."""
+
+    question: int
+    alias: str
+    wanted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Living:
+    """What a stream of live combinations holds, by the number in its column `part$`.
+
+    0 and more: results of a kind, which count while the questions about their rows have the answers that are wanted. -1 - q: a partner of a
+    row of the alias of question q. Below these: a row of an alias has been pushed out of its window.
+    """
+
+    kinds: tuple[tuple[Asked, ...], ...]
+    #: Per question the alias that it asks about, and the aliases of partners that may be pushed out.
+    questions: tuple[str, ...]
+    #: The aliases whose rows may be pushed out of their windows.
+    pushed: tuple[str, ...]
+    #: The aliases whose rows are named.
+    named: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -123,6 +150,10 @@ class BoundQuery:
     followed: tuple[Followed, ...] = ()
     #: Of a join that keeps rows without a partner, and of one that asks whether there is one.
     keeping: Keeping | None = None
+    #: Of an aggregate, or a ranking, of what an outer join of live rows gives: its one reference is a stream of live combinations.
+    living: Living | None = None
+    #: Event times of references as columns of the one stream that is read, and how much later than them its rows may come.
+    delays: tuple[tuple[str, int], ...] = ()
     #: The derived stream whose rows are the results; None: the results are delivered.
     feeds: Stream | None = None
     #: The queries behind subqueries, innermost first: they come and go with this one.

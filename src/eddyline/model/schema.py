@@ -59,6 +59,8 @@ class Schema:
 DERIVED_TIME = "ts$"
 #: The number of a row in its stream, as a column: inside the engine alone.
 ROW = "row$"
+#: What a row of a stream of live combinations is, and until when its windows of time hold it: inside the engine alone.
+PART, ENDS = "part$", "ends$"
 #: `_op` in a derived stream of changes.
 CHANGE = "op$"
 #: Columns that the rows of a table that changes have inside the engine: when its version began, and when it ended.

@@ -103,6 +103,9 @@ def warnings_of(query: BoundQuery, sources: Sources | None = None) -> list[str]:
             followed.partition for followed in query.followed
         ):
             what = f"what is kept of {reference.source} ({reference.alias}) per partition"
+        elif query.living is not None:
+            # The queries that make its stream name the streams without a window.
+            continue
         elif query.is_aggregate and query.emit.kind != "close" and query.group_window is None and _keeps_values(query):
             what = f"what is kept of {reference.source} ({reference.alias}) per group"
         else:

@@ -181,6 +181,10 @@ def standing_query(
     closings: Closings | None = None,
 ) -> StandingQuery:
     """The standing form of a query with a join group; `times` are the event-time columns of the streams."""
+    if query.living is not None:
+        from eddyline.runtime.standing_living import living_query
+
+        return living_query(query, lowered, unit, group, slot, start, times, merged, closings)
     if query.ranking is not None:
         # What only some queries need is loaded with the first of them.
         from eddyline.runtime.standing_ranked import RankedAggregate, RankedQuery
@@ -196,6 +200,10 @@ def standing_query(
         from eddyline.runtime.standing_aggregate import AggregateQuery
 
         return AggregateQuery(query, lowered, unit, group, slot, start, times, merged, closings)
+    if query.keeping is not None and query.keeping.kind == "pushed":
+        from eddyline.runtime.standing_living import PushedRows
+
+        return PushedRows(query, lowered, unit, group, slot, start)
     if query.keeping is not None:
         from eddyline.runtime.standing_keeping import KeepingQuery
 

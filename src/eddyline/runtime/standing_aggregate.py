@@ -162,7 +162,7 @@ class AggregateQuery(LeavingQuery):
             self.sessions.forget(frontier)
         made = [table for table in found if table is not None]
         self.results += sum(len(table) for table in made)
-        self.aggregation.sweep(self.waiting, self.sessions)
+        self.aggregation.sweep(self.held_batches(), self.sessions)
         self._version += 1
         self.seconds += perf_counter() - began
         return made
@@ -221,12 +221,21 @@ class AggregateQuery(LeavingQuery):
             return []
         if opening is not None:
             self.opening = None
-        batch = self._until(final)
-        when = np.maximum(at_or_after(batch.clock, period), first)
-        made = changes_at(self.aggregation, batch, when, self.due(first, final, period, released), opening, issues)
+        made = self._changes_until(first, final, opening, issues, released)
         self.aggregation.forget(final)
         self.forget_pushed(final)
         return [made]
+
+    def _changes_until(self, first: int, final: int, opening: int | None, issues: Issues, released: Released) -> pa.Table | None:
+        """EVERY: the changes at the instants from `first` to `final`."""
+        period = self.query.emit.period
+        batch = self._until(final)
+        when = np.maximum(at_or_after(batch.clock, period), first)
+        return changes_at(self.aggregation, batch, when, self.due(first, final, period, released), opening, issues)
+
+    def held_batches(self) -> list[Batch]:
+        """What is held outside of the aggregation, in its words."""
+        return self.waiting
 
     def _until(self, final: int) -> Batch:
         """The combinations that wait for instants up to `final`; they wait no more."""
@@ -288,7 +297,8 @@ def bucket_of(at: int, e: Expression, lowered: Lowered, times: Mapping[str, str]
     position = trend.column.ref
     assert isinstance(position, int)
     seat, window = lowered.seats[position], lowered.windows[position]
-    if seat.is_table or times[seat.source] != trend.column.column:
+    late = dict(lowered.query.delays).get(trend.column.column)
+    if seat.is_table or (times[seat.source] != trend.column.column and late is None):
         return None
     length = None
     if (grouped := lowered.query.group_window) is not None and at in (grouped.start, grouped.end):
@@ -296,7 +306,7 @@ def bucket_of(at: int, e: Expression, lowered: Lowered, times: Mapping[str, str]
             return None
         length = 0 if at == grouped.end else grouped.span
     if len(lowered.moving) == 1:
-        return Bucket(at, e, 0, length)
+        return Bucket(at, e, late or 0, length)
     if isinstance(window, Now):
         return Bucket(at, e, 0, length)
     return Bucket(at, e, window.micros, length) if isinstance(window, Range) else None

@@ -1,0 +1,291 @@
+"""Members that count while conditions hold: combinations of outer joins, each live while its rows are in their windows and certain
+questions have certain answers.
+
+Answer   `Guarded.step` moves members to later instants: some come, some end, and the answers of questions change. It gives the members that
+         begin to count and those that cease to, each at its instant; a member may begin again. `Answers.step` turns members that are
+         partners of rows into changes of answers: whether a row has any partner.
+
+             partners ─► begin, cease ─► count per (question, row) ─► answers that change ─┐
+             results ──────────────────────────────────────────────────────────────────────┴─► begin, cease ─► the aggregate
+
+State    Members until they end, with how many of their conditions do not hold; the rows that have partners.
+Limits   Instants ascend from step to step. At one instant only the last state counts: what begins and ceases at one instant does neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.operators.aggregate.contributions import Contributions
+from eddyline.operators.aggregate.groups import Dictionary
+from eddyline.operators.aggregate.tables import Arrays, arrays_of, as_table
+from eddyline.operators.aggregate.words import ALL, grown
+from eddyline.operators.vectors import Mask
+from eddyline.state.columns import Ints
+
+_NONE: Ints = np.empty(0, np.int64)
+#: More than conditions can be: a member that has ended counts no more.
+_ENDED = 1 << 20
+#: The end of a member that no window ends.
+LASTING = 1 << 62
+#: No row has this number.
+NO_ROW = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A member counts while the question, asked about the row in a column, has this answer."""
+
+    question: int
+    column: int
+    wanted: bool
+
+
+@dataclass(slots=True)
+class Members:
+    """Combinations on their way in, in the order of time."""
+
+    clock: Ints
+    kind: Ints
+    #: One column per reference whose rows are named; NO_ROW where the kind has none.
+    rows: Ints
+    #: The last instant at which windows of time hold them.
+    ends: Ints
+    words: list[Ints]
+    valid: list[Mask]
+
+    def __len__(self) -> int:
+        return len(self.clock)
+
+    def take(self, chosen: Ints | slice) -> Members:
+        valid = [v[chosen] if len(v) else v for v in self.valid]
+        return Members(self.clock[chosen], self.kind[chosen], self.rows[chosen], self.ends[chosen], [w[chosen] for w in self.words], valid)
+
+    @staticmethod
+    def joined(parts: Sequence[Members]) -> Members:
+        """Parts as one, in their order; there is at least one."""
+        valid = [
+            np.concatenate([p.valid[at] if len(p.valid[at]) else np.ones(len(p), np.bool_) for p in parts])
+            if any(len(p.valid[at]) for p in parts)
+            else ALL
+            for at in range(len(parts[0].valid))
+        ]
+        words = [np.concatenate([p.words[at] for p in parts]) for at in range(len(parts[0].words))]
+        clock, kind = np.concatenate([p.clock for p in parts]), np.concatenate([p.kind for p in parts])
+        rows, ends = np.concatenate([p.rows for p in parts]), np.concatenate([p.ends for p in parts])
+        return Members(clock, kind, rows, ends, words, valid)
+
+
+@dataclass(slots=True)
+class Changes:
+    """Answers that change: +1 to yes, -1 to no."""
+
+    question: Ints
+    row: Ints
+    by: Ints
+    when: Ints
+
+    @staticmethod
+    def none() -> Changes:
+        return Changes(_NONE, _NONE, _NONE, _NONE)
+
+
+@dataclass(slots=True)
+class Moves:
+    """What begins and ceases to count: slots, names, and instants, both in the order of instants."""
+
+    begun: Ints
+    begun_names: Ints
+    begun_when: Ints
+    ceased: Ints
+    ceased_names: Ints
+    ceased_when: Ints
+
+
+class Guarded:
+    def __init__(self, words: int, kinds: Sequence[Sequence[Condition]], pushed: Sequence[int], columns: int) -> None:
+        """`pushed` are the columns of rows that later rows may push out."""
+        self.kinds = [list(kind) for kind in kinds]
+        self.pushed = list(pushed)
+        self.asked = sorted({(c.question, c.column) for kind in kinds for c in kind})
+        self.columns = columns
+        named = len(self.pushed) + len(self.asked)
+        self.members = Contributions(words + columns, 1 + named, named)
+        #: Per slot: how many conditions do not hold, and the name under which the member counts, or -1.
+        self.wrong: Ints = np.zeros(0, np.int64)
+        self.name: Ints = np.zeros(0, np.int64)
+        self.serial = 0
+        #: Slots of members that have not begun, by the last `add`.
+        self._fresh: tuple[Ints, Ints] = (_NONE, _NONE)
+
+    def add(self, members: Members, when: Ints, answers: Answers) -> None:
+        """Members that come with the next step, each at its instant; `answers` are those before that step."""
+        leaving = [members.ends, *(members.rows[:, column] for column in self.pushed)]
+        wrong = np.ones(len(members), np.int64)
+        for question, column in self.asked:
+            row = members.rows[:, column].copy()
+            wanted = self._wanted(question, column)[members.kind]
+            row[wanted < 0] = NO_ROW
+            leaving.append(row)
+            holds = answers.holds(question, row)
+            wrong += (wanted >= 0) & (holds != (wanted == 1))
+        rows = [np.ascontiguousarray(members.rows[:, at]) for at in range(self.columns)]
+        slots = self.members.add(members.kind, [*members.words, *rows], [*members.valid, *([ALL] * self.columns)], leaving)
+        self.wrong, self.name = grown(self.wrong, self.members.capacity), grown(self.name, self.members.capacity, -1)
+        self.wrong[slots], self.name[slots] = wrong, -1
+        self._fresh = slots, when
+
+    def _wanted(self, question: int, column: int) -> Ints:
+        """By kind: 1 where the answer yes is wanted, 0 where no is, -1 where neither."""
+        found = np.full(len(self.kinds), -1, np.int64)
+        for at, kind in enumerate(self.kinds):
+            for condition in kind:
+                if (condition.question, condition.column) == (question, column):
+                    found[at] = condition.wanted
+        return found
+
+    def step(self, changes: Changes, pushed: Sequence[tuple[Ints, Ints]], final: int, instant: Callable[[Ints], Ints]) -> Moves:
+        """Moves everything to an instant; per column of `pushed`, rows that were pushed out, ascending, and when."""
+        held = self.members
+        slots, whens, amounts = [self._fresh[0]], [self._fresh[1]], [np.full(len(self._fresh[0]), -1, np.int64)]
+        self._fresh = _NONE, _NONE
+
+        def note(tickets: Ints, when: Ints, by: Ints) -> None:
+            live = held.is_live(tickets)
+            slots.append(tickets[live] & 0xFFFFFFFF)
+            whens.append(when[live])
+            amounts.append(by[live])
+
+        keys, tickets = held.queues[0].pop_pairs(final)
+        note(tickets, instant(keys + 1), np.full(len(keys), _ENDED, np.int64))
+        for at, (names, times) in enumerate(pushed):
+            keys, tickets = held.queues[1 + at].pop_pairs(names)
+            note(tickets, instant(times[np.searchsorted(names, keys)]), np.full(len(keys), _ENDED, np.int64))
+        for at, (question, column) in enumerate(self.asked):
+            mine = np.flatnonzero(changes.question == question)
+            order = mine[np.argsort(changes.row[mine], kind="stable")]
+            rows = changes.row[order]
+            # A row may change its answer several times: every change is met with all members of the row.
+            distinct, first, sizes = np.unique(rows, return_index=True, return_counts=True)
+            keys, tickets = held.queues[1 + len(self.pushed) + at].pop_pairs(distinct)
+            place = np.searchsorted(distinct, keys)
+            spread = np.repeat(np.arange(len(keys)), sizes[place])
+            offsets = np.arange(len(spread)) - np.repeat(np.cumsum(sizes[place]) - sizes[place], sizes[place])
+            change = order[first[place][spread] + offsets]
+            kinds = held.codes[tickets & 0xFFFFFFFF][spread]
+            sign = np.where(self._wanted(question, column)[kinds] == 1, -1, 1)
+            note(tickets[spread], changes.when[change], changes.by[change] * sign)
+        return self._moved(np.concatenate(slots), np.concatenate(whens), np.concatenate(amounts))
+
+    def _moved(self, slots: Ints, whens: Ints, amounts: Ints) -> Moves:
+        if not len(slots):
+            return Moves(*(_NONE,) * 6)
+        order = np.lexsort((whens, slots))
+        slots, whens, amounts = slots[order], whens[order], amounts[order]
+        begins = np.flatnonzero(np.append(True, (slots[1:] != slots[:-1]) | (whens[1:] != whens[:-1])))
+        sums = np.add.reduceat(amounts, begins)
+        slots, whens = slots[begins], whens[begins]
+        firsts = np.append(True, slots[1:] != slots[:-1])
+        total = np.cumsum(sums)
+        offset = np.repeat((total - sums)[firsts], np.diff(np.append(np.flatnonzero(firsts), len(slots))))
+        wrong = self.wrong[slots] + total - offset
+        counts = wrong == 0
+        before = np.append(False, counts[:-1])
+        before[firsts] = self.name[slots[firsts]] >= 0
+        changed = np.flatnonzero(counts != before)
+        names = np.where(counts[changed], self.serial + np.cumsum(counts[changed]) - 1, self.name[slots[changed]])
+        self.serial += int(counts[changed].sum())
+        # Of one member beginnings and ends take turns: an end has the name of the beginning before it.
+        follows = np.append(False, slots[changed][1:] == slots[changed][:-1]) & ~counts[changed]
+        names[follows] = names[np.flatnonzero(follows) - 1]
+        lasts = np.append(firsts[1:], True)
+        self.wrong[slots[lasts]] = wrong[lasts]
+        self.name[slots[changed]] = np.where(counts[changed], names, -1)
+        begun, ceased = changed[counts[changed]], changed[~counts[changed]]
+        begun_names, ceased_names = names[counts[changed]], names[~counts[changed]]
+        a, b = np.argsort(whens[begun], kind="stable"), np.argsort(whens[ceased], kind="stable")
+        moves = Moves(
+            slots[begun][a], begun_names[a], whens[begun][a], slots[ceased][b], ceased_names[b], whens[ceased][b]
+        )  # fmt: skip
+        self._ended = slots[lasts][wrong[lasts] >= _ENDED // 2]
+        return moves
+
+    _ended: Ints = _NONE
+
+    def forget(self) -> None:
+        """Members that have ended, after what they were has been read."""
+        if len(self._ended):
+            self.members.drop(self._ended)
+            self._ended = _NONE
+
+    # -- snapshots
+
+    def saved(self) -> pa.Table:
+        held = self.members
+        live = held.live()
+        found: Arrays = {"kind": held.codes[live], "wrong": self.wrong[live], "name": self.name[live]}
+        found |= {f"leaving-{at}": keys[live] for at, keys in enumerate(held.keys())}
+        for at, words in enumerate(held.words):
+            found[f"words-{at}"] = words[live]
+            valid = held.valid_at(at, live)
+            if len(valid):
+                found[f"valid-{at}"] = valid
+        return as_table(found)
+
+    def restore(self, table: pa.Table, serial: int) -> None:
+        arrays, held = arrays_of(table), self.members
+        words = [arrays[f"words-{at}"] for at in range(len(held.words))]
+        valid = [arrays.get(f"valid-{at}", ALL) for at in range(len(held.words))]
+        slots = held.add(arrays["kind"], words, valid, [arrays[f"leaving-{at}"] for at in range(len(held.queues))])
+        self.wrong, self.name = grown(self.wrong, held.capacity), grown(self.name, held.capacity, -1)
+        self.wrong[slots], self.name[slots] = arrays["wrong"], arrays["name"]
+        self.serial = serial
+
+
+class Answers:
+    """Which rows have partners, by question."""
+
+    def __init__(self) -> None:
+        self._rows = Dictionary(2)
+        self._counts: Ints = np.zeros(256, np.int64)
+
+    def holds(self, question: int, rows: Ints) -> Mask:
+        codes = self._rows.find(np.stack((np.full(len(rows), question), rows), axis=1))
+        found: Mask = codes >= 0
+        return found
+
+    def step(self, question: Ints, row: Ints, by: Ints, when: Ints) -> Changes:
+        """Partners come (+1) and go (-1); returns the answers that this changes."""
+        if not len(row):
+            return Changes.none()
+        codes = self._rows.codes(np.stack((question, row), axis=1))
+        self._counts = grown(self._counts, self._rows.capacity)
+        order = np.lexsort((when, codes))
+        codes, when, by, question, row = codes[order], when[order], by[order], question[order], row[order]
+        begins = np.flatnonzero(np.append(True, (codes[1:] != codes[:-1]) | (when[1:] != when[:-1])))
+        sums = np.add.reduceat(by, begins)
+        codes, when, question, row = codes[begins], when[begins], question[begins], row[begins]
+        firsts = np.append(True, codes[1:] != codes[:-1])
+        total = np.cumsum(sums)
+        offset = np.repeat((total - sums)[firsts], np.diff(np.append(np.flatnonzero(firsts), len(codes))))
+        after = self._counts[codes] + total - offset
+        before = after - sums
+        lasts = np.append(firsts[1:], True)
+        self._counts[codes[lasts]] = after[lasts]
+        self._rows.release(codes[lasts][after[lasts] == 0])
+        chosen = np.flatnonzero((before > 0) != (after > 0))
+        return Changes(question[chosen], row[chosen], np.where(after[chosen] > 0, 1, -1), when[chosen])
+
+    def saved(self) -> pa.Table:
+        codes = self._rows.live()
+        return as_table({"code": codes, "key": self._rows.keys[codes], "count": self._counts[codes]})
+
+    def restore(self, table: pa.Table) -> None:
+        arrays = arrays_of(table)
+        self._rows.restore(arrays["code"], arrays["key"])
+        self._counts = np.zeros(self._rows.capacity, np.int64)
+        self._counts[arrays["code"]] = arrays["count"]
