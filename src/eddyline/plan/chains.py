@@ -119,6 +119,8 @@ def _refuse(parts: Sequence[BoundQuery], known: Mapping[str, Placed]) -> None:
     for part in parts:
         if isinstance(part, BoundTemplate | BoundRequests):
             raise Misfit(f"{part.name} answers requests from rows of a derived stream")
+        if part.living is not None:
+            raise Misfit(f"{part.name} counts what an outer join of live rows gives, and knows rows by their numbers")
         if part.settings.propagate != "off" or (part.feeds is not None and part.feeds.spoken_of):
             raise Misfit(f"{part.name} passes punctuations on, which hold for all shards")
         for reference in part.streams:
