@@ -112,13 +112,13 @@ def table_at(query: Query, rows: Sequence[Row], tables: Tables | None, now: int)
 
 
 def instants(query: Query, rows: Sequence[Row], frontiers: Sequence[int | None]) -> list[int]:
-    """ON CHANGE: the last instant before the frontier, each time it has moved. EVERY: all multiples of the period from
-    the query's first row to the last frontier."""
-    if query.emit.kind == "change":
-        return sorted({f - 1 for f in frontiers if f is not None})
-    assert query.emit.kind == "every", "ON CLOSE has no instants"
+    """From the query's first row on. ON CHANGE: the last instant before the frontier, each time it has moved. EVERY: all
+    multiples of the period to the last frontier."""
+    assert query.emit.kind != "close", "ON CLOSE has no instants"
     mine = {r.source for r in query.references}
     first = min((r.ts for r in rows if r.stream in mine), default=None)
+    if query.emit.kind == "change":
+        return sorted({f - 1 for f in frontiers if f is not None and first is not None and f > first})
     last = max((f for f in frontiers if f is not None), default=None)
     if first is None or last is None:
         return []

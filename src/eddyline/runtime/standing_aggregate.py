@@ -80,7 +80,7 @@ class AggregateQuery(LeavingQuery):
         #: ON CLOSE: others have parts of the same groups, and results are what `merged_parts` makes of all of them.
         self.parts = parts
         self.waiting: list[Batch] = []
-        #: EVERY: all instants up to here have been emitted; None: no row has come yet.
+        #: EVERY, and ON CHANGE without GROUP BY: all instants up to here have been emitted; None: no row has come yet.
         self._emitted_until: int | None = None
         #: EVERY: the instant at which the one group without GROUP BY is first emitted, until it is.
         self.opening: int | None = None
@@ -201,6 +201,12 @@ class AggregateQuery(LeavingQuery):
         return tables
 
     def _emitted(self, now: int, issues: Issues, released: Released) -> pa.Table | None:
+        if not self.keys:
+            # The one group without GROUP BY has no rows to come from: it begins with the first row of the query's streams.
+            first = self.first_row(released) if self._emitted_until is None else now
+            if first is None or first > now:
+                return None
+            self._emitted_until = now
         self.aggregation.leave(self.limits(now, released))
         made = self.aggregation.changes(now, issues)
         self.aggregation.forget(now)
