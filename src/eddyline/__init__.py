@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+# Type checkers take a variable of this name for true. Nothing is loaded here: the command line sets up signals only after this file.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from eddyline.errors import EddylineError, UserError
     from eddyline.session import Query, Session
     from eddyline.settings import Settings
@@ -30,6 +32,8 @@ def __getattr__(name: str) -> Any:
     # engine takes each of them a second.
     if name not in _HOMES:
         raise AttributeError(f"module 'eddyline' has no attribute {name!r}")
+    import importlib
+
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 

@@ -104,6 +104,19 @@ def test_a_signal_while_modules_are_loaded_ends_the_process_by_that_signal(job: 
     assert struck(job, moment, number) == -number
 
 
+def test_nothing_is_loaded_before_signals_are_set_up() -> None:
+    """Each module takes a millisecond or more in which a SIGINT would end in a traceback."""
+    source = "import sys; before = {*sys.modules}; import eddyline.cli.__main__; print(*sorted({*sys.modules} - before))"
+    found = subprocess.run(
+        [sys.executable, "-S", "-c", source], capture_output=True, text=True, timeout=_PATIENCE, check=True, env=_paths()
+    )
+    assert found.stdout.split() == ["__future__", "eddyline", "eddyline.cli", "eddyline.cli.__main__"]
+
+
+def _paths() -> dict[str, str]:
+    return dict(os.environ, PYTHONPATH=os.pathsep.join(path for path in sys.path if path))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", RUNNING)
 def test_a_signal_while_the_engine_is_made_or_runs_ends_the_run_in_order(job: Path, moment: str) -> None:
