@@ -22,7 +22,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 export PYTHONUNBUFFERED = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup kernels lint check test property spark fault soak browser pictures dist demo docs bench-micro bench-paper bench-peers-setup bench-peers bench-nexmark golden-rewrite format clean
+.PHONY: help setup kernels lint check test signatures property spark fault soak browser browser-if-possible pictures dist demo docs bench-micro bench-paper bench-peers-setup bench-peers bench-nexmark golden-rewrite format clean
 
 help: ## print this list
 	@echo "make <task>"
@@ -64,10 +64,14 @@ lint: $(STAMP) ## format, lint, types and layers
 check: lint ## lint, then unit, golden and documentation tests (under 2 minutes)
 	$(PYTEST) -n $(JOBS) $(FAST) $(ARGS)
 
-test: lint ## all that the build server runs: lint, every test, Spark and fault tests included (under 20 minutes)
-	$(PYTEST) -n $(JOBS) -m "not long" $(addprefix --ignore=,tests/spark tests/fault tests/browser) $(ARGS)
-	@$(MAKE) --no-print-directory browser || true
-	$(if $(CLUSTER),$(PYTEST) -n $(JOBS) --dist loadfile -m "not long" $(CLUSTER) $(ARGS))
+# What comes before the tests goes on side by side: mypy has one core, kernels the other, and the browser is downloaded meanwhile.
+test: $(STAMP) ## all that the build server runs: lint, every test, Spark and fault tests included (under 20 minutes)
+	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target lint signatures browser-if-possible
+	$(PYTEST) -n $(JOBS) --dist worksteal -m "not long" $(addprefix --ignore=,tests/spark tests/fault tests/browser) $(ARGS)
+	$(if $(CLUSTER),$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not long" $(CLUSTER) $(ARGS))
+
+signatures: $(STAMP) ## compile the kernels that the tests need, each once
+	$(RUN) -m tests.signatures --jobs $(JOBS)
 
 property: $(STAMP) ## random cases against the oracle
 	$(PYTEST) -n $(JOBS) tests/property $(ARGS)
@@ -94,6 +98,9 @@ browser: ## install Chromium and its driver, for the tests of the dashboard (Deb
 	elif command -v apt-get > /dev/null && test "$$(id -u)" = 0; then \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium chromium-driver fonts-dejavu-core > /dev/null; \
 	else echo "browser: THE BROWSER TESTS DO NOT RUN: chromium and chromedriver are installed by hand here (or as root on Debian)"; exit 1; fi
+
+browser-if-possible:
+	@$(MAKE) --no-print-directory browser || true
 
 pictures: $(STAMP) browser ## take the pictures of the dashboard that stand in the docs
 	$(RUN) docs/dashboard_pictures.py $(ARGS)

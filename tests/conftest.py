@@ -1,4 +1,4 @@
-"""What all tests share: random cases that are the same in every run, except in a soak."""
+"""What all tests share: random cases that are the same in every run, except in a soak, and an order with the long tests first."""
 
 from __future__ import annotations
 
@@ -6,11 +6,33 @@ import os
 import shutil
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("same", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("soak", deadline=None, max_examples=1_000, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("soak" if os.environ.get("EDDYLINE_SOAK") else "same")
+
+
+#: Files that take longest among those that start processes, each as a whole on one core: they begin first.
+LONGEST = (
+    "tests/fault/test_embedded_matrix.py",
+    "tests/fault/test_spark_matrix.py",
+    "tests/fault/test_promises.py",
+    "tests/fault/test_resume.py",
+    "tests/browser/test_embedded.py",
+    "tests/browser/test_spark.py",
+    "tests/spark/test_growth.py",
+    "tests/spark/test_damage.py",
+    "tests/fault/test_embedded_supervised.py",
+    "tests/spark/test_answers.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes long begins first; otherwise files stay in their order, and tests in that of their file."""
+    names = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda one: (names.get(one.nodeid.split("::")[0], len(names)), one.get_closest_marker("slow") is None))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -19,9 +19,9 @@ from eddyline import Session
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.snapshot import restore, saved_queries, take_snapshot
 from tests.oracle.aggregation import apply_changelog, is_aggregate
-from tests.property.compare import Outcome, check_case, plain_rows
+from tests.property.compare import Outcome, differences, plain_rows, report
 from tests.property.embedded import run_embedded
-from tests.property.specs import Case
+from tests.property.specs import Case, expected
 from tests.property.strategies import random_case
 from tests.seeds import first_seed
 
@@ -86,24 +86,17 @@ def run_restarted(case: Case) -> Outcome:
 
 @pytest.mark.property
 @pytest.mark.parametrize("block", range(BLOCKS))
-def test_engine_equals_oracle(block: int) -> None:
+def test_engine_equals_oracle_and_restarts_change_nothing(block: int) -> None:
     for seed, case in islice(aggregate_cases(FIRST + 1000 * block), BLOCK):
         try:
-            check_case(case, run_embedded)
-        except Exception as problem:
-            raise AssertionError(f"random_case(Random({seed}))") from problem
-
-
-@pytest.mark.property
-@pytest.mark.parametrize("block", range(BLOCKS))
-def test_restarts_change_nothing(block: int) -> None:
-    for seed, case in islice(aggregate_cases(FIRST + 500 + 1000 * block), BLOCK):
-        try:
+            truth = expected(case)
             straight, broken = run_embedded(case), run_restarted(case)
             for query in case.queries:
                 if is_aggregate(case.query(query)):
                     assert _sorted(straight.results[query.name]) == _sorted(broken.results[query.name])
-            check_case(case, lambda _, outcome=broken: outcome)
+            for outcome in (straight, broken):
+                found = differences(case, outcome, truth)
+                assert not found, report(case, found)
         except Exception as problem:
             raise AssertionError(f"random_case(Random({seed}))") from problem
 
