@@ -14,7 +14,7 @@ settings.register_profile("soak", deadline=None, max_examples=1_000, suppress_he
 settings.load_profile("soak" if os.environ.get("EDDYLINE_SOAK") else "same")
 
 
-#: Files that take longest among those that start processes, each as a whole on one core: they begin first.
+#: Files that start most processes or run most batches. Each is run as a whole on one core, and these begin first.
 LONGEST = (
     "tests/fault/test_embedded_matrix.py",
     "tests/fault/test_spark_matrix.py",
