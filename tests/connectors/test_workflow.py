@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from eddyline.connectors.draws import Shape, rng_for
-from eddyline.connectors.workflow import TYPES, order_events
+from eddyline.connectors.workflow import HANDLING, TYPES, order_events
 from eddyline.errors import UserError
 
 SHARES = {"concurrent": 50, "quotes": 3, "local": 0.3, "cancelled": 0.2, "rejected": 0.1, "broken": 0.0}
@@ -67,3 +67,10 @@ def test_impossible_shares_are_refused():
         traces(local=1.5)
     with pytest.raises(UserError, match="concurrent"):
         traces(concurrent=0)
+    with pytest.raises(UserError, match="handling"):
+        traces(handling=10)
+
+
+def test_handling_comes_between_the_branches_and_the_end():
+    found = traces(handling=9, rejected=0.0)
+    assert all(tuple(trace[10:19]) == HANDLING and len(trace) == 20 for trace in found)

@@ -113,9 +113,9 @@ class _Draw:
         else:
             for at in range(count):
                 members.append(self.node(depth - 1, taken))
-                if operator == "SEQ" and at < count - 1 and self.rng.random() < 0.2:
+                while operator == "SEQ" and at < count - 1 and self.rng.random() < 0.2:
                     members.append(self._negated(taken))
-            if operator == "SEQ" and top and self.within is not None and self.rng.random() < 0.25:
+            while operator == "SEQ" and top and self.within is not None and self.rng.random() < 0.25:
                 members.append(self._negated(taken))
         return f"{operator}({', '.join(text for text, _ in members)})", oracle.Group(operator, tuple(node for _, node in members))
 

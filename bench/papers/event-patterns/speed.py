@@ -1,8 +1,8 @@
 """What an EVENT query costs beside the same pattern as a self-join, beside a filter, and in a crowd.
 
 Answer   CPU seconds of whole runs over the orders generator (reading included), medians of contenders that take turns in one process: a
-         sequence as an EVENT query, as a self-join on the trace and a plain filter; `prune` and `check` at 0 and 90 % failing; 1,000
-         patterns beside one; a stream ten times as long beside one.
+         sequence as an EVENT query, without and WITHIN the join's windows, as a self-join on the trace and a plain filter; `prune` and
+         `check` at 0 and 90 % failing; 1,000 patterns beside one; a stream ten times as long beside one.
 Limits   CPU time still depends on what else the machine does; read ratios, not seconds.
 Reading  `python bench/papers/event-patterns/speed.py [--events N] [--repeats N] [--patterns N]`
 """
@@ -25,6 +25,7 @@ from eddyline.session import Session
 _BOOK = "FROM orders TYPE type PARTITION BY trace_id RETURN trace_id"
 SEQUENCE = f"CREATE QUERY q AS {QUERIES['SEQ']} {_BOOK};"
 #: A trace lasts 110 seconds of event time at these rates.
+WITHIN = SEQUENCE.replace(" RETURN", " WITHIN 120 SECONDS RETURN")
 JOIN = """CREATE QUERY q AS SELECT a.trace_id FROM orders [RANGE 120 SECONDS] a, orders [RANGE 120 SECONDS] b, orders [RANGE 120 SECONDS] c
   WHERE a.type = 'CheckInventory' AND b.type = 'UseRemoteStock' AND c.type = 'GenerateInvoice'
   AND a.trace_id = b.trace_id AND b.trace_id = c.trace_id AND a.ts < b.ts AND b.ts < c.ts;"""
@@ -77,11 +78,11 @@ def main() -> None:
             folder, Shape(100.0, args.events / 100, 0), concurrent=1_000, quotes=3, local=0.5, cancelled=0.0, rejected=0.0, values=400
         )
         stream = "\n".join(made.statements)
-        assert cpu(stream, SEQUENCE)[1] == cpu(stream, JOIN)[1]
-        found = in_turns(
-            {"event": (stream, SEQUENCE, "off"), "join": (stream, JOIN, "off"), "filter": (stream, FILTER, "off")}, args.repeats
-        )
-        told("sequence", found | {"event/join": found["event"] / found["join"], "event/filter": found["event"] / found["filter"]})
+        assert cpu(stream, SEQUENCE)[1] == cpu(stream, WITHIN)[1] == cpu(stream, JOIN)[1]
+        texts = {"event": SEQUENCE, "within": WITHIN, "join": JOIN, "filter": FILTER}
+        found = in_turns({name: (stream, text, "off") for name, text in texts.items()}, args.repeats)
+        ratios = {f"{a}/{b}": found[a] / found[b] for a in ("event", "within") for b in ("join", "filter")}
+        told("sequence", found | ratios)
         many = {"one": (stream, crowd(1), "off"), "many": (stream, crowd(args.patterns), "off")}
         found = in_turns(many, max(1, args.repeats // 2))
         told(f"{args.patterns} patterns", found | {"many/one": found["many"] / found["one"]})

@@ -152,6 +152,7 @@ def orders(
     cancelled: float = 0.2,
     rejected: float = 0.05,
     broken: float = 0.0,
+    handling: int = 0,
     values: int = 400,
 ) -> Generated:
     """Events of online orders, many traces interleaved; `workflow.order_events` says what the shares mean."""
@@ -165,6 +166,7 @@ def orders(
         cancelled=cancelled,
         rejected=rejected,
         broken=broken,
+        handling=handling,
     )
     rng = rng_for(shape.seed, "order values")
     columns = {

@@ -3,13 +3,14 @@
 Answer   Every task, when performed, is one event of its trace:
 
              ReceiveOrder ─┬─ RejectOrder
-                           └─┬─ OrderFromSupplier ─ GenerateQuote × n ─ SendQuote ───────────────────────┬─┬─ FinishOrder
-                             └─ CheckInventory ─┬─ UseLocalStock  ─┬─ GenerateInvoice ─ SendInvoice ─────┘ └─ CancelOrder
+                           └─┬─ OrderFromSupplier ─ GenerateQuote × n ─ SendQuote ──────────────────┬─ handling ─┬─ FinishOrder
+                             └─ CheckInventory ─┬─ UseLocalStock  ─┬─ GenerateInvoice ─ SendInvoice ┘            └─ CancelOrder
                                                 └─ UseRemoteStock ─┘
 
          So UseLocalStock and UseRemoteStock exclude each other, as FinishOrder, CancelOrder and RejectOrder do; no
-         GenerateQuote follows SendQuote, no GenerateInvoice follows SendInvoice.
-Limits   The figure this follows is known by what the text around it says of its tasks and their order; ReceiveOrder is ours.
+         GenerateQuote follows SendQuote, no GenerateInvoice follows SendInvoice. Handling is any number of the tasks of HANDLING.
+Limits   The figure this follows is known by what the text around it says of its tasks and their order; ReceiveOrder and the tasks of
+         handling are ours. The text has 400,000 events of 20,000 traces, 20 each: with three quotes that is all of HANDLING.
 Reading  docs/reading.md: constraint-aware event patterns (Figure 24.1 and the generator of its chapter 29).
 """
 
@@ -24,7 +25,20 @@ RECEIVE, REJECT, FINISH, CANCEL = "ReceiveOrder", "RejectOrder", "FinishOrder", 
 SUPPLIER, QUOTE, SEND_QUOTE = "OrderFromSupplier", "GenerateQuote", "SendQuote"
 INVENTORY, LOCAL, REMOTE, INVOICE, SEND_INVOICE = "CheckInventory", "UseLocalStock", "UseRemoteStock", "GenerateInvoice", "SendInvoice"
 TYPES = (RECEIVE, REJECT, SUPPLIER, QUOTE, SEND_QUOTE, INVENTORY, LOCAL, REMOTE, INVOICE, SEND_INVOICE, FINISH, CANCEL)
-_CODE = {name: code for code, name in enumerate(TYPES)}
+#: Tasks between the two branches and the end, in order.
+HANDLING = (
+    "ReceivePayment",
+    "PickItems",
+    "CheckItems",
+    "PackItems",
+    "WeighParcel",
+    "PrintLabel",
+    "BookCarrier",
+    "HandOverParcel",
+    "ConfirmDelivery",
+)
+_NAMES = (*TYPES, *HANDLING)
+_CODE = {name: code for code, name in enumerate(_NAMES)}
 
 
 def order_events(
@@ -37,6 +51,7 @@ def order_events(
     cancelled: float,
     rejected: float,
     broken: float,
+    handling: int = 0,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Trace, type and time of every event, in time order.
 
@@ -47,15 +62,18 @@ def order_events(
         cancelled: share of traces that end with CancelOrder instead of FinishOrder.
         rejected: share of traces that are rejected at once.
         broken: share of traces in which SendQuote comes before a GenerateQuote: they break their constraint.
+        handling: how many tasks of HANDLING a trace has after its branches; every task takes the same share of its time.
     """
     for name, value in [("local", local), ("cancelled", cancelled), ("rejected", rejected), ("broken", broken)]:
         if not 0 <= value <= 1:
             raise UserError(f"{name} does not take {value}", hint="a share, from 0 to 1")
     if concurrent < 1 or quotes < 1:
         raise UserError("orders need concurrent traces and quotes", hint="1 or more of each")
-    length = rejected * 2 + (1 - rejected) * (8 + quotes)
+    if not 0 <= handling <= len(HANDLING):
+        raise UserError(f"handling does not take {handling}", hint=f"a number of tasks, from 0 to {len(HANDLING)}")
+    length = rejected * 2 + (1 - rejected) * (8 + quotes + handling)
     traces = max(1, round(shape.count / length))
-    kinds, places = _tasks(rng, traces, quotes, local, cancelled, broken)
+    kinds, places = _tasks(rng, traces, quotes, local, cancelled, broken, handling)
     gone = rng.random(traces) < rejected
     kinds[gone, 1] = _CODE[REJECT]
     places[gone, 1] = rng.random(int(gone.sum())) * 0.5 + 0.25
@@ -69,21 +87,23 @@ def order_events(
     trace = np.broadcast_to(np.arange(1, traces + 1)[:, None], kinds.shape)
     there = kinds >= 0
     order = np.argsort(times[there], kind="stable")
-    names = np.array(TYPES, dtype=object)
+    names = np.array(_NAMES, dtype=object)
     return trace[there][order], names[kinds[there][order]], times[there][order]
 
 
 def _tasks(
-    rng: np.random.Generator, traces: int, quotes: int, local: float, cancelled: float, broken: float
+    rng: np.random.Generator, traces: int, quotes: int, local: float, cancelled: float, broken: float, handling: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Per trace (a row) the code of each task and its place between 0 and 1; each branch is in order, branches interleave."""
     supplier = [SUPPLIER, *[QUOTE] * quotes, SEND_QUOTE]
     stock = [INVENTORY, REMOTE, INVOICE, SEND_INVOICE]
-    plain = [RECEIVE, *supplier, *stock, FINISH]
+    plain = [RECEIVE, *supplier, *stock, *HANDLING[:handling], FINISH]
     kinds = np.tile(np.array([_CODE[name] for name in plain]), (traces, 1))
     inside = lambda count: 0.02 + 0.96 * np.sort(rng.random((traces, count)), axis=1)
     ends = np.zeros((traces, 1)), np.ones((traces, 1))
-    places = np.hstack([ends[0], inside(len(supplier)), inside(len(stock)), ends[1]])
+    early = 1 - handling / (len(plain) - 2)
+    branches = inside(len(supplier)) * early, inside(len(stock)) * early
+    places = np.hstack([ends[0], *branches, early + inside(handling) * (1 - early), ends[1]])
     kinds[rng.random(traces) < local, len(supplier) + 2] = _CODE[LOCAL]
     kinds[rng.random(traces) < cancelled, -1] = _CODE[CANCEL]
     swap = rng.random(traces) < broken

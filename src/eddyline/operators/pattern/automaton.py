@@ -69,6 +69,11 @@ class WordColumns:
     def __len__(self) -> int:
         return len(self._compiled)
 
+    @property
+    def names(self) -> set[str]:
+        """The columns that the expressions read."""
+        return {name for compiled, _ in self._compiled for _, name in compiled.columns}
+
     def number(self, expression: Expression) -> int:
         bare = rename_refs(expression, dict.fromkeys(refs_of(expression), _EVENT))
         key = f"{bare.type}:{bare}"
@@ -98,6 +103,8 @@ class MachineTable:
         self._slots: dict[str, int] = {}
         self._uses: dict[int, int] = {}
         self._kernel: Machines | None = None
+        #: Numbers below the last machine's that no machine has.
+        self._holes = 0
 
     # -- patterns
 
@@ -121,8 +128,10 @@ class MachineTable:
                     del self._uses[slot]
                     self._slots = {text: s for text, s in self._slots.items() if s != slot}
             self.machines[number] = None
+        self._holes += len(numbers)
         while self.machines and self.machines[-1] is None:
             self.machines.pop()
+            self._holes -= 1
         self._kernel = None
 
     def stop(self, numbers: range, stop: int) -> None:
@@ -133,11 +142,11 @@ class MachineTable:
         self._kernel = None
 
     def _room(self, count: int) -> int:
-        for first in range(len(self.machines) - count + 1):
-            if all(m is None for m in self.machines[first : first + count]):
-                return first
-        while self.machines and self.machines[-1] is None:
-            self.machines.pop()
+        if self._holes >= count:
+            for first in range(len(self.machines) - count + 1):
+                if all(m is None for m in self.machines[first : first + count]):
+                    self._holes -= count
+                    return first
         self.machines += [None] * count
         return len(self.machines) - count
 

@@ -69,6 +69,9 @@ class Book:
         self.words = Words()
         self.codes = Dictionary(len(config.key.partition) + 1)
         self.queries: dict[str, PatternMatcher] = {}
+        #: Queries by the numbers of their machines.
+        self._owners: dict[int, PatternMatcher] = {}
+        self._needed: list[str] | None = None
         self.violations = 0
         self.rows_in = 0
         self.seconds = 0.0
@@ -78,18 +81,23 @@ class Book:
 
     # -- patterns
 
-    def add(self, config: PatternConfig, outputs: tuple[Column, ...], start: int) -> PatternMatcher:
-        """A pattern joins; rows at or before `start` do not exist for it."""
+    def add(self, config: PatternConfig, outputs: tuple[Column, ...], start: int, sequence: str | None = None) -> PatternMatcher:
+        """A pattern joins; rows at or before `start` do not exist for it. Results carry the column `sequence` where there is one."""
         machines = self.table.add(config, start)
         found = [self.table.machines[number] for number in machines]
-        query = PatternMatcher(config, outputs, machines, [m for m in found if m is not None], self.config.columns, self.issues)
+        query = PatternMatcher(config, outputs, machines, [m for m in found if m is not None], self.config.columns, self.issues, sequence)
         self.queries[config.name] = query
-        self.state.need({name: self.config.columns[name].arrow for name in self.needed()})
+        self._owners.update(dict.fromkeys(machines, query))
+        self._needed = None
+        self.state.need({name: self.config.columns[name].arrow for name in query.columns})
         self.state.wide(len(self.table.columns))
         return query
 
     def remove(self, name: str) -> None:
         query = self.queries.pop(name)
+        self._needed = None
+        for number in query.machines:
+            del self._owners[number]
         gone = np.zeros(len(self.table.machines), np.bool_)
         gone[query.machines.start : query.machines.stop] = True
         kernels.drop_machines(self._open(), gone, *self._arrays())
@@ -102,18 +110,24 @@ class Book:
 
     def needed(self) -> list[str]:
         """The columns that stored events must have."""
-        return sorted(set().union(*(q.columns for q in self.queries.values())) if self.queries else set())
+        if self._needed is None:
+            self._needed = sorted(set().union(*(q.columns for q in self.queries.values())) if self.queries else set())
+        return self._needed
 
     # -- rows
 
     def take(self, table: pa.Table, ts: Ints, rank: Ints, number: Ints) -> pa.Table | None:
         """Rows in total order; returns those that break a constraint, with their reasons."""
         began = perf_counter()
+        self.rows_in += len(ts)
+        columns = whole_columns(table.select(self._read()))
+        types = self.monitor.codes(columns[self.config.key.type])
+        chosen, pair_first, pair_slot = self._pairs(columns, types)
+        if chosen is not None:
+            columns = {name: column.take(pa.array(chosen)) for name, column in columns.items()}
+            types, ts, rank, number = types[chosen], ts[chosen], rank[chosen], number[chosen]
         rows = len(ts)
-        self.rows_in += rows
-        columns = whole_columns(table)
         code = self._codes(columns, rows)
-        pair_first, pair_slot = self._pairs(columns, rows)
         machines = self.table.kernel
         hits = np.diff(machines.target_first)[pair_slot].sum() if len(pair_slot) else 0
         state = self.state
@@ -121,18 +135,23 @@ class Book:
         state.room(self.codes.capacity, rows, len(self.table.columns), int(hits), int(hits) * largest)
         base = state.stored
         self._store(columns, base, rows, ts, rank, number)
-        part = Slice(base, code, self.monitor.codes(columns[self.config.key.type]), pair_first, pair_slot)
-        kept = table.select(self.needed())
+        kept = {name: columns[name] for name in self.needed()}
         raw = Raw(state, kept, base)
-        violations = self._run(part, machines, int(hits), raw)
+        violations = self._run(Slice(base, code, types, pair_first, pair_slot), machines, int(hits), raw)
         for query in self.queries.values():
-            query.settle(raw)
-        broken = self._violations(table, violations, columns[self.config.key.type])
-        state.settle(rows, kept, [h for q in self.queries.values() for h in q.holders()])
+            if query.is_open:
+                query.settle(raw)
+        broken = self._violations(table, chosen, violations)
+        state.settle(rows, kept, [h for q in self.queries.values() if len(q.waiting) for h in q.holders()])
         self._finish()
         self._forget_codes(code)
         self.seconds += perf_counter() - began
         return broken
+
+    def _read(self) -> list[str]:
+        """The columns of the stream that a slice is asked for."""
+        key = self.config.key
+        return sorted({key.type, *key.partition, *self.needed(), *self.table.filter.columns(), *self.table.columns.names})
 
     def _codes(self, columns: Mapping[str, pa.Array], rows: int) -> Ints:
         names = self.config.key.partition
@@ -146,12 +165,21 @@ class Book:
         found[there] = self.codes.codes(encoded[there])
         return found
 
-    def _pairs(self, columns: Mapping[str, pa.Array], rows: int) -> tuple[Ints, Ints]:
+    def _pairs(self, columns: Mapping[str, pa.Array], types: Ints) -> tuple[Ints | None, Ints, Ints]:
+        """The rows that count (None: all), where the filter slots of each begin, and those slots.
+
+        A row that no leaf takes and whose type no rule names changes nothing, unless any row at all begins a trace or keeps it open.
+        """
+        rules, rows = self.config.rules, len(types)
         slots, at = self.table.filter.match_pairs(columns, rows)
-        order = np.argsort(at, kind="stable")
-        first = np.zeros(rows + 1, np.int64)
-        np.cumsum(np.bincount(at, minlength=rows), out=first[1:])
-        return first, slots[order]
+        counts = np.bincount(at, minlength=rows)
+        chosen = None
+        if not rules.begin and rules.end_after is None:
+            chosen = np.flatnonzero((counts > 0) | (types >= 0) if self.monitor.types else counts)
+            counts, chosen = (counts, None) if len(chosen) == rows else (counts[chosen], chosen)
+        first = np.zeros(len(counts) + 1, np.int64)
+        np.cumsum(counts, out=first[1:])
+        return chosen, first, slots[np.argsort(at, kind="stable")]
 
     def _store(self, columns: Mapping[str, pa.Array], base: int, rows: int, ts: Ints, rank: Ints, number: Ints) -> None:
         events = self.state.events
@@ -189,7 +217,7 @@ class Book:
                 out = more._replace(**kept)
                 continue
             raw.take(out, int(count[OUT]), int(count[GAPS]))
-            for query in self.queries.values():
+            for query in dict.fromkeys(self._owners[number] for number in np.unique(raw.machine).tolist()):
                 query.found(raw)
             count[OUT] = count[GAPS] = 0
             if not full:
@@ -210,17 +238,18 @@ class Book:
         made["violation_whole"] = np.empty(checked, np.bool_)
         return Output(**made)
 
-    def _violations(self, table: pa.Table, found: tuple[Ints, np.ndarray, np.ndarray], types: pa.Array) -> pa.Table | None:
+    def _violations(self, table: pa.Table, chosen: Ints | None, found: tuple[Ints, np.ndarray, np.ndarray]) -> pa.Table | None:
         rows, seen, whole = found
         if not len(rows):
             return None
         self.violations += len(rows)
-        taken = table.take(pa.array(rows))
+        taken = table.take(pa.array(rows if chosen is None else chosen[rows]))
+        types = taken.column(self.config.key.type).to_pylist()
         names = self.config.key.partition
         traces = list(zip(*(taken.column(n).to_pylist() for n in names), strict=True)) if names else [()] * len(rows)
         reasons = []
-        for at, row in enumerate(rows.tolist()):
-            rule = self.monitor.reason(self.monitor.set_of(seen[at]), types[row].as_py(), bool(whole[at]))
+        for at, kind in enumerate(types):
+            rule = self.monitor.reason(self.monitor.set_of(seen[at]), kind, bool(whole[at]))
             trace = f", trace {', '.join(map(str, traces[at]))}" if names else ""
             reasons.append(f"violation: {rule}{trace}")
         if self.config.on_violation == "error":
@@ -234,8 +263,8 @@ class Book:
     def _finish(self) -> None:
         """Traces that have had the first match of a pattern take no more events for it."""
         for query in self.queries.values():
-            codes, serials = query.finished()
-            if len(codes):
+            if query.config.pattern.first and (ended := query.finished()) is not None:
+                codes, serials = ended
                 first = np.full(len(codes), query.machines.start)
                 self.state.room(self.codes.capacity, 0, 0, len(codes) * len(query.machines), len(codes) * len(query.machines) * 65)
                 kernels.finish(codes, serials, first, first + len(query.machines), *self._arrays())
@@ -244,22 +273,22 @@ class Book:
 
     def advance(self, frontier: int) -> dict[str, list[Made]]:
         """What is certain now that everything below the frontier has been taken: the queries' results in order."""
-        made = {name: query.advance(frontier, self.state) for name, query in self.queries.items()}
+        made = {name: query.advance(frontier, self.state) for name, query in self.queries.items() if query.is_due}
         self._finish()
         return made
 
     def purge(self, frontier: int) -> None:
         """Rows still to come are at or after the frontier."""
         silence = self.config.rules.end_after
-        open_traces = self._open()
         if silence is not None:
+            open_traces = self._open()
             ended = open_traces[self.state.traces.last[open_traces] < frontier - silence]
             if len(ended):
                 kernels.end_traces(ended, *self._arrays())
                 self.codes.release(ended)
-                open_traces = self._open()
         within = self.table.kernel.within
         if len(within) and int(within.min()) < FOREVER and int(self.state.count[HELD]) > 2 * self._swept + 256:
+            open_traces = self._open()
             kernels.expire(open_traces, frontier, *self._arrays())
             self._swept = int(self.state.count[HELD])
             self._forget_codes(open_traces)

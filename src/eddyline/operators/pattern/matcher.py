@@ -9,7 +9,7 @@ Limits   A pattern with a NOT at the end hands out all its matches when the fron
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,40 +30,53 @@ from eddyline.state.columns import Ints
 
 Mask = np.ndarray
 Ids = Mapping[Any, Ints]
+#: Columns of events by (name, column), for the events of each name.
+Gather = Callable[[frozenset[ColumnKey], Ids], dict[ColumnKey, pa.Array]]
 
 
 class Raw:
     """The kernel's output for one slice, and the columns behind it."""
 
-    def __init__(self, state: BookState, table: pa.Table, base: int) -> None:
+    def __init__(self, state: BookState, kept: Mapping[str, pa.Array], base: int) -> None:
         self.state, self.base = state, base
-        self.table = table if state.payload is None else pa.concat_tables([state.payload.select(table.column_names), table])
+        self._kept = kept
+        self._whole: dict[str, pa.ChunkedArray] = {}
 
     def take(self, out: Output, matches: int, gaps: int) -> None:
-        order = np.argsort(out.machine[:matches], kind="stable")
+        """Views of the output: they hold until the kernel goes on."""
+        machine = out.machine[:matches]
+        order: slice | Ints = slice(0, matches)
+        if (machine[1:] < machine[:-1]).any():
+            order = np.argsort(machine, kind="stable")
         self.machine = out.machine[order]
         self.events, self.row = out.events[order], out.row[order]
         self.serial, self.code = out.serial[order], out.code[order]
         place = np.empty(matches, np.int64)
         place[order] = np.arange(matches)
-        self.gap_match, self.gap_leaf, self.gap_event = place[out.gap_match[:gaps]], out.gap_leaf[:gaps].copy(), out.gap_event[:gaps].copy()
+        self.gap_match, self.gap_leaf, self.gap_event = place[out.gap_match[:gaps]], out.gap_leaf[:gaps], out.gap_event[:gaps]
 
     def tails(self, out: Output, count: int) -> None:
         self.tail_machine, self.tail_leaf = out.tail_machine[:count], out.tail_leaf[:count]
         self.tail_event, self.tail_serial = self.base + out.tail_row[:count], out.tail_serial[:count]
 
     def gather(self, columns: frozenset[ColumnKey], ids: Ids) -> dict[ColumnKey, pa.Array]:
-        return gathered(self.table, columns, ids)
+        """Columns of events by (name, column); NULL where the name is not bound."""
+        return {(name, column): self._taken(column, ids[name]) for name, column in columns}
+
+    def _taken(self, column: str, at: Ints) -> pa.Array:
+        # The newest event of a match is one of the slice.
+        if len(at) and at.min() >= self.base:
+            return self._kept[column].take(pa.array(at - self.base))
+        if column not in self._whole:
+            older = [] if self.state.payload is None else self.state.payload.column(column).chunks
+            self._whole[column] = pa.chunked_array([*older, self._kept[column]])
+        return picked(self._whole[column], at)
 
 
-def gathered(table: pa.Table, columns: frozenset[ColumnKey], ids: Ids) -> dict[ColumnKey, pa.Array]:
-    """Columns of events by (name, column); NULL where the name is not bound."""
-    found = {}
-    for name, column in columns:
-        at = ids[name]
-        taken = table.column(column).take(pa.array(at, mask=at < 0) if (at < 0).any() else pa.array(at))
-        found[name, column] = taken.combine_chunks() if taken.num_chunks != 1 else taken.chunk(0)
-    return found
+def picked(values: pa.ChunkedArray, at: Ints) -> pa.Array:
+    """Values at these places; NULL at a negative one."""
+    taken = values.take(pa.array(at, mask=at < 0) if (at < 0).any() else pa.array(at))
+    return taken.combine_chunks() if taken.num_chunks != 1 else taken.chunk(0)
 
 
 @dataclass
@@ -94,6 +107,8 @@ class Matches:
 
     def order(self, *, waits: bool) -> Ints:
         """By time, newest event, and the events in the order written; with `waits` those of a NOT at the end after all others."""
+        if not waits and (self.last[1:] > self.last[:-1]).all() and (self.ts[1:] >= self.ts[:-1]).all():
+            return np.arange(len(self))
         written = [np.where(c < 0, NEVER, c) for c in self.ids.T[::-1]]
         keys = (*written, self.last, *((self.waits,) if waits else ()), self.ts)
         found: Ints = np.lexsort(keys)
@@ -119,6 +134,7 @@ class PatternMatcher:
         built: list[Machine],
         types: Mapping[str, DataType],
         issues: Issues | None,
+        sequence: str | None = None,
     ) -> None:
         self.config = config
         self.machines = machines
@@ -134,7 +150,7 @@ class PatternMatcher:
         conditions = [e for m in built for e in (*m.rest, *(x for some in m.gap_rest.values() for x in some))]
         self._tests = {e: compile_predicate(e) for e in conditions}
         #: Column that orders events of equal time in other shards' results; None: it is not asked for.
-        self.sequence: str | None = None
+        self.sequence = sequence
         self._own_columns = frozenset(column for _, column in self._read.union(*(columns_of(e) for e in conditions)))
         self._fresh = Matches.none(len(self.names))
         self.waiting = Matches.none(len(self.names))
@@ -147,13 +163,20 @@ class PatternMatcher:
     def columns(self) -> frozenset[str]:
         return self._own_columns if self.sequence is None else self._own_columns | {self.sequence}
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the end of a slice has something to settle."""
+        return len(self._fresh.last) > 0 or len(self.waiting.last) > 0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether time can bring a result."""
+        return len(self._ready) > 0 or len(self.waiting.last) > 0
+
     # -- assignments
 
     def found(self, raw: Raw) -> None:
         """The assignments of this pattern's machines among those that the kernel put out."""
-        first, stop = np.searchsorted(raw.machine, [self.machines.start, self.machines.stop])
-        if first == stop:
-            return
         for number, machine in zip(self.machines, self.built, strict=True):
             a, b = np.searchsorted(raw.machine, [number, number + 1])
             if a < b:
@@ -222,7 +245,7 @@ class PatternMatcher:
         if self.config.pattern.first:
             fresh = fresh.at(np.sort(np.unique(fresh.serial, return_index=True)[1]))
             self._finished.append((fresh.code, fresh.serial))
-        self._ready.append(self._made(fresh, raw.table, raw.state))
+        self._ready.append(self._made(fresh, raw.gather, raw.state))
 
     def _fill_tails(self, raw: Raw) -> None:
         """Events of a NOT at the end take the matches of their trace that wait for it."""
@@ -288,26 +311,28 @@ class PatternMatcher:
             chosen = chosen.at(chosen.ts <= self.stop)
             if len(chosen):
                 assert state.payload is not None
-                made.append(self._made(chosen, state.payload, state))
+                table = state.payload
+                gather = lambda columns, ids: {(name, c): picked(table.column(c), ids[name]) for name, c in columns}
+                made.append(self._made(chosen, gather, state))
             self._let_go(state, keep)
         self.results += sum(len(m.table) for m in made)
         return made
 
-    def _made(self, matches: Matches, table: pa.Table, state: BookState) -> Made:
+    def _made(self, matches: Matches, gather: Gather, state: BookState) -> Made:
         ids = {name: matches.ids[:, at] for at, name in enumerate(self.names)} | {TRACE: matches.last}
-        values = gathered(table, self._read, ids)
+        values = gather(self._read, ids)
         arrays = [compiled({at: values[at] for at in compiled.columns}, len(matches), self.issues) for compiled in self._outputs]
         arrays.append(pa.array(matches.ts).cast(TIMESTAMP.arrow))
         sequence = None
         if self.sequence is not None:
-            sequence = gathered(table, frozenset({(TRACE, self.sequence)}), ids)[TRACE, self.sequence]
+            sequence = gather(frozenset({(TRACE, self.sequence)}), ids)[TRACE, self.sequence]
         return Made(pa.Table.from_arrays(arrays, schema=self.schema), state.numbers[matches.last], matches.waits, sequence)
 
-    def finished(self) -> tuple[Ints, Ints]:
-        """Codes and serials of traces whose first match is out; each once."""
+    def finished(self) -> tuple[Ints, Ints] | None:
+        """Codes and serials of traces whose first match is out; each once. None: there are none."""
         found, self._finished = self._finished, []
         if not found:
-            return np.empty(0, np.int64), np.empty(0, np.int64)
+            return None
         return np.concatenate([c for c, _ in found]), np.concatenate([s for _, s in found])
 
     def forget(self, state: BookState) -> None:

@@ -86,7 +86,7 @@ class BookState:
 
     # -- after a slice
 
-    def settle(self, rows: int, table: pa.Table, holders: list[Ints]) -> None:
+    def settle(self, rows: int, columns: Mapping[str, pa.Array], holders: list[Ints]) -> None:
         """Keep the rows of a slice to which a run or a waiting match refers. `holders` are more arrays of event ids, changed in place."""
         base, end = self.stored, self.stored + rows
         refs = self.events.refs[:end]
@@ -100,9 +100,12 @@ class BookState:
             if len(kept_new):
                 self._move(base + kept_new, base, end, holders)
             self.stored = base + len(kept_new)
-        fresh = table.take(pa.array(kept_new)) if len(kept_new) else table.slice(0, 0)
+        if not len(kept_new) and not whole and self.payload is not None:
+            return
+        at = pa.array(kept_new)
+        fresh = pa.table({name: column.take(at) for name, column in columns.items()})
         if self.payload is None:
-            self.payload = fresh.combine_chunks()
+            self.payload = fresh
             return
         payload = self.payload.take(pa.array(kept_old)) if whole else self.payload
         if len(fresh):

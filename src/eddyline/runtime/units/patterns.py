@@ -22,7 +22,7 @@ from eddyline.operators.pattern.book import Book
 from eddyline.operators.pattern.config import BookConfig
 from eddyline.operators.pattern.matcher import Made, PatternMatcher
 from eddyline.operators.pattern.saved import restore_book, saved_book
-from eddyline.plan.patterns import explain_pattern, plan_pattern, rules_for
+from eddyline.plan.patterns import PatternPlan, explain_pattern, plan_pattern, rules_for
 from eddyline.runtime.epoch import Outcome
 from eddyline.runtime.newest import placed
 from eddyline.runtime.standing_base import StandingBase
@@ -39,12 +39,12 @@ class PatternQuery(StandingBase):
     is_timed = False
     merging = None
 
-    def __init__(self, query: BoundQuery, unit: PatternUnit, matcher: PatternMatcher, slot: int, start: int, text: str) -> None:
+    def __init__(self, query: BoundQuery, unit: PatternUnit, matcher: PatternMatcher, slot: int, start: int, plan: PatternPlan) -> None:
         super().__init__(query, unit, slot, start)
         self.matcher = matcher
         self._book = unit.book
         self._stop: int | None = None
-        self._text = text
+        self._plan = plan
 
     @property
     def schema(self) -> pa.Schema:
@@ -73,7 +73,7 @@ class PatternQuery(StandingBase):
         return self.matcher.candidates
 
     def plan(self, pipeline: Pipeline | None = None) -> str:
-        return self._text
+        return explain_pattern(self._plan)
 
     def analysis(self) -> list[str]:
         figures = self._book.report()
@@ -105,11 +105,10 @@ class PatternUnit:
 
     def add(self, query: BoundQuery, start: int, slot: int | None) -> PatternQuery:
         plan = plan_pattern(query, self.book.config.rules)
-        matcher = self.book.add(plan.config(self.book.config.columns), query.outputs, start)
-        if self.pipeline.handout.places is not None:
-            matcher.sequence = self.stream.sequence
+        sequence = None if self.pipeline.handout.places is None else self.stream.sequence
+        matcher = self.book.add(plan.config(self.book.config.columns), query.outputs, start, sequence)
         slot = len(self.members) if slot is None else slot
-        standing = self.members[query.name] = PatternQuery(query, self, matcher, slot, start, explain_pattern(plan))
+        standing = self.members[query.name] = PatternQuery(query, self, matcher, slot, start, plan)
         return standing
 
     def leave(self, name: str) -> None:
