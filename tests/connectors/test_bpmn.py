@@ -121,6 +121,18 @@ def test_no_entity_is_expanded_and_no_file_is_included(tmp_path: Path) -> None:
         assert "hidden" not in str(problem.value)
 
 
+def test_two_elements_with_one_id_are_refused(tmp_path: Path) -> None:
+    body = node("startEvent", "s") + node("task", "A") + node("task", "A")
+    with pytest.raises(UserError, match="task A in line 4 has the id of task A in line 4"):
+        read_net(document(tmp_path, body))
+
+
+def test_a_mark_of_the_byte_order_is_no_part_of_the_text(tmp_path: Path) -> None:
+    path = tmp_path / "tree.json"
+    path.write_bytes(b'\xef\xbb\xbf{"sequence": ["A", "B"]}')
+    assert "BEGIN(A)" in rules(str(path))
+
+
 @pytest.mark.parametrize(
     "text", ["", "<definitions>", "<html/>", '{"sequence": 3}', '{"sequence": ["A", {"other": []}]}', "{", "[" * 100_000]
 )

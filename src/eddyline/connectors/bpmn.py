@@ -9,6 +9,7 @@ Limits   Tasks, start, end and terminate events, exclusive, event-based and para
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -56,7 +57,7 @@ def read_net(path: str, options: Mapping[str, str] | None = None) -> Net:
         raise UserError(f"types does not take {types!r}", hint="'name' or 'id'")
     try:
         with open(path, "rb") as file:
-            data = file.read()
+            data = file.read().removeprefix(codecs.BOM_UTF8)
     except OSError as problem:
         raise UserError(f"{path} cannot be read", detail=problem.strerror or str(problem)) from problem
     if data.lstrip()[:1] in (b"{", b"[", b'"'):
@@ -127,6 +128,8 @@ class _Process:
             if child.tag == "sequenceFlow":
                 flows.append(child)
             elif child.tag in _NODES:
+                if child.id in nodes:
+                    raise UserError(f"{self.path}: {child} has the id of {nodes[child.id]}", hint="every element has an id of its own")
                 nodes[child.id] = child
                 incoming[child.id], outgoing[child.id] = [], []
             elif child.tag not in _SILENT and child.tag not in _LOOPS:
