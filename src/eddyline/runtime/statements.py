@@ -162,8 +162,13 @@ class Statements:
             self.runner.drop(dropped.entry.name)
             return
         if dropped.makers:
-            for maker in reversed(dropped.makers):
-                self.runner.drop(maker.name)
+            try:
+                for maker in reversed(dropped.makers):
+                    self.runner.drop(maker.name)
+            except UserError:
+                self.job.catalog.add(dropped.entry)
+                self.job.catalog.makers[dropped.entry.name] = dropped.makers
+                raise
             return
         if dropped.kind in ("constraints", "punctuation"):
             if self.runner.begun:

@@ -154,6 +154,12 @@ class SparkRunner:
     def register(self, query: BoundQuery) -> None:
         if self.begun and isinstance(query, BoundTemplate | BoundRequests):
             raise Unsupported(f"{query.name} cannot be created while the job runs", hint="stop(), CREATE TEMPLATE, start()")
+        if self.begun and query.feeds is not None:
+            raise Unsupported(
+                f"stream {query.feeds.name} cannot be created while the job runs",
+                detail="on Spark the keys of derived streams are chosen when the job starts",
+                hint="write its SELECT in parentheses in the place of its name; or stop(), CREATE STREAM, start()",
+            )
         for part in (*query.makers, query):
             if query.is_composed and part.pattern is not None and self._stream_of(part).constraints:
                 raise Unsupported(
@@ -178,6 +184,10 @@ class SparkRunner:
         if self.begun:
             if isinstance(self.driver.layout.by_name.get(name), BoundTemplate | BoundRequests):
                 raise Unsupported(f"{name} cannot be dropped while the job runs", hint=f"stop(), drop {name}, start()")
+            known = self.driver.layout.by_name.get(name)
+            if known is not None and known.feeds is not None:
+                stream = known.feeds.name
+                raise Unsupported(f"stream {stream} cannot be dropped while the job runs", hint=f"stop(), DROP STREAM {stream}, start()")
             self.driver.drop_running(name)
         self.handles.pop(name, None)
         self._own.pop(name, None)
