@@ -216,3 +216,44 @@ def test_groups_that_close_over_outer_joins(block: int) -> None:
             else:
                 expected = {key: value for key, value in expected.items() if key[1] - 1 + delay * SECOND <= end}
             assert given == expected, f"{seed}: {groups}{emit}"
+
+
+#: What is built on results with k and x, and has k and x itself.
+MIDDLE = (
+    "SELECT k, x FROM {} i WHERE x > 0",
+    "SELECT x AS k, k AS x FROM {} i",
+    "SELECT k % 2 AS k, x FROM {} i",
+    "SELECT i.k AS k, CAST(i.x + c.v AS BIGINT) AS x FROM {} i [RANGE 3 SECONDS], c [RANGE 4 SECONDS] WHERE i.k = c.k",
+    "SELECT i.k AS k, j.x AS x FROM {} i [RANGE 3 SECONDS], {} j [RANGE 2 SECONDS] WHERE i.k = j.k AND i.x <= j.x",
+    "SELECT k, count(*) AS x, window_end FROM {} i GROUP BY TUMBLE(_ts, '3 seconds'), k",
+    "SELECT k, x FROM {} i UNION ALL SELECT CAST(k AS BIGINT), CAST(v AS BIGINT) FROM c",
+    "SELECT i.k AS k, CAST(coalesce(c.v, -1) AS BIGINT) AS x FROM {} i [RANGE 3 SECONDS] LEFT JOIN c [RANGE 3 SECONDS] ON i.k = c.k",
+    "SELECT CAST(c.k AS BIGINT) AS k, i.x AS x FROM c [RANGE 3 SECONDS] LEFT JOIN {} i [RANGE 3 SECONDS] ON i.k = c.k",
+    "SELECT i.k AS k, i.x AS x FROM {} i [RANGE 3 SECONDS] WHERE NOT EXISTS (SELECT 1 FROM c [RANGE 2 SECONDS] WHERE c.k = i.k)",
+)
+TOP = (
+    "SELECT k, count(*) AS n, sum(x) AS s FROM {two} i GROUP BY k EMIT EVERY 2 SECONDS",
+    "SELECT k % 2 AS r, count(*) AS n FROM {two} i [RANGE 5 SECONDS] GROUP BY k % 2 EMIT EVERY 2 SECONDS",
+    "SELECT x, count(*) AS n, window_end FROM {two} i GROUP BY TUMBLE(_ts, '4 seconds'), x",
+    "SELECT count(*) AS n, window_end FROM {two} i GROUP BY TUMBLE(_ts, '4 seconds')",
+    "SELECT i.k AS k, i.x AS x, j.x AS y FROM {two} i [RANGE 3 SECONDS], {one} j [RANGE 3 SECONDS] WHERE i.k = j.k",
+    "SELECT i.k AS k, i.x AS x, j.k AS y FROM {two} i [RANGE 3 SECONDS], {one} j [RANGE 3 SECONDS] WHERE i.x = j.k",
+    "SELECT c.k, c.v, t.n FROM c JOIN LATEST (SELECT k, count(*) AS n FROM {two} i GROUP BY k EMIT EVERY 1 SECOND) t ON c.k = t.k",
+)
+
+
+@pytest.mark.parametrize("block", range(3))
+def test_chains_of_three_are_the_same_on_shards(block: int) -> None:
+    """Named streams one over another, with two queries on top: shards find the same rows as one process."""
+    for seed in range(FIRST + 5_000 + block * 8, FIRST + 5_000 + (block + 1) * 8):
+        rng = Random(seed)
+        inner, middle = rng.choice(INNER)[0], rng.choice(MIDDLE)
+        plain = "SELECT CAST(k AS BIGINT) AS k, CAST(x AS BIGINT) AS x FROM"
+        made = (f"CREATE STREAM one AS {plain} ({inner}) o", f"CREATE STREAM two AS {middle.format('one', 'one')}")
+        tops = [text.format(one="one", two="two") for text in rng.sample(TOP, 2)]
+        queries = (TextQuery("p", tops[0], made), TextQuery("q", tops[1]))
+        case = Case(tuple(StreamSpec(name, COLUMNS) for name in "abc"), queries, arrivals(rng))  # type: ignore[arg-type]
+        expected, found = run_embedded(case), run_sharded(case, rng.choice((2, 3, 5)), seed)
+        for name in "pq":
+            rows = [Counter(tuple(row.items()) for row in outcome.results[name]) for outcome in (expected, found)]
+            assert rows[0] == rows[1], f"{seed}: {made}, {tops}"
