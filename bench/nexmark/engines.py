@@ -21,7 +21,7 @@ from bench.peers import Result, eddyline_engine, environments, inside
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "nexmark"
-#: q6 is not in it: Flink refuses it.
+#: q6 is not in it: Flink refuses it (`--answers --query q6` shows its words).
 FLINK = Path(__file__).with_name("flink.sql")
 ENGINES = ("embedded", "spark", "flink")
 #: Queries whose answer is a changelog.
@@ -54,7 +54,7 @@ def reads(query: str) -> list[str]:
 def cannot(engine: str, query: str) -> str:
     """Why an engine does not run a query; empty when it does."""
     if engine == "flink" and query not in texts(FLINK):
-        return "Flink has no OVER over rows that are taken back"
+        return "Flink refuses it: OVER takes rows in the order of a time attribute, which groups do not have"
     return environments.absent("flink") if engine == "flink" else ""
 
 
