@@ -219,6 +219,9 @@ class PunctuationTuning:
     #: long as it would otherwise: state that punctuations suddenly begin to close grows no further before the next look.
     fruitful: int = 16
     most_patience: int = 8
+    #: The same for joins all of whose rows leave by windows: their state does not grow. Punctuations that close nothing cause 10 looks
+    #: in 80 epochs, and 41 with 8 (the streams of figure 8.3 in `bench/papers/punctuations/times.py`).
+    windowed_patience: int = 64
     #: An aggregate does not look for finished groups before it has this number of them. Chosen, not measured: 64 groups take a few kB.
     least_groups: int = 64
 

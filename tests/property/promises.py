@@ -19,6 +19,8 @@ from tests.oracle.promises import LAST, Equality, Placed, Promise, Reference, Wo
 STREAMS = ("a", "b", "c")
 SECOND = 1_000_000
 NULL_EVERY = 9
+COLUMNS = ("id", "k", "j", "v", "t")
+UNITED = "SELECT k AS g, count(*) AS n FROM u GROUP BY k EMIT ON CLOSE"
 
 
 @dataclass
@@ -101,6 +103,8 @@ class Case:
     asks: list[Ask] = field(default_factory=list)
     said: list[Said] = field(default_factory=list)
     epochs: int = 3
+    #: The first two streams are put together by UNION ALL, and the union is grouped.
+    united: bool = False
 
     def declarations(self) -> list[str]:
         found = []
@@ -115,6 +119,9 @@ class Case:
         for stream in self.streams:
             if stream.source is not None:
                 found.append(f"CREATE PUNCTUATION p{stream.name} ON {stream.name} (k) FROM {stream.source} (j)")
+        if self.united:
+            parts = " UNION ALL ".join(f"SELECT {', '.join(COLUMNS)} FROM {stream.name}" for stream in self.streams[:2])
+            found.append(f"CREATE STREAM u WITH (propagate = 'on') AS {parts}")
         for name, condition, instant, *_ in self.said:
             found.append(f"PUNCTUATE {name} WHERE {condition} AT TIMESTAMP '1970-01-01 00:00:{instant // SECOND:02d}'")
         return found
@@ -136,6 +143,7 @@ def random_case(rng: Random, lies: bool = False) -> Case:
         case.asks.append(ask)
     for stream in case.streams:
         _promise(rng, case, stream, lies)
+    case.united = count > 1 and rng.random() < 0.5
     return case
 
 
@@ -224,7 +232,7 @@ def _mark(rng: Random, stream: Stream, lies: bool) -> None:
         wanted: object = f"x{value}" if column == "t" else value
         last = max((at for at, row in enumerate(stream.rows) if row[column] == wanted and not row["done"]), default=0)
         at = rng.randrange(0 if lies else last, len(stream.rows))
-        empty = dict.fromkeys(("id", "k", "j", "v", "t"))
+        empty = dict.fromkeys(COLUMNS)
         stream.rows.insert(at + 1, {**empty, column: wanted, "done": True, "ts": stream.rows[at]["ts"]})
 
 
@@ -275,6 +283,8 @@ def declare(session: Session, case: Case) -> None:
         session.query(f"closing{number}", ask.closing)
         session.query(f"told{number}", ask.told, propagate="on")
         session.query(f"changing{number}", ask.closing.replace(" EMIT ON CLOSE", ""))
+    if case.united:
+        session.query("united", UNITED)
 
 
 def push(session: Session, case: Case, epoch: int) -> None:
@@ -286,7 +296,8 @@ def push(session: Session, case: Case, epoch: int) -> None:
 
 
 def outcome(session: Session, case: Case) -> tuple[dict[str, list[object]], dict[str, list[tuple[int, str]]], dict[str, Any]]:
-    queries = session.queries.items()
+    # Names with a bar in front are those of the parts of a union.
+    queries = [(name, query) for name, query in session.queries.items() if not name.startswith("_")]
     found = {name: plain((query.punctuations() if name.startswith("told") else query.table()).to_pylist()) for name, query in queries}
     dead = {
         s.name: sorted((int(row["id"]), str(row["_reason"]).split(":")[0]) for row in session.dead_letters(s.name).to_pylist())
@@ -311,7 +322,7 @@ def placed(case: Case) -> tuple[list[Placed], list[Promise]]:
         for at, row in enumerate(stream.rows):
             place = (int(str(row["ts"])), positions[stream.name], at)
             if row["done"]:
-                pattern = tuple((c, row[c]) for c in ("id", "k", "j", "v", "t") if row[c] is not None)
+                pattern = tuple((c, row[c]) for c in COLUMNS if row[c] is not None)
                 promises.append(Promise(stream.name, pattern, place))
                 continue
             rows.append(Placed(stream.name, row, place))
@@ -345,7 +356,26 @@ def expected(case: Case) -> tuple[dict[str, list[object]], dict[str, list[tuple[
         world = World(ask.storing(), ask.equalities, kept, promises)
         answers[f"closing{number}"] = sorted(_closed(ask, world, found, rows), key=str)
         answers[f"told{number}"] = sorted(_told(ask, world, rows), key=str)
+    if case.united:
+        answers["united"] = sorted(_united([stream.name for stream in case.streams[:2]], rows, kept, promises), key=str)
     return answers, letters
+
+
+def _united(parts: list[str], rows: list[Placed], kept: list[Placed], promises: list[Promise]) -> list[object]:
+    """A value is finished for the union when all its parts have finished it."""
+    finished: list[Promise] = []
+    for column in COLUMNS:
+        asks = [Ask([Reference("r0", part)], [], column) for part in parts]
+        ends = [_ends(ask, World(ask.references, [], kept, promises), rows) for ask in asks]
+        for value in ends[0].keys() & ends[1].keys():
+            finished.append(Promise("u", ((column, value),), (max(end[value] for end in ends), LAST, 0)))
+
+    def of_union(given: list[Placed]) -> list[Placed]:
+        return [replace(row, stream="u") for row in given if row.stream in parts]
+
+    ask = Ask([Reference("r0", "u")], [])
+    world = World(ask.references, [], of_union(kept), finished)
+    return _closed(ask, world, _combinations(ask, of_union(kept)), of_union(rows))
 
 
 def _newest(combination: dict[str, Placed]) -> int:
@@ -405,6 +435,10 @@ def _closed(ask: Ask, world: World, found: list[dict[str, Placed]], rows: list[P
 
 
 def _told(ask: Ask, world: World, rows: list[Placed]) -> list[object]:
+    return [tuple(sorted([("g", str(value)), ("_ts", _time(until))])) for value, until in _ends(ask, world, rows).items()]
+
+
+def _ends(ask: Ask, world: World, rows: list[Placed]) -> dict[object, int]:
     """The values that are finished at the end, with the instants at which they are."""
     same = _class(ask, ask.references[0].alias, ask.group_column)
     read = {reference.stream for reference in ask.references}
@@ -420,12 +454,8 @@ def _told(ask: Ask, world: World, rows: list[Placed]) -> list[object]:
                 if column == name:
                     seen[value] = min(seen.get(value, promise.instant), promise.instant)
     instants = sorted({t + d for t in (*(p.instant for p in world.promises), *_edges(world), end) for d in (0, 1)})
-    answers: list[object] = []
-    for value, since in seen.items():
-        until = world.ends({alias: {name: value} for alias, name in same}, since, instants)
-        if until <= end:
-            answers.append(tuple(sorted([("g", str(value)), ("_ts", _time(until))])))
-    return answers
+    found = {value: world.ends({alias: {name: value} for alias, name in same}, since, instants) for value, since in seen.items()}
+    return {value: until for value, until in found.items() if until <= end}
 
 
 def _edges(world: World) -> set[int]:

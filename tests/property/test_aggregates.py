@@ -75,7 +75,7 @@ def restarted(session: Session, blocks: Blocks) -> None:
         new.add_query(query, known[query.name]["start"], known[query.name]["slot"], known)
     restore(new, header, blocks.load)
     new.bundles = old.bundles
-    session.driver.pipeline = new
+    session.driver.pipeline = session.driver.roster.pipeline = new
 
 
 def run_restarted(case: Case) -> Outcome:

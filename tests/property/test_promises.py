@@ -8,6 +8,7 @@ Answer   A case has one to three streams with promises drawn from their rows, an
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -78,15 +79,35 @@ def test_punctuations_change_no_answer(block: int) -> None:
 
 @pytest.mark.property
 @pytest.mark.parametrize("block", range(max(BLOCKS // 4, 1)))
-def test_restarts_trees_and_disks_change_no_answer(block: int, tmp_path: Path) -> None:
+def test_restarts_trees_disks_and_other_queries_change_no_answer(block: int, tmp_path: Path) -> None:
     for seed, case in cases(block, 500_000):
         rng, blocks = Random(seed), Blocks()
 
-        def between(session: Session, rng: Random = rng, blocks: Blocks = blocks) -> None:
+        def between(session: Session, case: Case = case, rng: Random = rng, blocks: Blocks = blocks) -> None:
             rng.choice(
-                (lambda: restarted(session, blocks), lambda: replant_some(session, rng), lambda: spill_some(session, rng, tmp_path))
+                (
+                    lambda: restarted(session, blocks),
+                    lambda: replant_some(session, rng),
+                    lambda: spill_some(session, rng, tmp_path),
+                    lambda: come_and_go(session, case, rng),
+                )
             )()
 
         results, letters, _ = run(case, settings_of(rng), between)
-        results = {name: found for name, found in results.items() if not name.startswith("changing")}
-        assert (results, letters) == expected(case), f"random_case(Random({seed}))"
+        wanted = expected(case)
+        late = {name: found for name, found in results.items() if name.startswith("late")}
+        results = {name: found for name, found in results.items() if not name.startswith(("changing", "late"))}
+        assert (results, letters) == wanted, f"random_case(Random({seed}))"
+        for name, found in late.items():
+            # A query that came later has results of rows that came after it.
+            assert not Counter(found) - Counter(wanted[0][f"joined{name[4:].split('x')[0]}"]), f"random_case(Random({seed}))"
+
+
+def come_and_go(session: Session, case: Case, rng: Random) -> None:
+    """A query over the same streams comes, or goes again."""
+    there = [name for name in session.queries if name.startswith("late")]
+    if there and rng.random() < 0.5:
+        session.drop(rng.choice(there))
+    else:
+        number = rng.randrange(len(case.asks))
+        session.query(f"late{number}x{rng.randrange(1 << 30)}", case.asks[number].select)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -112,3 +113,38 @@ def test_other_queries_keep_no_rows_for_a_join(other: str) -> None:
     assert max(held[20:]) <= 3 * 64 + 60
     session.run(once=True)
     assert session.queries["q"].table().num_rows == 600
+
+
+def mean_rows(life: int, window: int, share: float) -> float:
+    """One key: a row of `a` every second while it lives; `b` closes it after a share of its life. Rows of `a` held, per second of life."""
+    session = Session(Settings(purge="eager"))
+    session.execute(
+        "CREATE STREAM a (x BIGINT, ts TIMESTAMP) WITH (time = 'ts'); CREATE STREAM b (x BIGINT, ts TIMESTAMP) WITH (time = 'ts')"
+    )
+    session.query("q", f"SELECT a.x FROM a [RANGE {window} SECONDS] AS a, b [RANGE {window} SECONDS] AS b WHERE a.x = b.x")
+    held = 0
+    for now in range(life + window + 2):
+        stamp = f"1970-01-01 00:{now // 60:02d}:{now % 60:02d}"
+        if now < life:
+            session.push("a", [{"x": 7, "ts": now * 1_000_000}])
+        if now == round(share * life):
+            session.punctuate("b", "x = 7", at=stamp)
+        for name in "ab":
+            session.punctuate(name, f"ts <= TIMESTAMP '{stamp}'")
+        session.step()
+        held += sum(stream.store.live for stream in session.pipeline.stores() if stream.name == "a")
+    return held / life
+
+
+@pytest.mark.parametrize(
+    ("window", "share", "wanted"),
+    [
+        # Case 4: the key closes before it ends and before rows leave their window: its rows go at once, later ones are not kept.
+        (60, 0.5, lambda life, window, share: share**2 * life / 2),
+        # Case 5: it closes after its end, when the first rows have left their window: the last ones go early.
+        (30, 1.5, lambda life, window, share: share * window - (window**2 / life + (share - 1) ** 2 * life) / 2),
+    ],
+)
+def test_equation_6_1(window: int, share: float, wanted: Callable[[int, int, float], float]) -> None:
+    life = 40
+    assert mean_rows(life, window, share) == pytest.approx(wanted(life, window, share), rel=0.1)

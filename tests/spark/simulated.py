@@ -164,6 +164,7 @@ class Simulated:
             self.dead.setdefault(name, []).extend(tables)
         assert self.control_range is not None
         self.heard = self.control_range[1]
+        _log(self.checkpoint, "commits", self.batch)
         self.batch += 1
 
     def settle(self, most: int = 6, crashes: float = 0.0) -> None:
@@ -202,6 +203,7 @@ class Simulated:
         return name, chunk, cut, self.place - 2
 
     def _batch(self, packable: list[tuple[str, Any, int, int]], closing: bool) -> Any:
+        _log(self.checkpoint, "offsets", self.batch)
         layout = self.driver.packed.at(self.batch).open()
         packer = Packer(layout)
         if self.control_range is None:
@@ -244,6 +246,13 @@ class Simulated:
         for name in list(processor._PIPELINES):
             if name[1] == os.path.abspath(self.checkpoint):
                 del processor._PIPELINES[name]
+
+
+def _log(checkpoint: str, log: str, batch: int) -> None:
+    """What Spark writes down before a batch runs, and after it."""
+    os.makedirs(os.path.join(checkpoint, log), exist_ok=True)
+    with open(os.path.join(checkpoint, log, str(batch)), "w", encoding="utf-8"):
+        pass
 
 
 def move_some(known: roster.Roster, random: Random) -> int:

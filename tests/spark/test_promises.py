@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -12,13 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
+from eddyline import Session
 from eddyline.language import bind_script
 from eddyline.plan.decided import finished_line
 from eddyline.runtime.epoch import punctuations_of
 from eddyline.runtime.spark.job.saying import say
 from eddyline.settings import Settings
 from tests.property.compare import plain_rows
-from tests.property.promises import Case, expected, plain, random_case
+from tests.property.promises import UNITED, Case, declare, expected, outcome, plain, push, random_case
 from tests.spark.running import run_script
 from tests.spark.simulated import Simulated
 
@@ -32,6 +34,7 @@ def script(case: Case) -> str:
         f"CREATE QUERY told{n} WITH (propagate = 'on') AS {ask.told}"
         for n, ask in enumerate(case.asks)
     ]
+    queries += [f"CREATE QUERY united AS {UNITED}"] if case.united else []
     return ";\n".join([*case.declarations(), *queries])
 
 
@@ -52,6 +55,17 @@ def _time(value: Any) -> object:
     return datetime(1970, 1, 1) + timedelta(microseconds=value) if isinstance(value, int) else value
 
 
+def rows_of(case: Case, epoch: int, schemas: Mapping[str, pa.Schema]) -> dict[str, pa.Table]:
+    """The rows of one batch."""
+    rows = {}
+    for stream in case.streams:
+        size = len(stream.rows)
+        part = stream.rows[epoch * size // case.epochs : (epoch + 1) * size // case.epochs]
+        if part:
+            rows[stream.name] = pa.Table.from_pylist(part, schemas[stream.name])
+    return rows
+
+
 @pytest.mark.parametrize("seed", range(CASES))
 def test_shards_answer_as_one_engine_does(seed: int, tmp_path: Path) -> None:
     case = random_case(Random(2_000_000 + seed), lies=seed % 2 == 1)
@@ -60,13 +74,7 @@ def test_shards_answer_as_one_engine_does(seed: int, tmp_path: Path) -> None:
     say(str(tmp_path), bind_script(script(case)).records)
     schemas = {stream.name: stream.schema.arrow for stream in job.driver.layout.streams}
     for epoch in range(case.epochs):
-        rows = {}
-        for stream in case.streams:
-            size = len(stream.rows)
-            part = stream.rows[epoch * size // case.epochs : (epoch + 1) * size // case.epochs]
-            if part:
-                rows[stream.name] = pa.Table.from_pylist(part, schemas[stream.name])
-        job.run(rows, crashes=0.2)
+        job.run(rows_of(case, epoch, schemas), crashes=0.2)
     job.run(closing=True)
     wanted, letters = expected(case)
     for name, results in wanted.items():
@@ -78,6 +86,45 @@ def test_shards_answer_as_one_engine_does(seed: int, tmp_path: Path) -> None:
             assert len(lines) == len(results) or job.shards > 1
             continue
         assert plain(as_rows(job.table(name))) == results, name
+    for stream in case.streams:
+        found = sorted((int(str(values["id"])), reason.split(":")[0]) for reason, values in job.letters(stream.name))
+        assert found == letters[stream.name], stream.name
+    job.close()
+
+
+@pytest.mark.parametrize("seed", range(CASES // 2))
+def test_punctuations_are_created_while_shards_run(seed: int, tmp_path: Path) -> None:
+    """CREATE PUNCTUATION comes after some batch, by a control record: the same rows break its promises as in one engine."""
+    random = Random(seed)
+    cases = (random_case(Random(3_000_000 + 1000 * seed + n), lies=True) for n in range(1000))
+    case = next(c for c in cases if c.epochs > 2 and any(s.source is not None for s in c.streams))
+    statement = next(text for text in case.declarations() if text.startswith("CREATE PUNCTUATION"))
+    for stream in case.streams:
+        stream.source = None
+    last = random.randrange(case.epochs - 1)
+    with Session(Settings(purge="eager")) as session:
+        declare(session, case)
+        for epoch in range(case.epochs):
+            push(session, case, epoch)
+            session.step()
+            if epoch == last:
+                session.execute(statement)
+        session.run(once=True)
+        wanted, letters, _ = outcome(session, case)
+    job = Simulated(script(case), str(tmp_path), 1 + seed % 3, random, settings=Settings(purge="eager"))
+    say(str(tmp_path), bind_script(script(case)).records)
+    schemas = {stream.name: stream.schema.arrow for stream in job.driver.layout.streams}
+    for epoch in range(case.epochs):
+        if epoch == last:
+            job.add(statement)
+        job.run(rows_of(case, epoch, schemas), crashes=0.3)
+        if random.random() < 0.2:
+            job.start()
+    job.run(closing=True)
+    assert not job.driver.roster.ledger.refused
+    for name in wanted:
+        if name.startswith(("joined", "closing", "united")):
+            assert plain(as_rows(job.table(name))) == wanted[name], name
     for stream in case.streams:
         found = sorted((int(str(values["id"])), reason.split(":")[0]) for reason, values in job.letters(stream.name))
         assert found == letters[stream.name], stream.name

@@ -3,8 +3,9 @@
 Answer   Contenders in turns, CPU seconds of this process, the least of all turns. Figure 5.3: results per second of the last quarter
          against the first, and with `probe = 'loop'` on against off. 5.5: `purge = auto` against thresholds. 5.8: announcing values lazily
          against not at all. 8.3: punctuations of keys that no row has, against none. 8.7: four streams, 40 % of whose rows can be
-         dropped, on against off. Prints each with its goal.
-State    results/times.json.
+         dropped, on against off. Prints each with its goal. Rows come in epochs of the usual size (`epoch_rows`); `--rows 2500` makes them
+         smaller, and what an epoch costs whatever it brings counts for more.
+State    results/times.json: of each figure what was found last. `--figures 8.3,8.7` measures these only.
 Limits   A machine that does other work at the same time makes all of them slower, in turns about alike; `busy` in the file says whether
          that was so.
 """
@@ -25,26 +26,29 @@ import pyarrow as pa
 sys.path.insert(0, str(Path(__file__).parent))
 
 from counts import four_streams
-from streams import EPOCHS, JOIN, pair
+from streams import JOIN, pair
 
 from eddyline import Session
 from eddyline.settings import Settings
 
 RESULTS = Path(__file__).parent / "results"
+#: Rows of an epoch, of all streams together.
+ROWS = Settings().epoch_rows
 
 
 def seconds_of(tables: Mapping[str, pa.Table], settings: Settings, select: str, said: tuple[str, ...] = ()) -> list[float]:
-    """CPU seconds of every epoch."""
+    """CPU seconds of every epoch; there are four quarters of them."""
     found = []
+    epochs = 4 * -(-sum(map(len, tables.values())) // (4 * ROWS))
     with Session(settings, keep_results=False) as session:
         for name in tables:
             session.execute(f"CREATE STREAM {name} (k BIGINT, done BOOLEAN, ts TIMESTAMP) WITH (time = 'ts', punctuation = 'done')")
         for statement in said:
             session.execute(statement)
         session.query("q", select)
-        for epoch in range(EPOCHS):
+        for epoch in range(epochs):
             for name, table in tables.items():
-                first, last = (len(table) * n // EPOCHS for n in (epoch, epoch + 1))
+                first, last = (len(table) * n // epochs for n in (epoch, epoch + 1))
                 session.push(name, table.slice(first, last - first))
             began = process_time()
             session.step()
@@ -66,9 +70,9 @@ def in_turns(contenders: Mapping[str, Callable[[], list[float]]], turns: int) ->
 def figure_5_3(seconds: float, turns: int) -> dict[str, Any]:
     tables = pair(seconds, 40)
     hashed = in_turns({"on": lambda: seconds_of(tables, Settings(), JOIN)}, turns)["on"]
-    quarter = EPOCHS // 4
+    quarter = len(hashed) // 4
     rate = float(hashed[:quarter].sum() / hashed[-quarter:].sum())
-    short = pair(min(seconds, 20.0), 40)
+    short = pair(min(seconds, 100.0), 40)
     loops = {p: (lambda p=p: seconds_of(short, Settings(probe="loop", punctuations=p), JOIN)) for p in ("on", "off")}
     found = {name: float(times.sum()) for name, times in in_turns(loops, max(1, turns // 2)).items()}
     speed = found["off"] / found["on"]
@@ -115,6 +119,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=200.0)
     parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--rows", type=int, default=ROWS, help="rows of an epoch")
+    parser.add_argument("--figures", default="", help="those to measure, separated by commas; all otherwise")
     parser.add_argument("--busy", action="store_true", help="the machine does other work at the same time")
     args = parser.parse_args()
     figures = {
@@ -124,12 +130,17 @@ def main() -> None:
         "8.3 useless punctuations: at least 0.97": figure_8_3,
         "8.7 four streams: at most 0.85": figure_8_7,
     }
-    found: dict[str, Any] = {"seconds": args.seconds, "turns": args.turns, "busy": args.busy}
-    for title, figure in figures.items():
-        found[title] = figure(args.seconds, args.turns)
-        print(title, json.dumps(found[title]), flush=True)
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "times.json").write_text(json.dumps(found, indent=1) + "\n")
+    globals()["ROWS"] = args.rows
+    path = RESULTS / "times.json"
+    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    chosen = [title for title in figures if not args.figures or title.split()[0] in args.figures.split(",")]
+    for title in chosen:
+        measured = figures[title](args.seconds, args.turns)
+        about = {"seconds": args.seconds, "turns": args.turns, "busy": args.busy, "rows of an epoch": args.rows}
+        found[title if args.rows == Settings().epoch_rows else f"{title}; epochs of {args.rows:,} rows"] = {**measured, **about}
+        print(title, json.dumps(measured), flush=True)
+        RESULTS.mkdir(exist_ok=True)
+        path.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
 
 
 if __name__ == "__main__":

@@ -174,8 +174,8 @@ class _Derivation:
             position=self.catalog.next_position,
             makers=tuple(names),
             sequence=sequence,
-            # Values that its query finishes are punctuations of it.
-            spoken_of=len(queries) == 1 and queries[0].settings.propagate != "off",
+            # Values that all its queries finish are punctuations of it.
+            spoken_of=all(query.settings.propagate != "off" for query in queries),
             ordered=sequence is not None or (len(queries) == 1 and self._is_selection(queries[0])),
         )
         self.catalog.next_position += 1

@@ -100,6 +100,21 @@ class Records:
             serial=None if self.serial is None else self.serial[chosen],
         )
 
+    def slice(self, start: int, stop: int) -> Records:
+        """Those from one number to before another; nothing is copied."""
+        if stop - start == len(self):
+            return self
+        return replace(
+            self,
+            ts=self.ts[start:stop],
+            number=self.number[start:stop],
+            body=self.body.slice(start, stop - start),
+            sequence=None if self.sequence is None else self.sequence.slice(start, stop - start),
+            origin_ts=None if self.origin_ts is None else self.origin_ts[start:stop],
+            home=None if self.home is None else self.home[start:stop],
+            serial=None if self.serial is None else self.serial[start:stop],
+        )
+
     def shifted(self, rows: int) -> Records:
         """The same records behind `rows` rows that came before the first one; places before and after all rows stay."""
         if not rows:

@@ -24,8 +24,8 @@ from eddyline.model.schema import Stream
 from eddyline.model.window import FOREVER
 from eddyline.operators.covering import Columns, Mask, covered, has_order, ordered_words, span_of, there
 from eddyline.operators.keys import combined, key_words
-from eddyline.state.closed import Intervals, Keys, joint_codes
-from eddyline.state.columns import Ints
+from eddyline.state.closed import Intervals, Keys, earliest, joint_codes
+from eddyline.state.columns import Ints, validity
 
 LONG_AGO = -FOREVER
 
@@ -49,13 +49,16 @@ class _Sets:
             for text in body.column(PATTERN).to_pylist():
                 self._add_text(text)
             return
+        name = body.column_names[0]
+        if len(body.column_names) == 1 and has_order(self.types[name]):
+            column = _whole(body)[name]
+            given, words = validity(column), ordered_words(column, self.types[name])
+            words = words if given is None else words[given]
+            self.intervals.setdefault(name, Intervals()).add(words, words)
+            return
         names = tuple(sorted(body.column_names))
         values = _whole(body.select(names))
         present = np.logical_and.reduce([there(values[name]) for name in names])
-        if len(names) == 1 and has_order(self.types[names[0]]):
-            words = ordered_words(values[names[0]], self.types[names[0]])[present]
-            self.intervals.setdefault(names[0], Intervals()).add(words, words)
-            return
         table = pa.table(values)
         words = self._words(names, values)
         if not present.all():
@@ -80,7 +83,9 @@ class _Sets:
         found = np.zeros(rows, np.bool_)
         for name, intervals in self.intervals.items():
             if name in columns:
-                found |= there(columns[name]) & intervals.holds(ordered_words(columns[name], self.types[name]))
+                inside = intervals.holds(ordered_words(columns[name], self.types[name]))
+                present = validity(columns[name])
+                found |= inside if present is None else inside & present
             elif name in regions and not regions[name].null:
                 spans = [span_of(i, self.types[name]) for i in regions[name].intervals]
                 if all(a > b or intervals.covers(a, b) for a, b in spans):
@@ -149,7 +154,9 @@ class Closed:
 
     def instants(self, columns: Columns, rows: int, regions: Mapping[str, Pattern] | None = None) -> Ints:
         """When values were closed: LONG_AGO before the last `settle`, FOREVER not yet."""
-        found = np.where(self.old(columns, rows, regions), LONG_AGO, FOREVER)
+        old = self.old(columns, rows, regions)
+        found = np.full(rows, FOREVER)
+        found[old] = LONG_AGO
         columns, regions = self._given(columns, regions or {}, rows)
         for body, instants in self.fresh:
             np.minimum(found, self._fresh_instants(body, instants, columns, regions, rows), out=found)
@@ -165,12 +172,7 @@ class Closed:
             return found
         if not all(name in columns for name in body.column_names):
             return found
-        codes, asked = joint_codes(body, pa.table({name: columns[name] for name in body.column_names}))
-        first = np.full(max(int(codes.max(initial=-1)), int(asked.max(initial=-1))) + 2, FOREVER)
-        np.minimum.at(first, codes, instants)
-        # The last place is that of rows with a null, which no constant matches.
-        first[-1] = FOREVER
-        return np.where(asked < 0, FOREVER, first[asked])
+        return first_places(body, instants, columns, self.types, FOREVER)
 
     def _given(self, columns: Columns, regions: Mapping[str, Pattern], rows: int) -> tuple[Columns, Mapping[str, Pattern]]:
         """A column that a filter fixes to one value is given."""
@@ -273,6 +275,23 @@ class Closings:
         for name, state in saved.items():
             self.of(name).restore(state, load)
             self.count += 1
+
+
+def first_places(body: pa.Table, places: Ints, columns: Columns, types: Mapping[str, DataType], none: int) -> Ints:
+    """Per row of values the least place of a promise that names its values, of promises with constants; `none`: no promise does."""
+    name = body.column_names[0]
+    if len(body.column_names) == 1 and has_order(types[name]):
+        values, constants = columns[name], _whole(body)[name]
+        given = validity(constants)
+        words = ordered_words(constants, types[name])
+        if given is not None:
+            words, places = words[given], places[given]
+        found = earliest(words, places, ordered_words(values, types[name]), none)
+        present = validity(values)
+        return found if present is None else np.where(present, found, none)
+    codes, asked = joint_codes(body, pa.table({name: columns[name] for name in body.column_names}))
+    found = earliest(codes[codes >= 0], places[codes >= 0], asked, none)
+    return np.where(asked < 0, none, found)
 
 
 def instants_of(records: Records) -> Ints:

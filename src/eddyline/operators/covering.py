@@ -7,7 +7,7 @@ Limits   Texts and decimals are compared as Arrow values: their words are hashes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +53,19 @@ def there(values: pa.Array) -> Mask:
     """Where a value is not null."""
     found = validity(values)
     return np.ones(len(values), np.bool_) if found is None else found
+
+
+def alike(table: pa.Table, names: Sequence[str]) -> list[tuple[Ints, list[str]]]:
+    """The rows of a table by which of some columns have a value: the numbers of the rows, and the columns that have one in them."""
+    nulls = [table.column(name).null_count for name in names]
+    if all(count in (0, len(table)) for count in nulls):
+        return [(np.arange(len(table)), [name for name, count in zip(names, nulls, strict=True) if not count])] if len(table) else []
+    given = np.stack([np.asarray(table.column(name).is_valid()) for name in names], axis=1)
+    shapes, which = np.unique(given, axis=0, return_inverse=True)
+    return [
+        (np.flatnonzero(which.reshape(-1) == place), [name for name, is_given in zip(names, shape.tolist(), strict=True) if is_given])
+        for place, shape in enumerate(shapes)
+    ]
 
 
 def pattern_mask(pattern: Pattern, values: pa.Array, kind: DataType) -> Mask:

@@ -46,6 +46,8 @@ class Heralded:
         self.in_force: InForce | None = None
 
     def check(self, passing: Passing, dead: Flags) -> Verdict | None:
+        if self.in_force is None and not any(placed.records.kind == KIND for placed in passing.records):
+            return None
         columns = whole_columns(passing.table)
         broken = np.zeros(len(passing.ts), np.bool_)
         reasons = np.full(len(passing.ts), None, object)

@@ -10,7 +10,7 @@ Reading  docs/punctuations.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from uuid import uuid4
 
 import numpy as np
@@ -19,10 +19,9 @@ import pyarrow as pa
 from eddyline.model.punctuation import HEARTBEAT, KIND, PATTERN, from_text
 from eddyline.model.records import Flags
 from eddyline.model.schema import Stream
-from eddyline.operators.closings import Closed, instants_of
+from eddyline.operators.closings import Closed, first_places, instants_of
 from eddyline.operators.covering import covered
 from eddyline.operators.gate import Passing, Placed, Verdict
-from eddyline.state.closed import joint_codes
 
 
 class Promises:
@@ -39,7 +38,7 @@ class Promises:
         rows = len(passing.ts)
         broken = np.zeros(rows, np.bool_)
         if rows:
-            columns = {name: _whole(passing.table.column(name)) for name in passing.table.column_names}
+            columns = _Columns(passing.table)
             if not self.closed.is_empty:
                 broken |= self.closed.old(columns, rows, ts=passing.ts)
             for one in placed:
@@ -64,11 +63,8 @@ class Promises:
                 assert mask is not None
                 found |= mask & (place >= before)
             return found
-        codes, mine = joint_codes(body, pa.table({name: columns[name] for name in body.column_names}))
-        first = np.full(max(int(codes.max(initial=-1)), int(mine.max(initial=-1))) + 2, rows, np.int64)
-        np.minimum.at(first, codes, one.before)
-        found_first: Flags = (mine >= 0) & (place >= np.where(mine >= 0, first[mine], rows))
-        return found_first
+        behind: Flags = place >= first_places(body, one.before, columns, self.closed.types, rows)
+        return behind
 
     def _reasons(self, columns: Mapping[str, pa.Array], broken: Flags) -> pa.Array:
         key = self.stream.key
@@ -86,5 +82,24 @@ class Promises:
         self.closed.restore(state, load)
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+class _Columns(Mapping[str, pa.Array]):
+    """The columns of a table, each in one piece once it is asked for."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+        self._whole: dict[str, pa.Array] = {}
+
+    def __getitem__(self, name: str) -> pa.Array:
+        if name not in self._whole:
+            column = self._table.column(name)
+            self._whole[name] = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        return self._whole[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._table.column_names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table.column_names)
+
+    def __len__(self) -> int:
+        return self._table.num_columns

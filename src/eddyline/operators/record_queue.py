@@ -59,13 +59,17 @@ class RecordQueue:
         rest: list[Held] = []
         for held in self.held:
             below = held.records.ts < frontier
-            if below.all():
+            cut = int(below.sum())
+            if cut == len(below):
                 ready.append(held.records)
-            elif below.any():
+            elif not cut:
+                rest.append(held)
+            elif below[:cut].all():
+                ready.append(held.records.slice(0, cut))
+                rest.append(Held(held.records.slice(cut, len(below))))
+            else:
                 ready.append(held.records.take(below))
                 rest.append(Held(held.records.take(~below)))
-            else:
-                rest.append(held)
         self.held = rest
         return [self._in_order(batch) for batch in concatenated(ready)]
 
@@ -74,7 +78,7 @@ class RecordQueue:
         if self.stream.sequence is not None:
             keys = pa.table({"t": records.ts, "e": _side(records.number), "s": _sequence(records), "n": records.number, "c": serial})
             order = np.asarray(pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in "tesnc"])).astype(np.int64)
-        elif len(records) < 2 or bool((np.diff(records.ts) > 0).all()):
+        elif len(records) < 2 or bool((records.ts[1:] > records.ts[:-1]).all()):
             return records
         else:
             order = np.lexsort((serial, records.number, records.ts))

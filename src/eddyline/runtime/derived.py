@@ -2,15 +2,15 @@
 
 Answer   `Derived.levels` orders the timelines, so that a query runs after those that make what it reads: a chain of queries answers
          in one epoch. `Derived.hand_over` takes the results of the queries that make a stream out of the outcome and gives
-         them to the stream's readers, in order. The stream has then come as far as the slowest of these queries. Values that one
-         query has finished (`propagate`) are punctuations of its stream.
-State    Per derived stream its makers.
+         them to the stream's readers, in order. The stream has then come as far as the slowest of these queries. Values that all
+         its makers have finished (`propagate`) are punctuations of the stream.
+State    Per derived stream its makers, and values that some of them have finished (`united.py`).
 Limits   A derived stream exists while a maker or a reader does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,10 +23,12 @@ from eddyline.model.punctuation import KIND
 from eddyline.model.query import BoundQuery, UnnestedTable
 from eddyline.model.records import AFTER_ALL, Records
 from eddyline.model.schema import DERIVED_TIME, Stream
+from eddyline.operators.covering import alike
 from eddyline.operators.evaluate import Issues, compile_expression
 from eddyline.operators.intake import DerivedIntake
 from eddyline.runtime.epoch import Arrival, Epoch, Outcome, punctuations_of
 from eddyline.runtime.timeline import Timeline
+from eddyline.runtime.united import United
 
 if TYPE_CHECKING:
     from eddyline.runtime.pipeline import Pipeline
@@ -45,6 +47,8 @@ class Derived:
         self.pipeline = pipeline
         #: Stream -> the queries that make it and stand here.
         self.makers: dict[str, list[str]] = {}
+        #: Of streams with several makers: what some of them have finished.
+        self.united: dict[str, United] = {}
 
     def begin(self, query: BoundQuery) -> None:
         """A query comes: its stream exists from now on."""
@@ -61,6 +65,7 @@ class Derived:
         left.remove(query.name)
         if not left:
             del self.makers[query.feeds.name]
+            self.united.pop(query.feeds.name, None)
             self.pipeline.drop_stream(query.feeds.name)
 
     def is_read(self, query: BoundQuery) -> bool:
@@ -98,9 +103,8 @@ class Derived:
         assert isinstance(intake, DerivedIntake)
         rows = [_as_rows(t, intake.stream) for maker in self.makers[stream] for t in outcome.results.pop(maker, ())]
         table = pa.concat_tables(rows).combine_chunks() if rows else intake.stream.schema.arrow.empty_table()
-        told = [t for maker in self.makers[stream] for t in outcome.results.pop(punctuations_of(maker), ())]
-        alone = len(self.makers[stream]) == 1 and not intake.stream.unnests
-        records = _promises(told, intake.stream) if alone else []
+        told = {maker: outcome.results.pop(punctuations_of(maker), ()) for maker in self.makers[stream]}
+        records = [] if intake.stream.unnests else _promises(self._finished(intake.stream, told), intake.stream)
         self.pipeline.take(stream, Arrival(table, records=tuple(records)), outcome)
         frontiers = [self.pipeline.timeline_of(maker).frontier for maker in self.makers[stream]]
         known = [frontier for frontier in frontiers if frontier is not None]
@@ -112,19 +116,27 @@ class Derived:
             self.pipeline.gating.arrive()
             self.pipeline.gating.release_one(stream, epoch, self.pipeline.fronts(), outcome)
 
+    def _finished(self, stream: Stream, told: Mapping[str, Sequence[pa.Table]]) -> Iterable[pa.Table]:
+        """The values that a stream has finished, by what its makers have."""
+        if len(stream.makers) == 1:
+            return [table for tables in told.values() for table in tables]
+        if stream.name not in self.united and not any(told.values()):
+            return []
+        return self.of_parts(stream).take(told)
+
+    def of_parts(self, stream: Stream) -> United:
+        return self.united.setdefault(stream.name, United(stream))
+
 
 def _promises(told: Iterable[pa.Table], stream: Stream) -> list[Records]:
     """Finished values of results as punctuations: those with the same columns together."""
     records = []
     names = stream.schema.names[:-1]
     for table in told:
-        given = np.stack([np.asarray(table.column(at).is_valid()) for at in range(len(names))], axis=1)
         ts = np.array(table.column("_ts").cast(pa.int64()), np.int64)
-        shapes, which = np.unique(given, axis=0, return_inverse=True)
-        for place, shape in enumerate(shapes):
-            chosen = np.flatnonzero(which.reshape(-1) == place)
-            body = table.select(np.flatnonzero(shape).tolist()).take(pa.array(chosen))
-            body = body.rename_columns([name for name, is_given in zip(names, shape.tolist(), strict=True) if is_given])
+        lines = table.select(list(range(len(names)))).rename_columns(names)
+        for chosen, columns in alike(lines, names):
+            body = lines.select(columns).take(pa.array(chosen))
             records.append(Records(stream.name, KIND, ts[chosen], np.full(len(chosen), AFTER_ALL), body))
     return records
 

@@ -66,6 +66,11 @@ class Gating:
         self._pipeline.supplies[name].queue.take_back(gate.frontier)
         return gate
 
+    def reopen(self, name: str) -> None:
+        """A gate over rows that wait already, of an earlier run that had none."""
+        del self.gates[name]
+        self.open(name)
+
     def promise(self, streams: Iterable[Stream]) -> None:
         """CREATE PUNCTUATION came while the job runs: the streams that it names are declared otherwise from now on."""
         for stream in streams:

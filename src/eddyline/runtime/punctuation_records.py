@@ -20,7 +20,7 @@ from eddyline.model.datatypes import TIMESTAMP
 from eddyline.model.punctuation import HEARTBEAT, KIND, PATTERN, Derived, body_of
 from eddyline.model.records import AFTER_ALL, BEFORE_ALL, Flags, Ints, Records
 from eddyline.model.schema import Stream
-from eddyline.operators.covering import there
+from eddyline.operators.covering import alike, there
 from eddyline.operators.intake import event_times
 from eddyline.operators.promises import Promises
 from eddyline.runtime.record_kinds import RecordKind, Split, Splitter, bad_rows
@@ -70,9 +70,10 @@ class _Splitter:
         bad: pa.Table | None = None
         if self.stream.punctuation is not None:
             kept, records, bad = self._marked(rows)
-        if kept is not None:
+        derives = bool(self.stream.key or self.targets)
+        if kept is not None and derives:
             rows = rows.filter(pa.array(kept))
-        if len(rows):
+        if derives and len(rows):
             ts = event_times(rows, self.stream.time)
             if self.stream.key:
                 records.append(self._keys(rows, ts))
@@ -114,14 +115,11 @@ class _Splitter:
         """Punctuations with the same columns together: what is not null is a constant."""
         others = (self.stream.time, self.stream.punctuation, self.stream.sequence)
         names = [name for name in self.stream.schema.names if name not in others]
-        given = np.stack([there(_whole(said.column(name))) for name in names], axis=1) if names else np.zeros((len(said), 0), np.bool_)
-        shapes, which = np.unique(given, axis=0, return_inverse=True)
         bodies, bad = [], None
-        for place, shape in enumerate(shapes):
-            chosen = np.flatnonzero(which.reshape(-1) == place)
-            columns = [name for name, is_given in zip(names, shape.tolist(), strict=True) if is_given]
+        for chosen, columns in alike(said, names):
             if columns:
-                bodies.append((chosen, said.select(columns).take(pa.array(chosen))))
+                body = said.select(columns)
+                bodies.append((chosen, body if len(chosen) == len(said) else body.take(pa.array(chosen))))
             else:
                 lost = said.take(pa.array(chosen))
                 bad = bad_rows(self.stream, lost, pa.repeat(pa.scalar(_NO_CONDITION), len(lost)))

@@ -70,6 +70,5 @@ def between(ranked: Mapping[str, list[Ranked]], first: int, stop: int | None) ->
             low = int(np.searchsorted(batch.ranks, first))
             high = len(batch.ranks) if stop is None else int(np.searchsorted(batch.ranks, stop))
             if high > low:
-                part = batch if high - low == len(batch.ranks) else Ranked(batch.records.take(np.arange(low, high)), batch.ranks[low:high])
-                found.setdefault(name, []).append(part)
+                found.setdefault(name, []).append(Ranked(batch.records.slice(low, high), batch.ranks[low:high]))
     return found

@@ -86,6 +86,7 @@ def take_snapshot(pipeline: Pipeline) -> Snapshot:
         "units": units,
         "plans": pipeline.planner.saved(),
         "tables": pipeline.versions.saved(blocks),
+        "united": {name: united.saved(blocks) for name, united in pipeline.derived.united.items()},
     }
     return Snapshot(header, blocks)
 
@@ -148,6 +149,9 @@ def block_content(header: Header, block: str) -> str:
                 return f"{what} of query {name}"
         if block in state.get("pending", ()):
             return f"rows of query {name} that may still find a partner"
+    for name, lines in header.get("united", {}).items():
+        if any(block == named for _, named in lines):
+            return f"values that a part of stream {name} has finished"
     for name, table in header.get("tables", {}).items():
         if any(block == version for version, _, _ in table["versions"]):
             return f"a version of table {name}"
@@ -185,6 +189,12 @@ def restore(pipeline: Pipeline, header: Header, load: Load) -> None:
     for name, saved in header["stores"].items():
         if name in pipeline.supplies:
             restore_store(pipeline.supplies[name], saved, load)
+    for name in pipeline.gating.gates.keys() - header["gates"].keys():
+        # What was declared since then speaks of rows that wait, too.
+        pipeline.gating.reopen(name)
+    for name, saved in header.get("united", {}).items():
+        if name in pipeline.derived.makers:
+            pipeline.derived.of_parts(pipeline.intakes[name].stream).restore(saved, load)
     pipeline.versions.restore(header.get("tables", {}), load)
     for query in tuple(pipeline.queries.values()):
         saved = header["queries"][query.name]

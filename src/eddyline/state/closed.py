@@ -18,14 +18,18 @@ from eddyline.state.columns import Ints
 
 Mask = npt.NDArray[np.bool_]
 
-_TOP = np.iinfo(np.int64).max
+_TOP, _BOTTOM = int(np.iinfo(np.int64).max), int(np.iinfo(np.int64).min)
 
 
 class Intervals:
     def __init__(self) -> None:
         self.low: Ints = np.empty(0, np.int64)
         self.high: Ints = np.empty(0, np.int64)
+        #: What came since the last merge; `_recent` is the same in order, once it was asked for.
         self._new: list[tuple[Ints, Ints]] = []
+        self._recent: tuple[Ints, Ints] | None = None
+        #: Least and greatest word of what came since.
+        self._span = _TOP, _BOTTOM
         self._waiting = 0
 
     @property
@@ -35,38 +39,33 @@ class Intervals:
     def add(self, low: Ints, high: Ints) -> None:
         """The words from each `low` to its `high`, both included."""
         if len(low):
+            self._span = min(self._span[0], int(low.min())), max(self._span[1], int(high.max()))
             self._new.append((low, high))
+            self._recent = None
             self._waiting += len(low)
             if INDEX.is_due(Seen(new=self._waiting, kept=len(self.low))):
                 self.merge()
 
     def merge(self) -> None:
         """Neighbours become one interval."""
-        if not self._new:
-            return
-        low = np.concatenate([self.low, *(a for a, _ in self._new)])
-        high = np.concatenate([self.high, *(b for _, b in self._new)])
-        self._new, self._waiting = [], 0
-        order = np.argsort(low, kind="stable")
-        low, high = low[order], np.maximum.accumulate(high[order])
-        # An interval begins at a word where no earlier interval reaches the word before it.
-        begins = np.ones(len(low), np.bool_)
-        begins[1:] = (high[:-1] != _TOP) & (low[1:] > np.where(high[:-1] == _TOP, _TOP, high[:-1] + 1))
-        starts = np.flatnonzero(begins)
-        self.low = low[starts].copy()
-        self.high = high[np.append(starts[1:], len(low)) - 1].copy()
+        if self._new:
+            self.low, self.high = _united([(self.low, self.high), *self._new])
+            self._new, self._recent, self._waiting = [], None, 0
+            self._span = _TOP, _BOTTOM
 
     def holds(self, words: Ints) -> Mask:
         """Whether each word lies in an interval."""
-        self.merge()
-        if not len(self.low):
-            return np.zeros(len(words), np.bool_)
-        at = np.searchsorted(self.low, words, side="right") - 1
-        found: Mask = (at >= 0) & (words <= self.high[np.maximum(at, 0)])
+        found = _within(self.low, self.high, words)
+        if self._new and len(words) and words.min() <= self._span[1] and words.max() >= self._span[0]:
+            if self._recent is None:
+                self._recent = _united(self._new)
+                self._new, self._waiting = [self._recent], len(self._recent[0])
+            found |= _within(*self._recent, words)
         return found
 
     def covers(self, low: int, high: int) -> bool:
         """Whether one interval holds all words between two."""
+        self.merge()
         return bool(self.holds(np.array([low]))[0]) and int(self.high[np.searchsorted(self.low, low, side="right") - 1]) >= high
 
     def tables(self) -> pa.Table:
@@ -76,6 +75,31 @@ class Intervals:
     def load(self, table: pa.Table) -> None:
         self.low = np.asarray(table.column("low").combine_chunks()).astype(np.int64)
         self.high = np.asarray(table.column("high").combine_chunks()).astype(np.int64)
+
+
+def _united(parts: list[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
+    """Intervals in order; neighbours become one."""
+    low = np.concatenate([a for a, _ in parts])
+    high = np.concatenate([b for _, b in parts])
+    order = np.argsort(low, kind="stable")
+    low, high = low[order], np.maximum.accumulate(high[order])
+    # An interval begins at a word where no earlier interval reaches the word before it.
+    begins = np.ones(len(low), np.bool_)
+    begins[1:] = (high[:-1] != _TOP) & (low[1:] > np.where(high[:-1] == _TOP, _TOP, high[:-1] + 1))
+    starts = np.flatnonzero(begins)
+    return low[starts].copy(), high[np.append(starts[1:], len(low)) - 1].copy()
+
+
+def _within(low: Ints, high: Ints, words: Ints) -> Mask:
+    """Which words lie in intervals that are in order."""
+    if not len(low) or not len(words):
+        return np.zeros(len(words), np.bool_)
+    # Mostly what is promised and what still comes lie apart.
+    found: Mask = (words >= low[0]) & (words <= high[-1])
+    if len(low) > 1 and found.any():
+        at = np.searchsorted(low, words, side="right") - 1
+        found &= words <= high[np.maximum(at, 0)]
+    return found
 
 
 class Keys:
@@ -164,6 +188,25 @@ def codes_of(values: pa.Table) -> Ints:
         one = np.asarray(pc.fill_null(encoded.indices, len(encoded.dictionary))).astype(np.int64)
         codes = np.unique(codes * (len(encoded.dictionary) + 1) + one, return_inverse=True)[1].reshape(-1)
     return codes
+
+
+def earliest(words: Ints, places: Ints, asked: Ints, none: int) -> Ints:
+    """The least place of each word that is asked for; `none`: it has no place."""
+    if not len(words) or not len(asked):
+        return np.full(len(asked), none)
+    low, high = words.min(), words.max()
+    near = (asked >= low) & (asked <= high)
+    found = np.full(len(asked), none)
+    if near.any():
+        order = np.lexsort((places, words))
+        words, places = words[order], places[order]
+        first = np.append(True, words[1:] != words[:-1])
+        words, places = words[first], places[first]
+        rows = np.flatnonzero(near)
+        at = np.searchsorted(words, asked[rows])
+        same = words[at] == asked[rows]
+        found[rows[same]] = places[at[same]]
+    return found
 
 
 def joint_codes(first: pa.Table, second: pa.Table) -> tuple[Ints, Ints]:

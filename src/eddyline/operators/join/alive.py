@@ -195,12 +195,15 @@ class Look:
 
     # -- values of a reference
 
-    def _at(self, child: int, above: frozenset[int], pins: Sequence[tuple[Pin, pa.Array, Ints]], rows: int) -> tuple[Ints, Ints]:
-        """new and old of a reference, for values that its parent fixes; references `above` it are not its children."""
+    def _at(
+        self, child: int, above: frozenset[int], pins: Sequence[tuple[Pin, pa.Array, Ints]], rows: int, needs_old: bool = True
+    ) -> tuple[Ints, Ints]:
+        """new and old of a reference, for values that its parent fixes; references `above` it are not its children. Where nothing is
+        closed and `needs_old` is false, what is stored does not matter."""
         base = self.group.bases[child]
         new = self._closed(child, base, pins, rows)
         old = np.full(rows, LONG_AGO)
-        if not base.port.probed:
+        if not base.port.probed or (not needs_old and not (new < FOREVER).any()):
             return new, old
         ids = self.ids(child)
         if len(ids):
@@ -250,7 +253,9 @@ class Look:
             if link.child in above:
                 continue
             pins = [(pin, *self._key(base, mark, ids)) for pin, mark in zip(link.pins, link.keys, strict=True)]
-            one_new, one_old = self._at(link.child, frozenset((position,)) | (above if len(above) > 1 else frozenset()), pins, len(ids))
+            higher = frozenset((position,)) | (above if len(above) > 1 else frozenset())
+            # Nothing lies above a root: when all below it is old is not asked for.
+            one_new, one_old = self._at(link.child, higher, pins, len(ids), needs_old=bool(above))
             possible = np.minimum(possible, np.maximum(one_new, one_old))
             old = np.minimum(old, one_old)
             new = np.maximum(new, one_new)

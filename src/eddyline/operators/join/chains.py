@@ -40,21 +40,25 @@ class Chains:
         self._new: list[Ints] = []
         #: Whether all rows have to be looked at.
         self.whole = True
+        self.reload()
 
-    @property
-    def serves(self) -> bool:
-        """Whether looks can be confined to chains."""
-        members = (member for base in self.group.bases.values() for member in base.port.members.values())
-        return bool(self.keys) and all(isinstance(member.window, Unbounded) for member in members)
+    def reload(self) -> None:
+        """The members of the group have changed."""
+        self.whole = True
+        windows = [member.window for base in self.group.bases.values() for member in base.port.members.values()]
+        #: Whether looks can be confined to chains.
+        self.serves = bool(self.keys) and all(isinstance(window, Unbounded) for window in windows)
+        #: Whether rows leave by themselves, whatever is promised.
+        self.windowed = not any(isinstance(window, Unbounded) for window in windows)
 
     def see(self, position: int, rows: Combinations) -> None:
         """New rows of a reference."""
-        if self.keys and not self.whole:
+        if self.serves and not self.whole:
             self._new.append(np.unique(self.group.bases[position].store.at(self.keys[position][0], rows.ids[position])))
 
     def close(self) -> None:
         """Take the promises of an epoch."""
-        if not self.keys or self.whole:
+        if not self.serves or self.whole:
             return
         for position, (_, column, kind) in self.keys.items():
             closed = self.closings.closed.get(self.group.bases[position].port.source)
@@ -83,7 +87,7 @@ class Chains:
         words, self._closed = self._closed, []
         fresh, self._new = self._new, []
         if self.whole or not self.serves:
-            self.whole = not self.keys
+            self.whole = not self.serves
             return None
         if fresh:
             words = [*words, self._closed_before(np.unique(np.concatenate(fresh)), frontier)]

@@ -111,7 +111,7 @@ class Punctuations(JoinPolicy):
         if self._rule is not None:
             self._rule.reload()
         if self._chains is not None:
-            self._chains.whole = True
+            self._chains.reload()
         # Earlier promises can close rows that the new query wants: the next look takes all of them.
         self._seen = min(self._seen, max(self.closings.count - 1, 0))
 
@@ -150,7 +150,8 @@ class Punctuations(JoinPolicy):
                 self.purged += len(dead)
         self.looks += 1
         fruitful = self.tuning.fruitful * (self.purged - purged) >= self.visited - visited
-        self._patience = 1 if fruitful else min(2 * self._patience, self.tuning.most_patience)
+        most = self.tuning.windowed_patience if self._chains.windowed else self.tuning.most_patience
+        self._patience = 1 if fruitful else min(2 * self._patience, most)
         self._seen, self._looked = self.closings.count, come
         self._left = sum(base.store.live for base in group.bases.values() if not base.stream.is_table)
 

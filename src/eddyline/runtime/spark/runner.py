@@ -231,9 +231,8 @@ class SparkRunner:
         raise Unsupported(f"rows are not pushed to {stream.name} on Spark", hint="name an instant: at=…")
 
     def promise(self, streams: Sequence[Stream]) -> None:
-        raise Unsupported(
-            "punctuations cannot be created in a job that runs on Spark", hint="stop(), CREATE PUNCTUATION, start() with a new checkpoint"
-        )
+        # The newest one is the one that has just been declared.
+        self.driver.promise_running(streams[0].promised[-1])
 
     def announce(self, records: Sequence[Records]) -> None:
         """A control record brings them to every shard with one of the next batches."""

@@ -30,10 +30,11 @@ from eddyline.errors import EddylineError, UserError
 from eddyline.language.catalog import Catalog
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.model.clock import Clock, WallClock
+from eddyline.model.punctuation import Derived
 from eddyline.model.query import BoundQuery
 from eddyline.model.template import Request
 from eddyline.runtime.answers import stopped, unanswered
-from eddyline.runtime.catalog_text import query_text
+from eddyline.runtime.catalog_text import punctuation_text, query_text
 from eddyline.runtime.control import ControlFolder
 from eddyline.runtime.control_record import add_record, drop_record
 from eddyline.runtime.publication import Publication
@@ -143,8 +144,15 @@ class SparkDriver:
         Raises:
             UserError: the job does not take it.
         """
+        self._add(f"query {query.name}", query_text(query), patience)
+
+    def promise_running(self, derived: Derived, patience: float = 30.0) -> None:
+        """CREATE PUNCTUATION for the rows that the job reads from one of the next batches on."""
+        self._add(f"punctuation {derived.name}", punctuation_text(derived), patience)
+
+    def _add(self, what: str, sql: str, patience: float) -> None:
         assert self.roster is not None
-        number = self.control.append(add_record(query_text(query)))
+        number = self.control.append(add_record(sql))
         limit = self.clock.now() + patience
         # Not from a function that is called with results: the batch waits for it.
         while self.is_running and not self.delivery.is_mine and self.clock.now() < limit:
@@ -153,7 +161,7 @@ class SparkDriver:
             self.clock.sleep(0.05)
         refused = self.roster.ledger.refused.get(str(number))
         if refused is not None:
-            raise UserError(f"query {query.name} was not added", detail=refused)
+            raise UserError(f"{what} was not added", detail=refused)
 
     def drop_running(self, name: str) -> None:
         """Drop a query of the job that runs: results up to the newest instant of any stream are still delivered."""

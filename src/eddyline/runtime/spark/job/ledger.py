@@ -97,6 +97,8 @@ class Ledger:
     refused: dict[str, str] = field(default_factory=dict)
     #: Names of what statements have said at instants: a control record has it.
     said: list[str] = field(default_factory=list)
+    #: CREATE PUNCTUATION statements that came while the job ran, by name, each with the first batch whose rows it speaks of.
+    promised: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     @property
     def exists(self) -> bool:
@@ -116,7 +118,8 @@ class Ledger:
             )
         try:
             queries = {name: Entry(**entry) for name, entry in found["queries"].items()}
-            return Ledger(checkpoint, found["shards"], found["streams"], queries, found["applied"], found["refused"], found.get("said", []))
+            said, promised = found.get("said", []), {name: (sql, first) for name, (sql, first) in found.get("promised", {}).items()}
+            return Ledger(checkpoint, found["shards"], found["streams"], queries, found["applied"], found["refused"], said, promised)
         except (KeyError, TypeError) as problem:
             raise CheckpointProblem(f"{_path(checkpoint)} is damaged", detail=f"it held {_HELD}; {problem}", hint=RESTORE) from problem
 
@@ -184,6 +187,11 @@ class Ledger:
             entry.shares, entry.bits, entry.merged = list(record.shares), dict(record.bits), record.merged
             entry.placed = {stream: to_document(found) for stream, found in record.placed.items()}
 
+    def promise(self, name: str, sql: str, first: int, streams: Iterable[Stream]) -> None:
+        """CREATE PUNCTUATION came: `streams` are those that it names, as they are declared now."""
+        self.promised[name] = (sql, first)
+        self.streams |= {stream.name: identity(stream) for stream in streams}
+
     def refuse(self, number: int, reason: str) -> None:
         """Note why a control record was not taken."""
         self.refused[str(number)] = reason
@@ -210,6 +218,7 @@ class Ledger:
             "applied": self.applied,
             "refused": self.refused,
             "said": self.said,
+            "promised": self.promised,
         }
         path = _path(self.checkpoint)
         make_folder(os.path.dirname(path))

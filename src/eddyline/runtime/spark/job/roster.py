@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -26,11 +27,12 @@ from eddyline.language import Job, parse_script
 from eddyline.language.catalog import Catalog
 from eddyline.language.catalog import Sink as DeclaredSink
 from eddyline.language.syntax import CreateQuery
+from eddyline.model.punctuation import Derived
 from eddyline.model.query import BoundQuery
 from eddyline.model.template import BoundRequests, BoundTemplate, RequestStream, Template
 from eddyline.operators.project import result_schema
 from eddyline.plan.prepare import check
-from eddyline.runtime.catalog_text import catalog_text, query_text, sink_text
+from eddyline.runtime.catalog_text import catalog_text, punctuation_text, query_text, sink_text
 from eddyline.runtime.control import FOLD_RECORDS, ControlFolder, apply_record, refusal, undo
 from eddyline.runtime.control_fold import Fold
 from eddyline.runtime.control_record import Record
@@ -41,8 +43,8 @@ from eddyline.runtime.spark.job.layout import Layout, PackedLayout
 from eddyline.runtime.spark.job.ledger import CONTROL, Entry, Ledger
 from eddyline.runtime.spark.job.refreshing import Refreshing
 from eddyline.runtime.spark.job.replanning import Replanning
-from eddyline.runtime.spark.job.settle import laid_out
-from eddyline.runtime.spark.job.shard_report import committed_batch
+from eddyline.runtime.spark.job.settle import laid_out, promised_at
+from eddyline.runtime.spark.job.shard_report import committed_batch, planned_batch
 from eddyline.runtime.spark.output.sinks import Delivered, Delivery
 from eddyline.runtime.spark.shard.pipeline import LayoutRoutes, model_pipeline
 
@@ -79,6 +81,8 @@ class Roster:
         self._asked = 0
         #: Records that have been taken up since the last fold; at the start all that an earlier run has left.
         self._unfolded = FOLD_RECORDS
+        #: The first batch that is not yet planned.
+        self._next_batch = 0
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -88,6 +92,11 @@ class Roster:
         for stream in catalog.streams.values():
             if stream.name not in catalog.requests:
                 job.catalog.add(stream)
+        for derived in catalog.punctuations.values():
+            job.catalog.add(derived)
+        for name, (sql, _) in self.ledger.promised.items():
+            if name not in job.catalog.punctuations:
+                job.apply(parse_script(sql)[0])
         for table in catalog.tables.values():
             job.catalog.add(table)
         for own in catalog.functions.values():
@@ -136,11 +145,13 @@ class Roster:
 
     def begin(self) -> None:
         """Before the first batch: write again the records that shards may not have carried out, and take up new control records."""
+        self._next_batch = planned_batch(self.layout.checkpoint) + 1
         prepared = [name for name, entry in self.ledger.queries.items() if entry.state == "prepared"]
         leaving = [name for name, entry in self.ledger.queries.items() if entry.state == "dropping"]
         said: list[dict[str, object]] = [{"start": prepared}] if prepared else []
         said += [{"stop": leaving}] if leaving else []
         said += self._poll()
+        self._follow_promises(committed_batch(self.layout.checkpoint) + 1)
         said += self.refreshing.look()
         self.ledger.write()
         self._say(said)
@@ -180,6 +191,7 @@ class Roster:
     def after_batch(self, delivered: Delivered) -> None:
         """What a batch brought about, and what is to happen before the next."""
         before, applied = self.layout, self.ledger.applied
+        self._next_batch = delivered.batch + 1
         changed = self._note(delivered)
         changed = self._release(delivered.batch) or changed
         self.refreshing.after_batch(delivered.notes)
@@ -189,6 +201,7 @@ class Roster:
             *self.asking.after_batch(delivered, self.model),
             *self._poll(),
         ]
+        self._follow_promises(self._next_batch)
         if changed or applied != self.ledger.applied:
             self.ledger.write()
         if self.layout is not before:
@@ -259,6 +272,7 @@ class Roster:
                 fold.added[name] = [entry.statement, *map(sink_text, sinks)]
             elif entry.origin != CONTROL and entry.is_leaving and entry.dropped_by == CONTROL:
                 fold.dropped.append(name)
+        fold.promised = {name: sql for name, (sql, _) in self.ledger.promised.items()}
         self.control.fold(self.ledger.applied, fold, self.ledger.refused)
         self._unfolded = 0
 
@@ -275,18 +289,15 @@ class Roster:
             # What the model refuses, every shard would.
             self.model.triggers.change(*change.triggers)
             return [{"set": [change.triggers[0], dict(change.triggers[1])]}]
-        if change.promised:
-            undo(self.job, change.added, change.promised)
-            raise UserError(
-                "punctuations cannot be created in a job that runs on Spark", hint="stop it, and start it with a new checkpoint"
-            )
-        if change.added:
+        if change.added or change.promised:
             try:
                 self._prepare(change.added)
             except BaseException:
-                undo(self.job, change.added)
+                undo(self.job, change.added, change.promised)
                 raise
-            return [{"start": [query.name for query in change.added]}]
+            self._promise(change.promised)
+            # An empty record asks for the batch whose rows are read otherwise.
+            return [{"start": [query.name for query in change.added]} if change.added else {}]
         for query, _ in change.dropped:
             entry = self.ledger.queries[query.name]
             entry.state, entry.dropped_by = "dropping", record.get("by", CONTROL)
@@ -314,6 +325,23 @@ class Roster:
             self.ledger.queries = entries
             self._lay_out(layout.queries)
             raise
+
+    def _promise(self, promised: Iterable[Derived]) -> None:
+        """From the next batch on that was not planned before, rows are read with what CREATE PUNCTUATION says."""
+        streams = self.job.catalog.streams
+        for derived in promised:
+            mine = [streams[name] for name in dict.fromkeys((derived.stream, derived.source))]
+            self.ledger.promise(derived.name, punctuation_text(derived), self._next_batch, mine)
+
+    def _follow_promises(self, batch: int) -> None:
+        """The layout of a batch has the streams as its rows are read."""
+        now = {stream.name: stream for stream in self.job.catalog.streams.values()}
+        known = [replace(s, promised=now[s.name].promised, promising=now[s.name].promising) for s in self.layout.streams]
+        streams = promised_at(known, self.ledger, batch)
+        changed = [new for old, new in zip(self.layout.streams, streams, strict=True) if old != new]
+        if changed:
+            self.layout = replace(self.layout, streams=streams)
+            self.model.gating.promise(changed)
 
     def _check_free(self, name: str) -> None:
         """A dropped query keeps its name until its last result is out."""

@@ -22,6 +22,7 @@ from eddyline.model.template import Template
 from eddyline.plan.shares import RoutingTable, books_of, declared_rates, route_all
 from eddyline.runtime.spark.job.layout import Layout, with_absolute_paths
 from eddyline.runtime.spark.job.ledger import Ledger
+from eddyline.runtime.spark.job.shard_report import committed_batch
 from eddyline.runtime.spark.shard.spool import spool_folder
 from eddyline.settings import Settings
 
@@ -51,9 +52,10 @@ def settled(
     checkpoint = os.path.abspath(checkpoint)
     ledger = Ledger.read(checkpoint)
     shards = settings.shards or ledger.shards or usual_shards
+    streams = with_promises(streams, ledger)
     ledger.settle(streams, queries, shards)
     bare = Layout(
-        streams=with_absolute_paths(streams),
+        streams=promised_at(with_absolute_paths(streams), ledger, committed_batch(checkpoint) + 1),
         queries=(),
         routing=RoutingTable({}, {}),
         labels=labels(shards),
@@ -65,6 +67,29 @@ def settled(
     layout = laid_out(bare, _definitions(streams, queries, tables, ledger, functions), ledger)
     ledger.write()
     return layout
+
+
+def with_promises(streams: Sequence[Stream], ledger: Ledger) -> tuple[Stream, ...]:
+    """The streams of a job with what CREATE PUNCTUATION said while an earlier run of it ran."""
+    job = Job()
+    for stream in streams:
+        job.catalog.add(stream)
+    for derived in {d.name: d for stream in streams for d in stream.promised}.values():
+        job.catalog.add(derived)
+    for name, (sql, _) in ledger.promised.items():
+        if name not in job.catalog.punctuations:
+            job.apply(parse_script(sql)[0])
+    return tuple(job.catalog.streams[stream.name] for stream in streams)
+
+
+def promised_at(streams: Sequence[Stream], ledger: Ledger, batch: int) -> tuple[Stream, ...]:
+    """The streams as the rows of a batch are read: a batch that runs again is read as it was the first time."""
+    later = {name for name, (_, first) in ledger.promised.items() if first > batch}
+    found = []
+    for stream in streams:
+        said, given = (tuple(d for d in all_of if d.name not in later) for all_of in (stream.promised, stream.promising))
+        found.append(replace(stream, promised=said, promising=given))
+    return tuple(found)
 
 
 def laid_out(layout: Layout, queries: tuple[BoundQuery, ...], ledger: Ledger) -> Layout:
@@ -88,6 +113,8 @@ def _definitions(
     for made in {query.feeds.name: query.feeds for query in queries if query.feeds is not None}.values():
         names.catalog.add(made)
         names.catalog.makers[made.name] = tuple(q for q in queries if q.feeds is not None and q.feeds.name == made.name)
+    for derived in {d.name: d for stream in streams for d in stream.promised}.values():
+        names.catalog.add(derived)
     for table in tables:
         names.catalog.add(table)
     for own in functions:

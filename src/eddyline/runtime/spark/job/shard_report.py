@@ -54,8 +54,17 @@ def read_standing(checkpoint: str, batch: int) -> dict[int, dict[str, Any]] | No
 
 def committed_batch(checkpoint: str) -> int:
     """The last batch that Spark has committed; -1: none."""
+    return _newest(checkpoint, "commits")
+
+
+def planned_batch(checkpoint: str) -> int:
+    """The last batch whose input Spark has written down; -1: none. It runs again if it was not committed."""
+    return _newest(checkpoint, "offsets")
+
+
+def _newest(checkpoint: str, log: str) -> int:
     try:
-        names = os.listdir(os.path.join(checkpoint, "commits"))
+        names = os.listdir(os.path.join(checkpoint, log))
     except (FileNotFoundError, NotADirectoryError):
         return -1
     return max((int(name) for name in names if name.isdigit()), default=-1)

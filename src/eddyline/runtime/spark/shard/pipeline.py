@@ -221,6 +221,11 @@ class ShardPipeline:
 
     def control(self, layout: Layout, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         if layout is not self.layout:
+            before = {stream.name: stream for stream in self.layout.streams}
+            changed = [stream for stream in layout.streams if stream != before[stream.name]]
+            if changed:
+                # All shards read the rows of this batch, and none before it, as the new layout says.
+                self.pipeline.gating.promise(changed)
             self.layout = layout
             self.pipeline.routes = LayoutRoutes(layout, self._shard)
             self.asked.queries = layout.queries
