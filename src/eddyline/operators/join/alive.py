@@ -169,7 +169,7 @@ class Look:
             # A reference that neither the root nor another reference fixes can always bring a new row.
             return np.full(roots.rows, FOREVER)
         for child, pins in roots.pinned.items():
-            one_new, one_old = self._at(child, frozenset(roots.pinned), pins, roots.rows)
+            one_new, one_old = self._at(child, frozenset(roots.pinned), pins, roots.rows, needs_old=False)
             possible = np.minimum(possible, np.maximum(one_new, one_old))
             new = np.maximum(new, one_new)
         return np.minimum(possible, new)
@@ -198,8 +198,8 @@ class Look:
     def _at(
         self, child: int, above: frozenset[int], pins: Sequence[tuple[Pin, pa.Array, Ints]], rows: int, needs_old: bool = True
     ) -> tuple[Ints, Ints]:
-        """new and old of a reference, for values that its parent fixes; references `above` it are not its children. Where nothing is
-        closed and `needs_old` is false, what is stored does not matter."""
+        """new and old of a reference, for values that its parent fixes; references `above` it are not its children. Where a value is
+        not closed and `needs_old` is false, what is stored does not matter: it is possible for ever."""
         base = self.group.bases[child]
         new = self._closed(child, base, pins, rows)
         old = np.full(rows, LONG_AGO)
@@ -215,10 +215,16 @@ class Look:
                     # A row without a value has none of those that are asked for.
                     there = np.asarray(base.values_of(pin.mark, ids).is_valid())
                     row_new, row_old = np.where(there, row_new, LONG_AGO), np.where(there, row_old, LONG_AGO)
-            words, where = np.unique(held, return_inverse=True)
-            most_new, most_old = np.full(len(words), LONG_AGO), np.full(len(words), LONG_AGO)
-            np.maximum.at(most_new, where.reshape(-1), row_new)
-            np.maximum.at(most_old, where.reshape(-1), row_old)
+            if not needs_old:
+                here = np.isin(held, asked[new < FOREVER])
+                if not here.any():
+                    return new, old
+                held, row_new, row_old = held[here], row_new[here], row_old[here]
+            order = np.argsort(held)
+            words = held[order]
+            first = np.flatnonzero(np.append(True, words[1:] != words[:-1]))
+            words = words[first]
+            most_new, most_old = np.maximum.reduceat(row_new[order], first), np.maximum.reduceat(row_old[order], first)
             at = np.minimum(np.searchsorted(words, asked), len(words) - 1)
             found = words[at] == asked
             new = np.where(found, np.maximum(new, most_new[at]), new)

@@ -75,7 +75,13 @@ class _Class:
             words = base.port.words_at(base.store, ids) if len(ids) else None
             ids = ids if words is None else ids[any_bit(words)]
             if len(ids) and not base.stream.is_table:
-                self._new.append((base.values_of(pin.mark, ids), base.store.at("ts", ids)))
+                values, ts = base.values_of(pin.mark, ids), base.store.at("ts", ids)
+                # Rows are in order of time: each value once, with its first row.
+                encoded = values.dictionary_encode()
+                present = np.asarray(encoded.indices.fill_null(len(encoded.dictionary))).astype(np.int64)
+                first = np.zeros(len(encoded.dictionary) + 1, np.int64)
+                first[present[::-1]] = np.arange(len(ids) - 1, -1, -1)
+                self._new.append((encoded.dictionary, ts[first[:-1]]))
 
     def name_constants(self) -> None:
         """Values that the promises of this epoch name."""
