@@ -166,8 +166,9 @@ def certain(reference: Reference, partner: Reference, row: Row, rows: Sequence[R
         return row.ts
     if isinstance(window, Range):
         return row.ts + window.micros
-    assert isinstance(window, Last) and not isinstance(window, Unbounded | LastPer), "a row of such a window is never certain"
-    later = [r for r in rows if r.stream == row.stream and r.number > row.number]
+    assert isinstance(window, Last | LastPer) and not isinstance(window, Unbounded), "a row of such a window is never certain"
+    same = window.columns if isinstance(window, LastPer) else ()
+    later = [r for r in rows if r.stream == row.stream and r.number > row.number and all(r.values[c] == row.values[c] for c in same)]
     return later[window.count - 1].ts if len(later) >= window.count else None
 
 

@@ -72,7 +72,7 @@ def _outer(rng: Random, case: Case, spec: QuerySpec) -> OuterSpec:
     kind = rng.choice(kinds)
     kept = OuterSpec(spec, kind).kept
     if kind != "EXISTS":
-        references = tuple(_ending(rng, r) if r in kept else r for r in spec.references)
+        references = tuple(_ending(rng, r, True) if r in kept else r for r in spec.references)
         spec = replace(spec, references=references)
     outputs = case.outputs(spec)
     if "EXISTS" in kind:
@@ -88,9 +88,9 @@ def _outer(rng: Random, case: Case, spec: QuerySpec) -> OuterSpec:
     return OuterSpec(spec, kind, tuple(where), rng.random() < 0.2)
 
 
-def _ending(rng: Random, reference: Reference) -> Reference:
+def _ending(rng: Random, reference: Reference, partitions: bool = False) -> Reference:
     """The reference with a window that ends."""
-    if isinstance(reference.window, Unbounded | LastPer):
+    if isinstance(reference.window, Unbounded) or (isinstance(reference.window, LastPer) and not partitions):
         return replace(reference, window=Range(rng.choice((0, 1, 1_000, SECOND, 3 * SECOND, 8 * SECOND))))
     return reference
 

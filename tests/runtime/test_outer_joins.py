@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
@@ -119,3 +120,59 @@ def test_a_live_aggregate_comes_and_goes() -> None:
         session.push("b", rows((4, 4, 20)))
         session.step()
         assert not any(name.startswith(("q", "_q")) for name in session.pipeline.queries)
+
+
+PUNCTUATED = (
+    "CREATE STREAM a (k INT, v INT, ts TIMESTAMP) WITH (time = 'ts'); "
+    "CREATE STREAM b (k INT, done BOOLEAN, ts TIMESTAMP) WITH (time = 'ts', punctuation = 'done');"
+)
+
+
+def test_a_punctuation_closes_the_partners_of_a_row() -> None:
+    """Rows are results when a punctuation has closed their partners, or their window ends, in any epochs: by plain loops."""
+    windows = (("", None), (" [RANGE 4 SECONDS]", 4), (" [PARTITION BY k ROWS 2]", None))
+    for seed in range(24):
+        rng = Random(seed)
+        window, span = windows[seed % 3]
+        left, right, now, over = [], [], 0, set()
+        for _ in range(rng.randint(5, 30)):
+            now += rng.choice((0, 1, 1, 2))
+            k = rng.randint(0, 5)
+            if rng.random() < 0.5:
+                left.append((k, len(left), now))
+            elif k not in over:
+                done = rng.random() < 0.5
+                over |= {k} if done else set()
+                right.append((k, done, now))
+        # A punctuation is no row: the run ends with the newest row.
+        end = max([t for *_, t in left] + [t for _, done, t in right if not done], default=-1)
+        expected = []
+        for k, v, t in left:
+            # A stream that was created earlier wins ties.
+            ends = [t + span] if span is not None else []
+            pushers = [u for j, w, u in left if j == k and w > v]
+            ends += pushers[1:2] if "PARTITION" in window else []
+            closed = [max(t, u) for j, done, u in right if j == k and done]
+            met = [u for j, done, u in right if j == k and not done and u <= min(ends, default=end)]
+            if "PARTITION" in window:
+                # Rows of a come before those of b at one instant.
+                met = [u for j, done, u in right if j == k and not done and sum(p <= u for p in pushers) < 2]
+            certain = min([*ends, *closed], default=None)
+            if not met and certain is not None and certain <= end:
+                expected.append((v, certain))
+        for cuts in (1, rng.randint(2, 6)):
+            with Session() as session:
+                session.execute(PUNCTUATED)
+                session.query("q", f"SELECT a.v FROM a{window} LEFT JOIN b ON a.k = b.k WHERE b.k IS NULL")
+                session.query("n", f"SELECT a.v FROM a{window} WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.k = a.k)")
+                for cut in range(cuts):
+                    low, high = end * cut / cuts, end * (cut + 1) / cuts
+                    low = -1 if cut == 0 else low
+                    session.push("a", [(k, v, t * SECOND) for k, v, t in left if low < t <= high])
+                    session.push("b", [(k, done, t * SECOND) for k, done, t in right if low < t <= high])
+                    session.step()
+                session.run(once=True)
+                for name in "qn":
+                    found = [(row["v"], row["_ts"].timestamp()) for table in session.queries[name].results() for row in table.to_pylist()]
+                    assert sorted((v, int(t)) for v, t in found) == sorted(expected), (seed, cuts, name, window, left, right)
+                    assert [t for _, t in found] == sorted(t for _, t in found)

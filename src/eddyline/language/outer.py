@@ -30,7 +30,7 @@ from eddyline.model.expression import Aggregate, Call, ColumnKey, ColumnRef, Exp
 from eddyline.model.monotone import trend_of
 from eddyline.model.query import BoundQuery, Keeping, Output, Reference
 from eddyline.model.schema import DERIVED_TIME, PART, Column, Schema, Stream
-from eddyline.model.window import UNBOUNDED, Now, PartitionedRows, Range, Unbounded
+from eddyline.model.window import UNBOUNDED, Now, Range, Unbounded
 from eddyline.settings import Settings
 
 OUTER = ("LEFT", "RIGHT", "FULL")
@@ -301,8 +301,8 @@ class _Stages:
                     f"EXISTS reads {', '.join(sorted(strange))}", detail=f"it asks about rows of {first.alias}", position=test.position
                 )
             if test.negated:
-                self._check_certain(operand.references[0], entry.reference, first.alias, test.position)
-            operand = self._kept(operand, entry.reference, conditions, "anti" if test.negated else "semi", ("left",))
+                self._check_certain(operand.references[0], entry, conditions, test.position)
+            operand = self._kept(operand, entry, conditions, "anti" if test.negated else "semi", ("left",))
         return operand
 
     def _joined(self, operand: _Operand, place: int) -> _Operand:
@@ -324,11 +324,12 @@ class _Stages:
         sides = {"LEFT": ("left",), "RIGHT": ("right",), "FULL": ("left", "right")}[source.join]
         left = operand.references[0]
         for side in sides:
-            mine, partner = (left, reference) if side == "left" else (reference, left)
-            self._check_certain(mine, partner, mine.alias, source.position)
-        return self._kept(operand, reference, on, "outer", sides)
+            mine, partner = (left, self.scope.entries[place]) if side == "left" else (reference, self.scope.entries[0])
+            self._check_certain(mine, partner, on, source.position)
+        return self._kept(operand, self.scope.entries[place], on, "outer", sides)
 
-    def _check_certain(self, mine: Reference, partner: Reference, alias: str, position: Position | None) -> None:
+    def _check_certain(self, mine: Reference, entry: Entry, on: Iterable[Expression], position: Position | None) -> None:
+        alias, partner = mine.alias, entry.reference
         if mine.is_table:
             raise Unsupported(
                 f"a row of table {alias} without a partner is never certain",
@@ -336,17 +337,19 @@ class _Stages:
                 hint="keep the rows of the stream: stream LEFT JOIN table",
                 position=position,
             )
-        if not partner.is_table and isinstance(mine.window, Unbounded | PartitionedRows):
+        if not partner.is_table and isinstance(mine.window, Unbounded) and not _closes(alias, entry, on):
             raise Unsupported(
                 f"a row of {alias} without a partner is never certain",
-                detail=f"{alias} is [{mine.window}]: a row of {partner.alias} to come can still be its partner",
-                hint=f"give {alias} a window that ends: [RANGE 10 MINUTES], [ROWS 100] or [NOW]",
+                detail=f"{alias} is [{mine.window}], and no punctuation of {partner.alias} closes what ON holds equal: "
+                f"a row of {partner.alias} to come can still be its partner",
+                hint=f"give {alias} a window that ends: [RANGE 10 MINUTES], [ROWS 100] or [NOW]; or declare punctuations of "
+                f"{entry.relation.name}",
                 position=position,
             )
 
-    def _kept(self, operand: _Operand, reference: Reference, on: Iterable[Expression], kind: str, sides: tuple[str, ...]) -> _Operand:
+    def _kept(self, operand: _Operand, entry: Entry, on: tuple[Expression, ...], kind: str, sides: tuple[str, ...]) -> _Operand:
         """A maker that joins an operand with a reference and keeps rows."""
-        left = operand.references[0]
+        left, reference = operand.references[0], entry.reference
         kept = tuple(left.alias if side == "left" else reference.alias for side in sides)
         conditions: tuple[Expression, ...] = ()
         if len(kept) == 1 and not operand.is_made:
@@ -355,7 +358,11 @@ class _Stages:
             self.where = [c for c in self.where if c not in conditions]
         where = (*(operand.over(c) for c in on), *conditions)
         wanted = self._columns(operand, None if kind != "outer" else reference)
-        return self._stage((left, reference), (*operand.where, *where), wanted, Keeping(kind, kept, conditions))
+        mine = next((e for e in self.scope.entries if e.reference is left), None)
+        closed = [left.alias] if _closes(left.alias, entry, on) else []
+        closed += [reference.alias] if mine is not None and _closes(reference.alias, mine, on) else []
+        keeping = Keeping(kind, kept, conditions, tuple(alias for alias in kept if alias in closed))
+        return self._stage((left, reference), (*operand.where, *where), wanted, keeping)
 
     def _made(self, operand: _Operand) -> _Operand:
         """A maker that joins the references of an operand."""
@@ -413,6 +420,13 @@ class _Nested(Scope):
 
     def column(self, name: Name) -> ColumnRef:
         return self.inner.column(name) if name.table is None and self.inner.has(name) else super().column(name)
+
+
+def _closes(alias: str, entry: Entry, on: Iterable[Expression]) -> bool:
+    """Whether punctuations of an entry may close the partners of rows of a reference: ON holds something of both equal."""
+    if not isinstance(entry.relation, Stream) or not entry.relation.is_punctuated:
+        return False
+    return any(isinstance(c, Call) and c.function == "=" and refs_of(c) == {alias, entry.alias} for c in on)
 
 
 def _made_meets_stream(what: str, position: Position | None) -> Unsupported:

@@ -84,6 +84,8 @@ class Keeping:
     kind: str
     aliases: tuple[str, ...]
     conditions: tuple[Expression, ...] = ()
+    #: The aliases whose partners are rows of a stream that is declared with punctuations, which may close them.
+    closed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """Rows that may still find a partner, in the order of their stream.
 
-Answer   `append` takes new rows, `meet` notes that rows have met a partner, `take` hands out the oldest ones when no partner can come.
-State    Per row its event time, its place in the total order, its number in the stream and whether it has met a partner; the payload
-         columns that are asked for. Rows leave in the order in which they came.
+Answer   `append` takes new rows, `meet` notes that rows have met a partner, `take` hands out the oldest ones when no partner can come,
+         `remove` any of them.
+State    Per row its event time, its place in the total order, its number in the stream, its number of arrival and whether it has met a
+         partner; the payload columns that are asked for.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pyarrow as pa
 from eddyline.operators.aggregate.words import grown
 from eddyline.state.columns import Ints
 
-_FIELDS = ("ts", "rank", "number", "met")
+_FIELDS = ("ts", "rank", "number", "arrival", "met")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +50,18 @@ class Pending:
     def number(self) -> Ints:
         return self._field("number")
 
-    def append(self, table: pa.Table, ts: Ints, rank: Ints, number: Ints) -> None:
+    @property
+    def arrival(self) -> Ints:
+        return self._field("arrival")
+
+    def append(self, table: pa.Table, ts: Ints, rank: Ints, number: Ints, arrival: Ints) -> None:
         if 2 * self._first > len(self._held):
             live = len(self)
             self._held[:live] = self._held[self._first : self._end].copy()
             self._first, self._end = 0, live
         stop = self._end + len(ts)
         self._held = grown(self._held, stop)
-        self._held[self._end : stop] = np.stack((ts, rank, number, np.zeros(len(ts), np.int64)), axis=1)
+        self._held[self._end : stop] = np.stack((ts, rank, number, arrival, np.zeros(len(ts), np.int64)), axis=1)
         self._end = stop
         if self.columns and len(ts):
             self._payload.append(table.select(self.columns))
@@ -78,6 +83,28 @@ class Pending:
         left = Left(self._taken(count, alone), self.ts[:count][alone], self.number[:count][alone])
         self._first += count
         return left
+
+    def payload(self, first: int) -> pa.Table | None:
+        """The payload of the rows from a place on."""
+        if not self._payload:
+            return None
+        whole = pa.concat_tables(self._payload).combine_chunks()
+        self._payload = [whole]
+        return whole.slice(first)
+
+    def remove(self, places: Ints) -> tuple[Left, Ints]:
+        """Rows at these places, ascending, leave; returns also which of the places those without a partner had."""
+        alone = places[self._field("met")[places] == 0]
+        whole = self.payload(0)
+        left = Left(whole.take(pa.array(alone)) if self.columns and whole is not None else None, self.ts[alone], self.number[alone])
+        kept = np.ones(len(self), np.bool_)
+        kept[places] = False
+        held = self._held[self._first : self._end][kept]
+        self._first, self._end = 0, len(held)
+        self._held[: self._end] = held
+        if whole is not None:
+            self._payload = [whole.filter(pa.array(kept))] if len(held) else []
+        return left, alone
 
     def _taken(self, count: int, chosen: Ints) -> pa.Table | None:
         if not self.columns:

@@ -207,5 +207,5 @@ def standing_query(
     if query.keeping is not None:
         from eddyline.runtime.standing_keeping import KeepingQuery
 
-        return KeepingQuery(query, lowered, unit, group, slot, start)
+        return KeepingQuery(query, lowered, unit, group, slot, start, closings)
     return SelectQuery(query, lowered, unit, group, slot, start)

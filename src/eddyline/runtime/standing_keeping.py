@@ -1,8 +1,8 @@
 """A standing outer, semi or anti join of two references.
 
-Answer   Rows of the references that are kept wait until no partner can come: the frontier has passed their time plus their window, or the
-         row that pushes them out. Those without a partner are results at that instant, with nulls for the other reference. A semi join
-         gives a row with the combination that is its first.
+Answer   Rows of the references that are kept wait until no partner can come: the frontier has passed their time plus their window, the
+         row that pushes them out, or a punctuation that closes their partners. Those without a partner are results at that instant,
+         with nulls for the other reference. A semi join gives a row with the combination that is its first.
 
              slice ─► pending rows        combinations ─► "has a partner", results        end of the epoch ─► rows without one
 
@@ -20,12 +20,14 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from eddyline.errors import Fault
-from eddyline.model.expression import ColumnRef, conjunction
+from eddyline.model.expression import ColumnRef, columns_of, conjunction
 from eddyline.model.query import BoundQuery, Keeping
 from eddyline.model.schema import ROW
-from eddyline.model.window import Now, Range, Rows
-from eddyline.operators.evaluate import Issues, compile_predicate
+from eddyline.model.window import FOREVER, Now, PartitionedRows, Range, Rows
+from eddyline.operators.aggregate.pushed import PushedOut
+from eddyline.operators.closings import Closings
+from eddyline.operators.evaluate import Issues, compile_expression, compile_predicate
+from eddyline.operators.join.alive import Rule
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.pending import Left, Pending
@@ -37,14 +39,35 @@ from eddyline.state.columns import Ints
 
 
 class KeepingQuery(SelectQuery):
-    def __init__(self, query: BoundQuery, lowered: Lowered, unit: Unit, group: JoinGroup, slot: int, start: int) -> None:
+    def __init__(
+        self,
+        query: BoundQuery,
+        lowered: Lowered,
+        unit: Unit,
+        group: JoinGroup,
+        slot: int,
+        start: int,
+        closings: Closings | None = None,
+    ) -> None:
         super().__init__(query, lowered, unit, group, slot, start)
         assert query.keeping is not None
         self.keeping: Keeping = query.keeping
         positions = [lowered.aliases.index(alias) for alias in self.keeping.aliases]
         gives = self.keeping.kind != "semi"
         #: Position -> its rows that may still find a partner.
-        self.pending = {p: Pending(tuple(dict.fromkeys(self._selected(p))) if gives else ()) for p in positions}
+        self.partners: dict[int, Partners] = {}
+        if closings is not None and len(lowered.moving) == len(lowered.seats) == 2:
+            self.partners = {p: Partners(group, closings, p) for p in positions if lowered.aliases[p] in self.keeping.closed}
+        wanted = {p: [*self._selected(p)] if gives else [] for p in positions}
+        self.pending = {
+            p: Pending(tuple(dict.fromkeys([*wanted[p], *(self.partners[p].columns if p in self.partners else ())]))) for p in positions
+        }
+        #: Position -> the rows that later rows push out of their partition.
+        self.pushed: dict[int, PushedOut] = {}
+        for position in positions:
+            window, types = lowered.windows[position], group.bases[position].stream.types
+            if isinstance(window, PartitionedRows) and len(lowered.moving) > 1:
+                self.pushed[position] = PushedOut(window.columns, [types[name] for name in window.columns], window.count)
         self._condition = compile_predicate(conjunction(self.keeping.conditions)) if self.keeping.conditions else None
         self.watch = self._see
         self._run, self._version = uuid4().hex[:8], 0
@@ -61,13 +84,17 @@ class KeepingQuery(SelectQuery):
             source = self.lowered.seats[position].source
             if source not in part.tables:
                 continue
+            if position in self.pushed:
+                self.pushed[position].see(part.tables[source], part.ts[source], part.arrival[source])
             chosen = self._chosen(position, part, source)
             table, ts, ranks, numbers = part.tables[source], part.ts[source], part.ranks[source], part.numbers[source]
+            arrival = part.arrival[source]
             if ROW in pending.columns:
                 table = table.append_column(ROW, pa.array(part.arrival[source]))
             if chosen is not None:
                 table, ts, ranks, numbers = table.take(pa.array(chosen)), ts[chosen], ranks[chosen], numbers[chosen]
-            pending.append(table, ts, ranks, numbers)
+                arrival = arrival[chosen]
+            pending.append(table, ts, ranks, numbers, arrival)
 
     def _chosen(self, position: int, part: Slice, source: str) -> Ints | None:
         """The rows of a slice that the query wants of a reference; None: all."""
@@ -101,13 +128,44 @@ class KeepingQuery(SelectQuery):
     def advance(self, frontier: int, closing: bool, issues: Issues, released: Released) -> list[pa.Table]:
         made = []
         for position, pending in self.pending.items():
-            count, instants = self._certain(position, pending, frontier, released)
+            left, instants = self._early(position, pending, frontier, released)
+            if self.keeping.kind != "semi" and len(left.ts):
+                made.append(self._alone(position, left, instants))
+            count, later = self._certain(position, pending, frontier, released)
             left = pending.take(count)
             if self.keeping.kind != "semi" and len(left.ts):
-                made.append(self._alone(position, left, instants(left)))
+                made.append(self._alone(position, left, later(left)))
+            if position in self.partners:
+                self.partners[position].seen = len(pending)
         self.results += sum(len(table) for table in made)
         self._version += 1
         return made
+
+    def _early(self, position: int, pending: Pending, frontier: int, released: Released) -> tuple[Left, Ints]:
+        """Rows that leave before the oldest ones: their partners were closed, or later rows of their partition pushed them out."""
+        due = np.full(len(pending), FOREVER)
+        if (partners := self.partners.get(position)) is not None and partners.is_due(len(pending)):
+            due = np.maximum(partners.closed(pending), pending.ts)
+        if position in self.pushed:
+            names, times = self.pushed[position].out(frontier - 1)
+            self.pushed[position].forget(frontier - 1)
+            at = np.minimum(np.searchsorted(names, pending.arrival), max(len(names) - 1, 0))
+            out = names[at] == pending.arrival if len(names) else np.zeros(len(pending), np.bool_)
+            due[out] = np.minimum(due[out], times[at[out]])
+        # A window that ends before decides.
+        window = self.lowered.windows[position]
+        if isinstance(window, Range | Now):
+            due[due > pending.ts + (window.micros if isinstance(window, Range) else 0)] = FOREVER
+        elif isinstance(window, Rows):
+            before, times = released(self.lowered.seats[position].source)
+            pusher = pending.number + window.count - before
+            there = np.flatnonzero(pusher < len(times))
+            due[there[due[there] > times[np.maximum(pusher[there], 0)]]] = FOREVER
+        places = np.flatnonzero(due < frontier)
+        if not len(places):
+            return Left(None, places, places), places
+        left, alone = pending.remove(places)
+        return left, due[alone]
 
     def _certain(self, position: int, pending: Pending, frontier: int, released: Released) -> tuple[int, Callable[[Left], Ints]]:
         """How many of the oldest rows can find no partner any more, and since when."""
@@ -121,8 +179,6 @@ class KeepingQuery(SelectQuery):
         if isinstance(window, Range) and len(self.lowered.moving) > 1:
             span = window.micros
         elif not isinstance(window, Now) and len(self.lowered.moving) > 1:
-            if self.keeping.kind != "semi":
-                raise Fault(f"query {self.name} waits for partners for ever", detail=f"{self.lowered.aliases[position]} is [{window}]")
             return 0, lambda left: left.ts
         return int(np.searchsorted(pending.ts, frontier - span)), lambda left: left.ts + span
 
@@ -146,12 +202,56 @@ class KeepingQuery(SelectQuery):
         name = f"pending-{blake2b(self.name.encode(), digest_size=5).hexdigest()}-{self._run}-v{self._version}"
         names = {position: f"{name}-{position}" for position in self.pending}
         blocks: dict[str, Callable[[], pa.Table]] = {names[p]: partial(_same, pending.saved()) for p, pending in self.pending.items()}
+        for position, pushed in self.pushed.items():
+            blocks |= {f"{names[position]}-{part}": partial(_same, table) for part, table in pushed.saved().items()}
         return {"pending": list(names.values())}, blocks
 
     def restore(self, state: object, load: Callable[[str], pa.Table]) -> None:
         assert isinstance(state, Mapping)
-        for name, pending in zip(state["pending"], self.pending.values(), strict=True):
+        for name, (position, pending) in zip(state["pending"], self.pending.items(), strict=True):
             pending.restore(load(name))
+            if position in self.pushed:
+                self.pushed[position].restore({part: load(f"{name}-{part}") for part in self.pushed[position].saved()})
+            if position in self.partners:
+                self.partners[position].seen = len(pending)
+
+
+class Partners:
+    """When punctuations have closed the partners of rows of one of two references."""
+
+    def __init__(self, group: JoinGroup, closings: Closings, position: int) -> None:
+        self.rule, self.closings = Rule(group, closings), closings
+        self.links = self.rule.links[position]
+        self.source = group.bases[1 - position].port.source
+        keys = {key.mark: key.expression for key in group.config.seats[position].keys}
+        self.keys = {mark: (keys[mark], compile_expression(keys[mark])) for link in self.links for mark in link.keys}
+        self.columns = sorted({str(name) for e, _ in self.keys.values() for _, name in columns_of(e)})
+        #: How many of the oldest rows were looked at.
+        self.seen = 0
+
+    def is_due(self, rows: int) -> bool:
+        """Whether there are rows or punctuations that were not looked at."""
+        closed = self.closings.closed.get(self.source)
+        return bool(self.links) and closed is not None and not closed.is_empty and (rows > self.seen or bool(closed.fresh))
+
+    def closed(self, pending: Pending) -> Ints:
+        """When the partners of each row were closed; FOREVER: they are not, or it is known."""
+        found = np.full(len(pending), FOREVER)
+        closed = self.closings.closed[self.source]
+        first = 0 if closed.fresh else self.seen
+        table = pending.payload(first)
+        if table is None:
+            return found
+        self.rule.reload()
+        columns = {}
+        for link in self.links:
+            for pin, mark in zip(link.pins, link.keys, strict=True):
+                if pin.column is not None and pin.turned is not None:
+                    e, compiled = self.keys[mark]
+                    here = {(ref, name): table.column(name).combine_chunks() for ref, name in columns_of(e)}
+                    columns[pin.column] = pin.turned(compiled(here, len(table)))
+        found[first:] = closed.instants(columns, len(table), self.rule.regions[self.links[0].child])
+        return found
 
 
 def _same(table: pa.Table) -> pa.Table:
