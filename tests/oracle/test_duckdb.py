@@ -20,6 +20,7 @@ from tests.oracle.expressions import Value, render
 from tests.oracle.intake import Intake
 from tests.property.compare import plain_rows
 from tests.property.outer import OuterSpec, expected_outer, random_outer
+from tests.property.outer_live import LiveSpec, live_tables, random_live
 from tests.property.specs import Case, Last, LastPer, Now, QuerySpec, Range, Reference, arrow_table, expected
 from tests.property.strategies import random_case
 
@@ -181,3 +182,43 @@ def test_aggregates_agree_with_duckdb(connection, block):
 def _whole(value: Value) -> Value:
     # DuckDB's SUM of integers is a HUGEINT, which arrives as a decimal without digits after the point.
     return int(value) if isinstance(value, Decimal) and value.as_tuple().exponent == 0 else value
+
+
+def live_rows(r: Reference, now: int) -> str:
+    """The rows of a reference that are in their windows at an instant."""
+    if r.window is None:
+        return f"{r.source} {r.alias}"
+    condition = ""
+    if isinstance(r.window, Range):
+        condition = f" AND {now} - _ts <= {r.window.micros}"
+    elif isinstance(r.window, Last | LastPer):
+        keys = f"PARTITION BY {', '.join(f'{r.source}.{c}' for c in r.window.columns)} " if isinstance(r.window, LastPer) else ""
+        condition = f" QUALIFY row_number() OVER ({keys}ORDER BY _number DESC) <= {r.window.count}"
+    return f"(SELECT * FROM {r.source} WHERE _ts <= {now}{condition}) {r.alias}"
+
+
+def live_text(spec: LiveSpec, now: int) -> str:
+    join = spec.tree.join
+    text = (
+        f"SELECT {', '.join(f'{render(e, duckdb=True)} AS {name}' for name, e in join.outputs)} FROM {live_rows(join.references[0], now)}"
+    )
+    for r, (how, on) in zip(join.references[1:], spec.tree.joins, strict=True):
+        text += f" {how} JOIN {live_rows(r, now)} ON {' AND '.join(render(c, duckdb=True) for c in on) or 'TRUE'}"
+    where = [render(c, duckdb=True) for c in join.where]
+    for which, r, on in spec.tree.tests:
+        where.append(f"{which} (SELECT 1 FROM {live_rows(r, now)} WHERE {' AND '.join(render(c, duckdb=True) for c in on) or 'TRUE'})")
+    text += f" WHERE {' AND '.join(where)}" if where else ""
+    return text + (f" GROUP BY {', '.join(render(e, duckdb=True) for e in spec.group_by)}" if spec.group_by else "")
+
+
+def test_outer_joins_of_live_rows(connection: duckdb.DuckDBPyConnection) -> None:
+    compared = 0
+    for seed in range(60):
+        case = random_live(Random(seed))
+        spec: LiveSpec = case.queries[0]  # type: ignore[assignment]
+        declare(connection, case, case.intake(spec))  # type: ignore[arg-type]
+        for now, table in sorted(live_tables(case).items())[:4]:
+            found = plain_rows([connection.sql(live_text(spec, now)).to_arrow_table()])
+            assert Counter(canonical(row.values()) for row in found) == Counter(map(canonical, table.values())), f"{seed} at {now}"
+            compared += len(found)
+    assert compared > 100
