@@ -176,3 +176,21 @@ def test_a_punctuation_closes_the_partners_of_a_row() -> None:
                     found = [(row["v"], row["_ts"].timestamp()) for table in session.queries[name].results() for row in table.to_pylist()]
                     assert sorted((v, int(t)) for v, t in found) == sorted(expected), (seed, cuts, name, window, left, right)
                     assert [t for _, t in found] == sorted(t for _, t in found)
+
+
+def test_the_first_groups_of_live_rows_and_the_first_of_the_last_rows() -> None:
+    with Session() as session:
+        session.execute(STREAMS)
+        joined = "FROM a [RANGE 5 SECONDS] LEFT JOIN b [RANGE 2 SECONDS] ON a.k = b.k"
+        first = "QUALIFY ROW_NUMBER() OVER (ORDER BY m DESC) <= 1 EMIT EVERY 1 SECOND"
+        session.query("q", f"SELECT a.k, count(b.w) AS m {joined} GROUP BY a.k {first}")
+        largest = "QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC) <= 1 EMIT EVERY 1 SECOND"
+        session.query("p", f"SELECT k, v FROM a [PARTITION BY k ROWS 2] {largest}")
+        session.push("a", rows((1, 9, 0), (1, 1, 1), (2, 2, 2), (1, 3, 3)))
+        session.push("b", rows((2, 1, 3), (9, 9, 6)))
+        session.run(once=True)
+        # Rows of group 2 have a partner from 3 to 5; of equal groups the one with the oldest row is first.
+        assert changes(session) == [
+            (1, 0, "+", 0), (1, 0, "-", 3), (2, 1, "+", 3), (2, 1, "-", 6), (1, 0, "+", 6),
+        ]  # fmt: skip
+        assert changes(session, "p") == [(1, 9, "+", 0), (2, 2, "+", 2), (1, 9, "-", 3), (1, 3, "+", 3)]
