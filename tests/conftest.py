@@ -18,6 +18,7 @@ settings.load_profile("soak" if os.environ.get("EDDYLINE_SOAK") else "same")
 LONGEST = (
     "tests/fault/test_embedded_matrix.py",
     "tests/fault/test_spark_matrix.py",
+    "tests/spark/test_sharded.py",
     "tests/fault/test_promises.py",
     "tests/fault/test_resume.py",
     "tests/browser/test_embedded.py",
