@@ -2,7 +2,8 @@
 
 Answer   A sequence of three types, each at most once per trace, over the orders generator: seconds and peak of memory per contender, the
          number of matches compared (exit code 1 when it differs), one JSON file. All answers are equal for such a pattern; MATCH_RECOGNIZE
-         asks for adjacent rows, so that the rows between are named in its pattern.
+         asks for adjacent rows, so that the rows between are named in its pattern. Flink's event time has milliseconds: rows of one are
+         ordered by their microseconds, and its watermark stays one behind, so that none of them is late.
 State    `orders-<events>` below `$EDDYLINE_BENCH_DATA` or `data/bench`: parquet files in order, and for Flink one csv file per task slot.
 Limits   The embedded engine and bytewax read parquet, Flink reads csv. Peers that are not installed are left out and named.
 """
@@ -64,11 +65,12 @@ def eddyline(folder: Path, events: int, cores: int, limit: float) -> Result:
 def flink(folder: Path, events: int, cores: int, limit: float) -> Result:
     first, second, third = TYPES
     statement = (
-        "CREATE TABLE orders (trace_id BIGINT, type STRING, us BIGINT, ts AS TO_TIMESTAMP_LTZ(us / 1000, 3), WATERMARK FOR ts AS ts)"
+        "CREATE TABLE orders (trace_id BIGINT, type STRING, us BIGINT, ts AS TO_TIMESTAMP_LTZ(us / 1000, 3),"
+        " WATERMARK FOR ts AS ts - INTERVAL '0.001' SECOND)"
         f" WITH ('connector' = 'filesystem', 'format' = 'csv', 'path' = 'file://{folder}/slots')"
     )
     query = (
-        "SELECT * FROM orders MATCH_RECOGNIZE (PARTITION BY trace_id ORDER BY ts MEASURES C.us AS us ONE ROW PER MATCH"
+        "SELECT * FROM orders MATCH_RECOGNIZE (PARTITION BY trace_id ORDER BY ts, us MEASURES C.us AS us ONE ROW PER MATCH"
         " AFTER MATCH SKIP PAST LAST ROW PATTERN (A N* B M* C) WITHIN INTERVAL '10' MINUTE"
         f" DEFINE A AS A.type = '{first}', N AS N.type <> '{second}', B AS B.type = '{second}',"
         f" M AS M.type <> '{third}', C AS C.type = '{third}')"

@@ -172,3 +172,19 @@ def test_explain_shows_disjuncts_failing_conditions_and_what_bounds_the_state() 
         "state: bounded by WITHIN 2 HOURS, END(E)",
     ):
         assert line in text, text
+
+
+def test_a_pattern_that_reads_nothing_keeps_places_for_one_that_comes() -> None:
+    with Session() as session:
+        session.execute(STREAM)
+        none = session.query("q", "EVENT SEQ(A, B) FROM s TYPE type RETURN 1 AS one")
+        *first, third, fourth, fifth = rows("A0 X1 A2 C3 B4")
+        session.push("s", first)
+        session.step_pending()
+        more = session.query("r", "EVENT SEQ(A, C) FROM s TYPE type RETURN A.j AS a, C.j AS c")
+        for row in (third, fourth, fifth):
+            session.push("s", [row])
+            session.step_pending()
+        session.run(once=True)
+        assert [list(row.values())[:-1] for row in more.table().to_pylist()] == [[2, 3]]
+        assert len(none.table()) == 2

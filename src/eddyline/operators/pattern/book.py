@@ -89,7 +89,7 @@ class Book:
         self.queries[config.name] = query
         self._owners.update(dict.fromkeys(machines, query))
         self._needed = None
-        self.state.need({name: self.config.columns[name].arrow for name in query.columns})
+        self.state.need({name: self.config.columns[name].arrow for name in query.columns or self.needed()})
         self.state.wide(len(self.table.columns))
         return query
 
@@ -109,9 +109,10 @@ class Book:
         self.table.stop(self.queries[name].machines, stop)
 
     def needed(self) -> list[str]:
-        """The columns that stored events must have."""
+        """The columns that stored events must have: where there are patterns at least one, since a table without columns has no rows."""
         if self._needed is None:
-            self._needed = sorted(set().union(*(q.columns for q in self.queries.values())) if self.queries else set())
+            read: set[str] = set().union(*(q.columns for q in self.queries.values()))
+            self._needed = sorted(read) if read or not self.queries else [self.config.key.type]
         return self._needed
 
     # -- rows

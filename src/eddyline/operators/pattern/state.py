@@ -134,7 +134,7 @@ class BookState:
             return
         for name, kind in columns.items():
             if name not in self.payload.column_names:
-                self.payload = self.payload.append_column(name, pa.nulls(len(self.payload), kind))
+                self.payload = self.payload.append_column(name, pa.nulls(self.stored, kind))
 
     # -- written down
 
