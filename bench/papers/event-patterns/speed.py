@@ -92,7 +92,7 @@ def main() -> None:
             made = orders(folder, shape, concurrent=1_000, quotes=3, local=ratio / 100, cancelled=0.0, rejected=0.0, values=400)
             stream = "\n".join(made.statements)
             for name, event in QUERIES.items():
-                text = f"{CONSTRAINTS} CREATE QUERY q AS {event.format(quote=200)} {_BOOK};"
+                text = f"{CONSTRAINTS} CREATE QUERY q AS {event.format(quote=200, late=200)} {_BOOK};"
                 found = in_turns({setting: (stream, text, setting) for setting in ("check", "prune")}, args.repeats)
                 told(f"{name} at {ratio} %", found | {"prune/check": found["prune"] / found["check"]})
     if args.long:
