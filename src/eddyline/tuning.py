@@ -166,6 +166,10 @@ class TemplateTuning:
     least_young: int = 16
     #: Rows whose key words are worked out at a time. A bound of memory.
     portion: int = 1 << 18
+    #: Whether the finest groups of the whole window are kept where requests ask for them, if they are at most this part of its rows: fewer
+    #: groups than rows are what it lives on. Chosen, not measured.
+    precomputed: bool = True
+    most_groups: float = 0.25
     #: The first size of a buffer of pairs, which doubles as it fills. A bound of memory: 256 kB.
     least_room: int = 1 << 14
     #: A column with at most this number of values in a block is numbered: hashes of a few values per address are uneven. The bound is an

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -15,6 +17,7 @@ from eddyline.operators.intake import Intake
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.stream import StreamState
 from eddyline.operators.template.blocks import Fields
+from eddyline.operators.template.precomputed import Precomputed
 from eddyline.operators.template.probes import Requests, of_requests
 from eddyline.operators.template.standing import StandingTemplate
 from eddyline.operators.waiting import WaitingRows
@@ -83,7 +86,7 @@ def answered(standing: StandingTemplate, requests: Requests, rng: Random) -> pa.
     return answering.merged(parts, Issues())
 
 
-def check(case: TemplateCase, rng: Random, asks: int, tuning: TemplateTuning = PLAIN) -> int:
+def check(case: TemplateCase, rng: Random, asks: int, tuning: TemplateTuning = PLAIN, paths: dict[str, int] | None = None) -> int:
     requests = [random_ask(rng, case) for _ in range(asks)]
     job = bind_script(";\n".join([*case.statements(), *(f"REQUEST {text}" for _, text in requests)]) + ";")
     engine = Engine(job, case, tuning)
@@ -96,7 +99,7 @@ def check(case: TemplateCase, rng: Random, asks: int, tuning: TemplateTuning = P
         if rng.random() < 0.2 and engine.standing.index is not None and isinstance(engine.standing.index.addressing, Fields):
             engine.standing.index.reconfigure(Fields(tuple(rng.randint(0, 3) for _ in engine.template.keys)))
         oldest = engine.frontier - 1 - case.history
-        instants = [rng.randint(oldest, engine.frontier - 1) for _ in requests]
+        instants = [rng.randint(oldest, engine.frontier - 1) for _ in requests] if rng.random() < 0.6 else [engine.frontier - 1] * asks
         found = answered(engine.standing, of_requests(engine.template, job.asked, instants, engine.standing.tuning.most_probes), rng)
         for number, ((ask, text), instant) in enumerate(zip(requests, instants, strict=True)):
             mine = plain_rows([found.filter(pa.compute.equal(found.column("_request"), number))])
@@ -104,6 +107,8 @@ def check(case: TemplateCase, rng: Random, asks: int, tuning: TemplateTuning = P
             right = sorted(canonical(row) for row in answer(case.template, ask, engine.rows, instant))
             assert given == right, f"{text} at {instant}\n{case.statements()}\n{case!r}"
             compared += 1
+    if paths is not None:
+        paths.update(engine.standing.paths)
     return compared
 
 
@@ -120,6 +125,50 @@ def test_blocks_are_clustered_and_rebuilt(seed: int) -> None:
     rng = Random(seed)
     tuning = TemplateTuning(block_rows=16, build=rng.choice((1e-10, 1e-9, 40e-9)))
     assert sum(check(random_template(rng, 150), rng, 4, tuning) for _ in range(3))
+
+
+def test_groups_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups are kept, whatever that costs, for every template whose aggregates can be added up."""
+    plain = Precomputed.pays
+
+    def always(made: Precomputed, requests: int, low: int, high: int, otherwise: float, groups: float) -> bool:
+        return plain(made, requests, low, high, 1e9, 0.0)
+
+    monkeypatch.setattr(Precomputed, "pays", always)
+    kept = 0
+    for seed in range(first_seed(), first_seed() + 100):
+        rng = Random(seed)
+        case = random_template(rng, 150)
+        options = re.sub(r"index = '[^']*'", "index = 'auto'", case.options)
+        paths: dict[str, int] = {}
+        check(replace(case, options=options), rng, 1, TemplateTuning(block_rows=rng.choice((16, 64)), most_groups=1e9), paths)
+        kept += paths.get("groups", 0)
+    assert kept > 20
+
+
+def test_requests_for_the_whole_window_are_answered_from_groups() -> None:
+    session = Session(Settings(tuning=Tuning(templates=TemplateTuning(build=1e-12))))
+    session.execute(
+        "CREATE STREAM s0 (k INT, t STRING, v INT, ts TIMESTAMP) WITH (time = 'ts');"
+        "CREATE TEMPLATE x AS SELECT k, t, COUNT(*) AS n, SUM(v) AS total, AVG(v) AS mean FROM s0 [RANGE 999 SECONDS] GROUP BY k, t;"
+    )
+    rng = Random(5)
+    rows: list[tuple[int | None, str, int | None, int]] = []
+    for epoch in range(12):
+        came = [
+            (rng.choice((None, 1, 2)), rng.choice("ab"), rng.choice((None, 5, -7)), (epoch * 300 + number) * 1_000_000)
+            for number in range(300)
+        ]
+        rows += came
+        session.push("s0", came)
+        session.step()
+        found = session.request("t, n, total, mean FROM x WHERE k = 2 GROUP BY t")
+        now = rows[-1][-1] - 1
+        for row in found.to_pylist():
+            mine = [v for k, t, v, ts in rows if k == 2 and t == row["t"] and now - 999_000_000 <= ts <= now]
+            there = [v for v in mine if v is not None]
+            assert (row["n"], row["total"], row["mean"]) == (len(mine), sum(there), sum(there) / len(there))
+    assert session.pipeline.kinds.templates.unit("x").standing.paths["groups"] > 5
 
 
 def test_values_are_counted_again_when_a_quarter_of_the_rows_is_new() -> None:

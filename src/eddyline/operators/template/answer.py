@@ -24,6 +24,7 @@ from eddyline.operators.aggregate.config import AggregateConfig
 from eddyline.operators.aggregate.contributions import Batch
 from eddyline.operators.evaluate import Compiled, Issues, compile_expression
 from eddyline.operators.template.direct import Direct, serves
+from eddyline.operators.template.precomputed import Precomputed
 from eddyline.operators.template.probes import Requests
 from eddyline.operators.template.rows import TemplateRows
 from eddyline.state.columns import Ints
@@ -71,6 +72,19 @@ class Answering:
             return self.value(e, {(a, c): self.rows.values(c, ids) for a, c in columns_of(e)}, len(ids), issues)
 
         return self._direct.table(self.schema, self._chosen(mask), request, ids, values)
+
+    def summed(self, requests: Requests, request: Ints, group: Ints, groups: Precomputed, issues: Issues) -> pa.Table:
+        """The answers of all requests from pairs of a request and a group that is kept."""
+
+        def values(e: Expression, ids: Ints) -> pa.Array:
+            return self.value(e, {(a, c): self.rows.values(c, ids) for a, c in columns_of(e)}, len(ids), issues)
+
+        made: list[pa.Table] = []
+        for mask, chosen, asking in _by_groups(requests, request):
+            mine, here = request[chosen], group[chosen]
+            found = groups.table(self.schema, self._chosen(mask), mine, here, values) if len(mine) else None
+            made += self._with_empty(found, mask, asking, issues)
+        return self._unwanted_as_null(self._in_order(made), requests.aggregates)
 
     def _in_order(self, made: list[pa.Table]) -> pa.Table:
         if not made:

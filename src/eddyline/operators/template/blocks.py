@@ -293,9 +293,12 @@ def build(rows: TemplateRows, first: int, addressing: Addressing) -> Block:
     nulls = rows.null_bits(begin, end)
     wanted = rows.wanted(begin, end)
     kept = np.arange(end - begin) if not len(wanted) else np.flatnonzero(wanted)
-    words, nulls = words[:, kept], nulls[kept]
-    addresses = addressing.fit(words, nulls, rows.tuning)
+    return clustered(addressing, words[:, kept], nulls[kept], kept + (begin - first), first, end, rows.tuning)
+
+
+def clustered(addressing: Addressing, words: Ints, nulls: Ints, ids: Ints, first: int, stop: int, tuning: TemplateTuning) -> Block:
+    """A block of rows with these words; `ids` are their distances from `first`."""
+    addresses = addressing.fit(words, nulls, tuning)
     order, offsets = cluster(addresses.of_rows(words, nulls), 1 << addresses.bits)
-    ids = (kept[order] + (begin - first)).astype(np.int32)
-    clustered = kernels.Clustered(offsets, ids, np.ascontiguousarray(words[:, order]), nulls[order], first)
-    return Block(addressing, addresses, clustered, end, tables.prints_of(clustered.words), rows.tuning.least_room)
+    rows = kernels.Clustered(offsets, ids[order].astype(np.int32), np.ascontiguousarray(words[:, order]), nulls[order], first)
+    return Block(addressing, addresses, rows, stop, tables.prints_of(rows.words), tuning.least_room)

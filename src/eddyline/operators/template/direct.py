@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.kernels.request_groups import count_groups, group_rows, sum_groups
-from eddyline.model.expression import Aggregate, ColumnRef, Expression
+from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression
 from eddyline.model.joining import is_exact
 from eddyline.model.query import Output
 from eddyline.operators.template.rows import TemplateRows
@@ -34,11 +34,21 @@ def serves(aggregates: Sequence[Output]) -> bool:
 
 
 def _is_plain(aggregate: Aggregate) -> bool:
-    if aggregate.distinct or aggregate.parameter is not None or not isinstance(aggregate.arg, ColumnRef | None):
+    if aggregate.distinct or aggregate.parameter is not None:
         return False
+    column = argument(aggregate)
     if aggregate.function == "count":
-        return True
-    return aggregate.arg is not None and aggregate.arg.type.name in _WHOLE and aggregate.function in ("sum", "avg", "min", "max")
+        return aggregate.arg is None or column is not None
+    return column is not None and column.type.name in _WHOLE and aggregate.function in ("sum", "avg", "min", "max")
+
+
+def argument(aggregate: Aggregate) -> ColumnRef | None:
+    """The column that an aggregate is over, also where its whole numbers are widened: their sums are the same."""
+    e = aggregate.arg
+    if isinstance(e, Call) and e.function == "cast" and e.type.name in ("BIGINT", "DOUBLE") and len(e.args) == 1:
+        inner = e.args[0]
+        return inner if isinstance(inner, ColumnRef) and inner.type.name in _WHOLE else None
+    return e if isinstance(e, ColumnRef) else None
 
 
 class Direct:
@@ -81,24 +91,26 @@ class Direct:
             if aggregate.arg is None:
                 made.append(pa.array(count_groups(codes, groups, _NONE)))
                 continue
-            assert isinstance(aggregate.arg, ColumnRef)
-            column = aggregate.arg.column
+            over = argument(aggregate)
+            assert over is not None
+            column = over.column
             if column not in known:
                 given = self.rows.values(column, ids)
                 valid = validity(given)
                 valid = _NONE if valid is None else valid
-                if aggregate.arg.type.name in _WHOLE:
-                    *found, largest = sum_groups(codes, groups, as_plain(given, aggregate.arg.type), valid)
+                if over.type.name in _WHOLE:
+                    *found, largest = sum_groups(codes, groups, as_plain(given, over.type), valid)
                     if largest >= _EXACT:
                         return None
                     known[column] = tuple(found)
                 else:
                     known[column] = count_groups(codes, groups, valid), _INTS, _INTS, _INTS
-            made.append(_read(aggregate, *known[column]))
+            made.append(read(aggregate, *known[column]))
         return made
 
 
-def _read(aggregate: Aggregate, counts: Ints, sums: Ints, least: Ints, greatest: Ints) -> pa.Array:
+def read(aggregate: Aggregate, counts: Ints, sums: Ints, least: Ints, greatest: Ints) -> pa.Array:
+    """An aggregate of groups, from what they count, sum up and have at the ends."""
     if aggregate.function == "count":
         return pa.array(counts)
     there = counts > 0

@@ -22,7 +22,7 @@ from eddyline.model.datatypes import BOOLEAN
 from eddyline.model.expression import Call, Expression, Literal, columns_of
 from eddyline.model.joining import is_exact
 from eddyline.model.query import Output
-from eddyline.model.template import Condition, Template
+from eddyline.model.template import Condition, Template, window_size
 from eddyline.model.window import Range, Rows
 from eddyline.operators.evaluate import Issues, compile_predicate
 from eddyline.operators.join.port import Membership, Port
@@ -32,6 +32,7 @@ from eddyline.operators.template.adjustment import Adjustment
 from eddyline.operators.template.answer import Answering
 from eddyline.operators.template.blocks import Addressing, Fields, Together
 from eddyline.operators.template.imp import Imp
+from eddyline.operators.template.precomputed import Precomputed, serves
 from eddyline.operators.template.probes import Requests
 from eddyline.operators.template.rows import TemplateRows
 from eddyline.operators.template.scan import Scan
@@ -117,6 +118,8 @@ class StandingTemplate:
         self.paths: dict[str, int] = {}
         self.batched = True
         self.tuned = True
+        served = template.index == "auto" and self.tuning.precomputed and serves(aggregates)
+        self.precomputed = Precomputed(keys, aggregates, self.rows) if served else None
 
     def over(self, rows: pa.Table, ts: Ints, numbers: Ints, routes: npt.NDArray[np.uint64] | None) -> StandingTemplate:
         """The same template over some rows alone, which are in order."""
@@ -138,11 +141,54 @@ class StandingTemplate:
         """Bits of the index per grouping column; None: there is no such index."""
         return self.index.addressing.bits if self.index is not None and isinstance(self.index.addressing, Fields) else None
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes beside the rows: key words, blocks of the index, groups that are kept."""
+        index = 0 if self.index is None else self.index.nbytes
+        return self.rows.keys.nbytes + index + (0 if self.precomputed is None else self.precomputed.nbytes)
+
     # -- requests
 
     def answer(self, requests: Requests) -> pa.Table:
         """The answers, with the number of their request in the column `_request`."""
-        return self._made(requests, self.answering.tables) if requests.count else self.answering.schema.empty_table()
+        if not requests.count:
+            return self.answering.schema.empty_table()
+        found = self._from_groups(requests) if self.precomputed is not None else None
+        return self._made(requests, self.answering.tables) if found is None else found
+
+    def _from_groups(self, requests: Requests) -> pa.Table | None:
+        """The answers from groups that are kept up to date; None: rows are looked at, where that is cheaper or these do not serve."""
+        made = self.precomputed
+        whole = window_size(self.template.window)
+        if made is None or requests.ranged is not None or requests.tests or not (requests.size == whole).all():
+            return None
+        if not self.batched and requests.count > 1:
+            return None
+        self.rows.lineage = (self.port.words_mark, 0) if self.port.stores_words else None
+        self.rows.catch_up()
+        lows, highs = self.rows.ranges(requests)
+        low, high = int(lows[0]), int(highs[0])
+        if not ((lows == low).all() and (highs == high).all()):
+            return None
+        values = self.adjustment.values(self.rows)
+        otherwise, rows = 0.0, float(high - low)
+        for pattern, _, probes in requests.patterns():
+            asked = Pattern(pattern, float(len(probes)), rows)
+            paths = [self.price.scanned(asked)]
+            if pattern and self.address_bits is not None:
+                paths.append(self.price.read(asked, values, self.address_bits))
+            otherwise += min(paths)
+        groups = min(float(np.prod([float(v) for v in values])), rows)
+        if not made.pays(requests.count, low, high, otherwise, groups):
+            return None
+        if not made.move(low, high, lambda e, ids: self._values(e, ids)):
+            made.forget()
+            return None
+        self.answered += requests.count
+        self.paths["groups"] = self.paths.get("groups", 0) + requests.count
+        addressing = self.index.addressing if self.index is not None else None
+        pairs = made.pairs(requests, addressing if isinstance(addressing, Fields) else Fields((0,) * len(self.keys)))
+        return self.answering.summed(requests, *pairs, made, self.issues)
 
     def parts(self, requests: Requests) -> pa.Table:
         """What the rows here add to the answers, for `Answering.merged`."""
@@ -224,6 +270,8 @@ class StandingTemplate:
         self.rows.keys.forget()
         if self.index is not None:
             self.index.forget()
+        if self.precomputed is not None:
+            self.precomputed.forget()
 
     # -- epochs
 

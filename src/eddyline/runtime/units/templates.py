@@ -175,7 +175,7 @@ class TemplateUnit:
         """The port says what the store has to keep."""
 
     def held(self) -> tuple[int, int]:
-        return 0, 0 if self.standing.index is None else self.standing.index.nbytes
+        return 0, self.standing.nbytes
 
     def in_portions(self, rows: int) -> bool:
         return True
