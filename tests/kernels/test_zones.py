@@ -9,7 +9,7 @@ import pytest
 from eddyline.kernels import zones
 from eddyline.kernels.probe import Asking
 from eddyline.state.columns import string_buffers
-from tests.oracle.kernels_zones import prefix, ranges, scanned
+from tests.oracle.kernels_zones import prefix, ranges, scanned, settled
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -60,3 +60,26 @@ def test_scans_of_stretches(seed: int) -> None:
     left, right, _, _ = zones.probe_stretches(asking, zones.Laid(True, keys, order, dead, base, False), grid, True)
     expected, _ = scanned(hashes, limit, floor, True, keys, order, dead, base, row_cuts, cuts, kinds)
     assert list(zip(left.tolist(), right.tolist(), strict=True)) == [pair[:2] for pair in expected]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_settled_stretches_stand_among_pairs_that_were_tested(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    stored, asked, base = int(rng.integers(1, 90)), int(rng.integers(1, 60)), int(rng.integers(0, 50))
+    cuts = np.unique(np.concatenate(([0, stored], rng.integers(0, stored, 4)))) + base
+    row_cuts = np.unique(np.concatenate(([0, asked], rng.integers(0, asked, 3))))
+    kinds = rng.integers(-1, 3, (len(row_cuts) - 1, len(cuts) - 1))
+    by_kind = np.array([False, bool(seed % 2), True])
+    limit, floor = rng.integers(0, stored + 1, asked), rng.integers(0, 20, asked)
+    asking, grid = Asking(limit, limit, floor), zones.Cells(row_cuts, cuts, kinds)
+    for in_time_order in (True, False):
+        order = np.arange(stored) if in_time_order else rng.permutation(stored)
+        dead = np.sort(rng.integers(0, 20, stored)) if in_time_order else rng.integers(0, 20, stored)
+        pairs, _ = scanned(limit, limit, floor, False, order, order, dead, base, row_cuts, cuts, kinds)
+        tested = [(o, row) for o, row, kind in pairs if not by_kind[kind] and rng.random() < 0.4]
+        left, right = (np.array([pair[at] for pair in tested], np.int64) for at in (0, 1))
+        laid = zones.Laid(False, order, order, dead, base, in_time_order)
+        counts, found, visited = zones.settled_stretches(asking, laid, grid, by_kind, left, right)
+        expected, looked = settled(limit, floor, order, dead, base, row_cuts, cuts, kinds, by_kind, tested)
+        rows = zones.spread(np.arange(asked), counts, len(found))
+        assert list(zip(rows.tolist(), found.tolist(), strict=True)) == expected and visited == looked

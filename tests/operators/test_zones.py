@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from eddyline import Session
+from eddyline.operators.join.zones.partners import missed
 from eddyline.operators.join.zones.worth import Worth
 from eddyline.settings import Settings
 from eddyline.tuning import ZoneTuning
@@ -112,3 +114,47 @@ def test_texts_with_equal_prefixes_are_tested() -> None:
     texts: list[object] = [f"{'shared-prefix' if n % 2 else 'a'}{n:04d}" for n in range(300)]
     for where in ("a.x < b.x", "a.x = b.x", "a.x >= b.x", "a.x <> b.x"):
         assert answered(where, texts, texts, "STRING", heralds="on")[0] == answered(where, texts, texts, "STRING", heralds="off")[0]
+
+
+def demanded(heralds: str, jit: str, plan: str) -> tuple[list[tuple[object, ...]], dict]:
+    """A join of three streams; what c holds lies in few places, those that a and b bring change from stretch to stretch."""
+    with Session(Settings()) as session:
+        for name in "abc":
+            session.execute(f"CREATE STREAM {name} (k BIGINT, g BIGINT, ts TIMESTAMP) WITH (time = 'ts')")
+        query = session.query(
+            "q",
+            "SELECT a.ts AS a, b.ts AS b, c.ts AS c FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR], c [RANGE 1 HOUR] "
+            "WHERE a.k = b.k AND b.g = c.g",
+            heralds=heralds, jit=jit, plan=plan, replan="off",
+        )  # fmt: skip
+        session.push("c", [(n, -5_000 if n < 128 else 10_000, n) for n in range(192)])
+        session.step()
+        for epoch in range(3):
+            first = 1_000 * (epoch + 1)
+            for at, name in enumerate("ab"):
+                session.push(name, [(n % 200, 100 * (n // 80), first + 2 * n + at) for n in range(400)])
+            # What was missing comes: combinations that zones refused are made.
+            session.push("c", [(n, 100 * epoch + 100, first + 900 + n) for n in range(3)])
+            session.step()
+        session.run(once=True)
+        return [tuple(row.values()) for row in query.table().to_pylist()], session.stats()
+
+
+@pytest.mark.parametrize("jit", ["exact", "bloom", "auto"])
+@pytest.mark.parametrize("plan", ["((a b) c)", "mjoin"])
+def test_demand_asks_zones_first(jit: str, plan: str) -> None:
+    plain, off = demanded("off", jit, plan)
+    found, on = demanded("on", jit, plan)
+    assert len(plain) > 1_000 and found == plain and off["zones_skipped"] == off["conditions_avoided"] == 0
+    if jit != "auto":
+        assert on["zones_skipped"] > 5 and on["conditions_avoided"] > 500
+    for name in ("suspensions", "marks", "resumptions"):
+        assert on[name] == off[name] or jit == "auto", name
+    assert demanded("auto", jit, plan)[0] == plain
+
+
+def test_ranges_that_miss_all_zones() -> None:
+    least, most = np.array([50, 3, 20]), np.array([60, 9, 55])
+    low, high = np.array([10, 0, 9, 61, 56, -5]), np.array([19, 2, 10, 99, 57, 100])
+    assert missed(low, high, least, most).tolist() == [True, True, False, True, False, False]
+    assert missed(low, high, least[:0], most[:0]).all()

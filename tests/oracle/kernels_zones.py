@@ -35,3 +35,29 @@ def scanned(
                     if (not keyed or keys[p] == hashes[o]) and order[p] < limit[o] and dead[p] >= floor[o]:
                         found.append((o, row, int(kinds[line, at])))
     return found, looked
+
+
+def settled(
+    limit: Any,
+    floor: Any,
+    order: Any,
+    dead: Any,
+    base: int,
+    row_cuts: Any,
+    cuts: Any,
+    kinds: Any,
+    by_kind: Any,
+    tested: list[tuple[int, int]],
+) -> tuple[list[tuple[int, int]], int]:
+    """All pairs of the settled cells and the tested ones, in the order of a scan; how many pairs of settled cells were looked at."""
+    chosen = [[kind if kind >= 0 and by_kind[kind] else -1 for kind in line] for line in kinds.tolist()]
+    found, looked = scanned(limit, limit, floor, False, order, order, dead, base, row_cuts, cuts, _Lines(chosen))
+    return sorted([(o, row) for o, row, _ in found] + tested), looked
+
+
+class _Lines:
+    def __init__(self, lines: list[list[int]]) -> None:
+        self.lines = lines
+
+    def __getitem__(self, at: tuple[int, int]) -> int:
+        return self.lines[at[0]][at[1]]

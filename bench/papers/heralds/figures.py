@@ -32,7 +32,9 @@ class Setting:
 
     size: int = 50
     drop: float = 0.0
+    #: What the filters of the first and of the second stream let through: the plan of the dissertation has one on its first input.
     select: float = 0.2
+    second: float = 1.0
     passing: float = 0.0
     partitions: int = 50
     heralds: bool = True
@@ -48,7 +50,7 @@ def stream(setting: Setting, rng: np.random.Generator, is_second: bool) -> pa.Ta
     buckets = max(1, round(1 / (1 - setting.drop))) if setting.drop < 1 else 1
     if setting.passing:
         # Second partitions lie above all first ones, or among them.
-        above = rng.random(setting.partitions) < setting.passing
+        above = rng.permutation(setting.partitions) < setting.passing * setting.partitions
         base = np.where(above, 5 * WIDTH, 0) if is_second else np.zeros(setting.partitions, np.int64)
     else:
         base = rng.integers(0, buckets, setting.partitions) * 4 * WIDTH
@@ -79,8 +81,10 @@ def timed(setting: Setting, mode: str) -> tuple[float, int, dict[str, Any]]:
         session.query(
             "q",
             f"SELECT a.x AS ax, b.x AS bx FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR] WHERE {setting.condition} AND a.s < {setting.select} "
-            f"AND b.s < {setting.select}",
+            f"AND b.s < {setting.second}",
         )
+        # A standing query: its plan is made before its rows come.
+        session.step()
         for name in "ab":
             session.push(name, stream(setting, rng, name == "b"))
         began = time.process_time()

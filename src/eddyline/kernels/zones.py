@@ -2,6 +2,8 @@
 
 Answer   `stretch_ranges` gives, per stretch, the least and greatest key and whether a value is missing. `text_prefixes` gives texts keys of
          their first 8 bytes. `probe_stretches` pairs probing rows with the stored rows of the stretches that a grid does not skip.
+         `settled_stretches` writes the stored rows of stretches that need no test, among pairs that have been tested; `spread` repeats
+         what a probing row has for each of its pairs.
 State    None.
 Limits   Pairs come in the order of a scan of everything: by probing row, then by stored row. A stretch without values has a least key
          above its greatest.
@@ -133,3 +135,71 @@ def probe_stretches(asking, stored, grid, wants_kinds):
                 if wants_kinds:
                     cells[before:n] = kind
     return left[:n], right[:n], cells[:n], visited
+
+
+@njit(cache=True, nogil=True)
+def settled_stretches(asking, stored, grid, settled, left, right):
+    """Per probing row how many pairs it has, their stored ids, and how many rows were looked at: all pairs of the cells whose kind is
+    settled, among the pairs (left, right) of other cells, which are given in the order of a scan.
+
+    Args:
+        settled: by kind of cell from 0 on.
+    """
+    _, limit, floor = asking
+    _, _, order, dead, base, in_time_order = stored
+    row_cuts, cuts, kinds = grid
+    counts = np.zeros(len(limit), np.int64)
+    low = np.full(len(limit), cuts[0] - base)
+    high = np.full(len(limit), cuts[-1] - base)
+    if in_time_order:
+        for o in range(len(limit)):
+            low[o] = _first_not_below(dead, floor[o], low[o], high[o])
+            high[o] = _first_not_below(order, limit[o], low[o], high[o])
+    visited = 0
+    room = len(left)
+    for line in range(len(row_cuts) - 1):
+        for j in range(len(cuts) - 1):
+            if kinds[line, j] >= 0 and settled[kinds[line, j]]:
+                first, end = cuts[j] - base, cuts[j + 1] - base
+                visited += (end - first) * (row_cuts[line + 1] - row_cuts[line])
+                for o in range(row_cuts[line], row_cuts[line + 1]):
+                    room += max(0, min(end, high[o]) - max(first, low[o]))
+    found = np.empty(room, np.int64)
+    n = 0
+    s = 0
+    for line in range(len(row_cuts) - 1):
+        for o in range(row_cuts[line], row_cuts[line + 1]):
+            before = n
+            for j in range(len(cuts) - 1):
+                kind = kinds[line, j]
+                if kind < 0:
+                    continue
+                if not settled[kind]:
+                    while s < len(left) and left[s] == o and right[s] < cuts[j + 1]:
+                        found[n] = right[s]
+                        n += 1
+                        s += 1
+                    continue
+                first, end = max(cuts[j] - base, low[o]), min(cuts[j + 1] - base, high[o])
+                if in_time_order:
+                    for p in range(first, end):
+                        found[n] = p + base
+                        n += 1
+                else:
+                    for p in range(first, end):
+                        if order[p] < limit[o] and dead[p] >= floor[o]:
+                            found[n] = p + base
+                            n += 1
+            counts[o] = n - before
+    return counts, found[:n], visited
+
+
+@njit(cache=True, nogil=True)
+def spread(values, counts, total):
+    """Each value as often as its count says."""
+    out = np.empty(total, values.dtype)
+    at = 0
+    for i in range(len(values)):
+        out[at : at + counts[i]] = values[i]
+        at += counts[i]
+    return out

@@ -76,13 +76,12 @@ def _span(reader: Reader) -> tuple[int | None, int | None]:
 
 def herald_of(stream: Stream, text: str) -> Herald:
     """A herald as a text says it: a condition and its span."""
-    where, rows, micros = _parsed(text)
-    return Herald(bound_condition(stream, where), rows, micros, " ".join(text.split()))
+    return _herald_of(stream.name, stream.schema, stream.time, text)
 
 
 @lru_cache(maxsize=4096)
-def _parsed(text: str) -> tuple[Node, int | None, int | None]:
-    """The condition and the span of a herald; texts come again, with the next rows of their stream and from intake and gate."""
+def _herald_of(stream: str, schema: Schema, time: str, text: str) -> Herald:
+    """Texts come again, with the next rows of their stream and from intake and gate."""
     from eddyline.language.parse import reader_of
 
     reader = reader_of(text)
@@ -90,7 +89,7 @@ def _parsed(text: str) -> tuple[Node, int | None, int | None]:
     rows, micros = _span(reader)
     if reader.next.kind != "end":
         reader.fail("expected the end")
-    return where, rows, micros
+    return Herald(bound_condition(Stream(stream, schema, time), where), rows, micros, " ".join(text.split()))
 
 
 def bound_condition(stream: Stream, where: Node) -> Expression:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from eddyline.model.datatypes import DataType
 from eddyline.model.expression import columns_of
 from eddyline.model.herald import KIND, TEXT, Herald
 from eddyline.model.records import Flags
@@ -24,6 +25,7 @@ from eddyline.operators.evaluate import Predicate, compile_predicate
 from eddyline.operators.gate import Load, Passing, Placed, Verdict
 from eddyline.operators.sharing.predicates import Box, boxes_of
 from eddyline.operators.stream import whole_columns
+from eddyline.state.columns import Ints
 from eddyline.state.zones import arrow_keys, ranges_of
 
 
@@ -48,7 +50,7 @@ class Heralded:
     def check(self, passing: Passing, dead: Flags) -> Verdict | None:
         if self.in_force is None and not any(placed.records.kind == KIND for placed in passing.records):
             return None
-        columns = whole_columns(passing.table)
+        columns = _Columns(whole_columns(passing.table))
         broken = np.zeros(len(passing.ts), np.bool_)
         reasons = np.full(len(passing.ts), None, object)
         begin = 0
@@ -88,7 +90,7 @@ class Heralded:
         self,
         herald: InForce,
         passing: Passing,
-        columns: Mapping[str, pa.Array],
+        columns: _Columns,
         begin: int,
         stop: int,
         broken: Flags,
@@ -153,26 +155,40 @@ class _Test:
         """Compiled for the first stretch whose ends do not decide."""
         return compile_predicate(self.herald.condition)
 
-    def breaks(self, columns: Mapping[str, pa.Array], rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Flags:
+    def breaks(self, columns: _Columns, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Flags:
         """Which of the rows do not satisfy the condition; they are neighbours."""
         first, count = int(rows[0]), len(rows)
         is_whole = int(rows[-1]) - first + 1 == count
-        chosen = {name: columns[name].slice(first, count) if is_whole else columns[name].take(pa.array(rows)) for name in self._names}
-        if self._box is not None and self._fits(self._box, chosen, count):
+        if self._box is not None and is_whole and self._fits(self._box, columns, first, first + count):
             return np.zeros(count, np.bool_)
+        arrays = columns.arrays
+        chosen = {name: arrays[name].slice(first, count) if is_whole else arrays[name].take(pa.array(rows)) for name in self._names}
         given = {(alias, name): chosen[name] for alias, name in self._predicate.columns}
         return ~self._predicate(given, count)
 
     @staticmethod
-    def _fits(box: Box, columns: Mapping[str, pa.Array], count: int) -> bool:
-        """Whether least and greatest values lie in one span of every column's set."""
+    def _fits(box: Box, columns: _Columns, first: int, stop: int) -> bool:
+        """Whether least and greatest values of the rows first … stop-1 lie in one span of every column's set."""
         for name, values in box.sets.items():
             if box.types[name].name == "STRING":
                 return False
-            keys, valid = arrow_keys(columns[name], box.types[name])
-            low, high, nulls = ranges_of(keys, valid, np.array([0, count]))
+            keys, valid = columns.keys(name, box.types[name])
+            low, high, nulls = ranges_of(keys, valid, np.array([first, stop]))
             if nulls[0] and not values.null:
                 return False
             if low[0] <= high[0] and not any(a <= int(low[0]) and int(high[0]) < b for a, b in values.spans):
                 return False
         return True
+
+
+class _Columns:
+    """The columns of a stretch, and their ordered keys, made when they are first asked for."""
+
+    def __init__(self, arrays: Mapping[str, pa.Array]) -> None:
+        self.arrays = arrays
+        self._keys: dict[str, tuple[Ints, Flags | None]] = {}
+
+    def keys(self, name: str, kind: DataType) -> tuple[Ints, Flags | None]:
+        if name not in self._keys:
+            self._keys[name] = arrow_keys(self.arrays[name], kind)
+        return self._keys[name]

@@ -30,7 +30,7 @@ from eddyline.model.triggers import COMPACT, Seen, Trigger
 from eddyline.state.columns import Array, Ints, StoredColumn, stored_column
 from eddyline.state.renumbering import GONE, Renumbering
 from eddyline.state.spill import SpilledColumn
-from eddyline.state.zones import Flags, Zones, stored_keys
+from eddyline.state.zones import Flags, Mark, Zones, stored_keys
 from eddyline.tuning import ZoneTuning
 
 _SMALLEST = 256
@@ -157,7 +157,9 @@ class Store:
         return stored_keys(self.columns[name], self.types[name], ids - self.base)
 
     def _zone_keys(self, name: Hashable, start: int, stop: int) -> tuple[Ints, Flags | None]:
-        assert isinstance(name, str), "zones of a stream are over its columns"
+        if isinstance(name, Mark):
+            return self.marks[name.name][start - self.base : stop - self.base], None
+        assert isinstance(name, str), "zones of a stream are over its columns and marks"
         return stored_keys(self.columns[name], self.types[name], slice(start - self.base, stop - self.base))
 
     def ids(self) -> Ints:

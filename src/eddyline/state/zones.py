@@ -8,7 +8,7 @@ Answer   `Zones.ranges` gives, for a column, the least and greatest key of every
              ids    first  64     128    192 end
 
 State    Per zone its first id; per needed column two keys and a flag: less than a byte per row. Zones are worked out when they are asked
-         for, from the rows that came since, and forgotten with their rows.
+         for, from the rows that came since, and forgotten with their rows. The places of the latest heralds.
 Limits   A zone that has lost rows keeps its range: it is then wider than its rows. A store that gives its rows new ids forgets its zones.
 """
 
@@ -33,6 +33,13 @@ Flags = npt.NDArray[np.bool_]
 KeysOf = Callable[[Hashable, int, int], tuple[Ints, Flags | None]]
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Names the zones over a mark of a store, whose values are their own keys."""
+
+    name: str
+
+
 @dataclass(slots=True)
 class _Column:
     low: Ints = field(default_factory=lambda: np.empty(0, np.int64))
@@ -50,8 +57,9 @@ class Zones:
         #: First ids of the zones; where the rows end that they cover.
         self._starts: Ints = np.empty(0, np.int64)
         self._end = 0
-        #: Ids at which a herald stands.
+        #: Ids at which a herald stands: those that have cut no zone yet, and the latest of all.
         self._heralds: list[int] = []
+        self._latest: list[int] = []
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -66,19 +74,30 @@ class Zones:
         self._starts = np.empty(0, np.int64)
         self._end = 0
         self._heralds.clear()
+        self._latest.clear()
 
     def cut(self, row: int) -> None:
         """Note that a herald stands before this row, which is the newest or the next to come."""
         most = self.tuning.most_heralds
-        if len(self._heralds) >= most:
-            # Nothing has asked for zones for long: the oldest places are of no use.
-            del self._heralds[: most // 2]
-        self._heralds.append(row)
+        for places in (self._heralds, self._latest):
+            if len(places) >= most:
+                # Nothing has asked for zones for long, or the rows have been probed with: the oldest places are of no use.
+                del places[: most // 2]
+            places.append(row)
 
     def cuts(self, first: int, end: int) -> Ints:
         """Ids at which the rows first … end-1 are cut, both ends included."""
         self._cover(first, end)
         return np.append(np.maximum(self._starts, first), end)
+
+    def stretches(self, first: int, end: int, start: int, stop: int) -> Ints:
+        """Ids at which new rows start … stop-1 are cut, both ends included: where zones begin, and at every herald, however few rows it
+        has. The rows first … end-1 are those of the store."""
+        self._cover(first, end)
+        self._latest = [row for row in self._latest if row > first]
+        places = [row for row in self._latest if start < row < stop]
+        inner = self._starts[(self._starts > start) & (self._starts < stop)]
+        return np.unique(np.concatenate(([start], inner, np.array(places, np.int64), [stop])))
 
     def ranges(self, column: Hashable, first: int, end: int) -> tuple[Ints, Ints, Flags]:
         """Least and greatest keys of a column per zone, and whether values are missing; zones as `cuts` gives them."""

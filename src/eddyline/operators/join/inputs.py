@@ -28,7 +28,7 @@ from eddyline.operators.stream import ALWAYS, StreamState
 from eddyline.state.columns import Ints
 from eddyline.state.renumbering import Renumbering
 from eddyline.state.store import Store
-from eddyline.state.zones import Zones
+from eddyline.state.zones import Mark, Zones
 
 _POSITION = (1 << POSITION_BITS) - 1
 
@@ -161,11 +161,13 @@ class NodeInput:
 
     def _zone_keys(self, name: Hashable, start: int, stop: int) -> tuple[Ints, npt.NDArray[np.bool_] | None]:
         """Keys of a component's column. A component that its store has forgotten has none: its combination is dead."""
-        assert isinstance(name, tuple), "zones of combinations are over (reference, column)"
+        assert isinstance(name, tuple), "zones of combinations are over (reference, column or mark)"
         reference, column = name
         store = self.bases[reference].store
         ids = self.store.stretch(f"id:{reference}", start, stop)
         held = store.holds(ids)
+        if isinstance(column, Mark):
+            return store.at(column.name, ids if held.all() else np.where(held, ids, store.first)), None if held.all() else held
         if held.all():
             return store.keys_at(column, ids)
         keys, valid = store.keys_at(column, np.where(held, ids, store.first))

@@ -26,6 +26,7 @@ from eddyline.operators.join.join_slice import JoinSlice
 from eddyline.operators.join.modes import SKIP, Cells, Grid, Modes, Pairs, Probe, both
 from eddyline.operators.join.policy import Fresh, JoinPolicy, Order, Output, overriding
 from eddyline.operators.join.probing import found_pairs
+from eddyline.operators.join.settled import settled
 from eddyline.operators.join.steps import ProbeSteps, Step
 from eddyline.operators.join.verification import Verification
 from eddyline.operators.keys import combined
@@ -206,6 +207,8 @@ class JoinNode:
     def _made(self, probe: Probe, modes: Modes | None, keeps: bool) -> Combinations:
         step, counters = probe.step, self.counters
         pairs, grid = (None, None) if modes is None else (modes.found, modes.grid)
+        if pairs is None and grid is not None and (made := settled(self, probe, grid, keeps)) is not None:
+            return made
         if pairs is None:
             pairs = found_pairs(self.inputs[step.input], step, self.loop, probe.hashes, probe.limits, probe.floors, grid)
         counters.probes += pairs.probes
@@ -214,8 +217,12 @@ class JoinNode:
         step.pairs_per_row = max(len(pairs.left) / max(len(probe.rows), 1), step.pairs_per_row / 2)
         return self.joined(probe, pairs, grid, keeps)
 
-    def joined(self, probe: Probe, pairs: Pairs, grid: Grid | None, keeps: bool) -> Combinations:
-        """The combinations of pairs that stand up to everything else; conditions that a mode passes are left out."""
+    def joined(self, probe: Probe, pairs: Pairs, grid: Grid | None, keeps: bool, numbers: bool = False) -> Combinations:
+        """The combinations of pairs that stand up to everything else; conditions that a mode passes are left out.
+
+        Args:
+            numbers: combinations have the numbers of their pairs among their ids; every pair is then in a cell that is not skipped.
+        """
         one, rows_seen = self.inputs[probe.step.input], probe.moment.rows_seen
         if grid is None:
             return self.verification.join(one, probe.rows, pairs.left, pairs.right, probe.step, rows_seen, keeps)
@@ -225,7 +232,7 @@ class JoinNode:
             if (kinds == SKIP).any():
                 left, right, kinds = (values[kinds != SKIP] for values in (left, right, kinds))
         cells = None if kinds is None or not grid.passed else Cells(kinds, grid)
-        made = self.verification.join(one, probe.rows, left, right, probe.step, rows_seen, keeps, cells)
+        made = self.verification.join(one, probe.rows, left, right, probe.step, rows_seen, keeps, cells, numbers)
         self.counters.conditions_avoided += 0 if cells is None else cells.avoided
         return made
 

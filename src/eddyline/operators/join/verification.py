@@ -28,6 +28,8 @@ from eddyline.state.columns import Ints, StringColumn
 
 #: Beside the references of combinations: the cells that their pairs lie in.
 _CELL = -1
+#: Beside the references of combinations: the numbers of their pairs.
+NUMBER = -2
 
 
 class Verification:
@@ -46,6 +48,7 @@ class Verification:
         rows_seen: RowsSeen | None,
         keeps: bool,
         cells: Cells | None = None,
+        numbers: bool = False,
     ) -> Combinations:
         """The combinations of `rows[left]` with the rows `right` of an input.
 
@@ -53,6 +56,7 @@ class Verification:
             rows_seen: None where windows are not looked at.
             keeps: the combinations are stored, so they need the instant at which they die.
             cells: where conditions are known to hold.
+            numbers: combinations have the numbers of their pairs among their ids, as `NUMBER`.
         """
         added = one.expand(right)
         made = Combinations(
@@ -64,6 +68,8 @@ class Verification:
         )
         if cells is not None:
             made.ids[_CELL] = cells.kinds  # type: ignore[assignment]
+        if numbers:
+            made.ids[NUMBER] = np.arange(len(left))
         if rows_seen is not None:
             made = self.in_windows(made, tuple(added), rows_seen)
         made = self.wanted(made)

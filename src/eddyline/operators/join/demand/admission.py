@@ -19,11 +19,12 @@ from eddyline.operators.join.demand.edge import Edge
 from eddyline.operators.join.demand.mns import Condition, links_between
 from eddyline.operators.join.inputs import StreamInput
 from eddyline.operators.join.node import JoinNode
+from eddyline.operators.join.zones.partners import PartnerZones
 from eddyline.tuning import DemandTuning
 
 
 class Admission:
-    def __init__(self, node: JoinNode, mode: str, tuning: DemandTuning) -> None:
+    def __init__(self, node: JoinNode, mode: str, tuning: DemandTuning, zones: PartnerZones | None = None) -> None:
         self.node = node
         self.edge = Edge(mode == "auto", True, tuning, useful=tuning.useful_admission, samples=1)
         self._last = len(node.inputs)
@@ -34,7 +35,8 @@ class Admission:
             for number in node.orders[origin][1:]:
                 links = links_between(node.equalities, one.references, node.inputs[number])
                 if links:
-                    self.conditions[origin].append(Condition(node.inputs[number], links, node.bases, mode == "bloom"))
+                    asked = None if zones is None else (zones, node.counters)
+                    self.conditions[origin].append(Condition(node.inputs[number], links, node.bases, mode == "bloom", asked))
 
     @property
     def checks(self) -> int:

@@ -16,12 +16,14 @@ from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.demand.mns import Condition, links_between
 from eddyline.operators.join.inputs import Input
 from eddyline.operators.join.node import JoinNode
+from eddyline.operators.join.zones.partners import PartnerZones
 from eddyline.state.columns import Ints
 
 
 class Conditions:
-    def __init__(self, node: JoinNode, targets: tuple[Input, ...], bloomed: bool) -> None:
+    def __init__(self, node: JoinNode, targets: tuple[Input, ...], bloomed: bool, zones: PartnerZones | None = None) -> None:
         self.node = node
+        asked = None if zones is None else (zones, node.counters)
         #: Every condition on combinations.
         self.all: list[Condition] = []
         self.unlinked: list[Input] = []
@@ -32,12 +34,12 @@ class Conditions:
             if not links:
                 self.unlinked.append(target)
                 continue
-            whole = Condition(target, links, node.bases, bloomed)
+            whole = Condition(target, links, node.bases, bloomed, asked)
             self.all.append(whole)
             for number, one in enumerate(node.inputs):
                 mine = links_between(node.equalities, one.references, target)
                 if mine:
-                    alone = whole if mine == links else Condition(target, mine, node.bases, bloomed)
+                    alone = whole if mine == links else Condition(target, mine, node.bases, bloomed, asked)
                     self.early[number].append((whole, alone))
         #: The conditions that are tested; with `auto`, those that save more than they cost.
         self.used = list(self.all)

@@ -11,7 +11,8 @@ Answer   A `Condition` holds of a combination while the opposite input has a row
 
 State    An index of the opposite store; in `bloom` mode a filter over its keys, extended by new rows and made anew once
          half of what it was made of is gone.
-Limits   Conditions compare 64-bit words: a collision lets more pass. Which keys are new to a store is decided by the keys themselves.
+Limits   Zones of the opposite store are asked first, where that is worth it: stretches of rows that they refuse are not looked up.
+         Conditions compare 64-bit words: a collision lets more pass. Which keys are new to a store is decided by the keys themselves.
 Reading  docs/operators/demand.md
 """
 
@@ -27,12 +28,16 @@ from eddyline.kernels.probe import Asking
 from eddyline.model.joining import Equality
 from eddyline.model.window import FOREVER
 from eddyline.operators.join.combination import Combinations
+from eddyline.operators.join.counters import Counters
 from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
 from eddyline.operators.join.modes import Probe
+from eddyline.operators.join.zones.partners import PartnerZones
 from eddyline.operators.keys import combined
 from eddyline.state.columns import Ints
 
 Flags = npt.NDArray[np.bool_]
+#: The zones that conditions ask first, and what counts their answers.
+AskedZones = tuple[PartnerZones, Counters]
 
 #: Key columns per side that a probe can ask about on its way.
 _MOST_WORDS = 2
@@ -61,11 +66,16 @@ def alive_components(one: Input, bases: Mapping[int, StreamInput]) -> dict[int, 
 class Condition:
     """Some row of `opposite` agrees with a combination on all `links`."""
 
-    def __init__(self, opposite: Input, links: tuple[Link, ...], bases: Mapping[int, StreamInput], bloomed: bool) -> None:
+    def __init__(
+        self, opposite: Input, links: tuple[Link, ...], bases: Mapping[int, StreamInput], bloomed: bool, zones: AskedZones | None = None
+    ) -> None:
         self.opposite = opposite
         self.links = links
         self.bases = bases
         self.bloomed = bloomed
+        #: Zones of the opposite store, asked before its index; None: they are not.
+        self.zones = zones
+        self._worth = None if zones is None else zones[0].worth()
         self.mark: str | None = None
         self.checked = 0
         self.rejected = 0
@@ -89,7 +99,20 @@ class Condition:
 
     def passes(self, rows: Combinations, chosen: Ints | None = None) -> Flags:
         """Of combinations (or of the chosen among them), whether each has a partner now that lives while it lives."""
-        assert self.mark is not None and rows.dead is not None
+        assert self.mark is not None
+        if self.zones is not None and self._worth is not None:
+            zones, counters = self.zones
+            may = zones.may_have(self.opposite, self.links, self.bases, rows.ids, chosen, self._worth, counters)
+            if may is not None:
+                left = np.flatnonzero(may) if chosen is None else chosen[may]
+                self.checked += len(may) - len(left)
+                self.rejected += len(may) - len(left)
+                may[may] = self._looked_up(rows, left)
+                return may
+        return self._looked_up(rows, chosen)
+
+    def _looked_up(self, rows: Combinations, chosen: Ints | None) -> Flags:
+        assert rows.dead is not None
         hashes = self.hashes(rows.ids, chosen)
         if self.bloomed:
             self._refresh()

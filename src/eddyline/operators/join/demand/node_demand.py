@@ -38,6 +38,7 @@ from eddyline.operators.join.inputs import Input, NodeInput
 from eddyline.operators.join.modes import Modes, Probe
 from eddyline.operators.join.node import JoinNode
 from eddyline.operators.join.policy import Fresh, Output
+from eddyline.operators.join.zones.partners import PartnerZones
 from eddyline.tuning import DemandTuning
 
 
@@ -53,6 +54,7 @@ class NodeDemand:
         mode: str,
         tuning: DemandTuning,
         admission: Admission | None = None,
+        zones: PartnerZones | None = None,
     ) -> None:
         self.node = node
         self.kept = kept
@@ -60,7 +62,7 @@ class NodeDemand:
         self.admission = admission
         # In auto mode an edge starts by producing every combination; it begins to hold rows back after its first sample.
         self.edge = Edge(mode == "auto", bool(targets) and mode != "auto", tuning)
-        self.conditions = Conditions(node, targets, mode == "bloom")
+        self.conditions = Conditions(node, targets, mode == "bloom", zones)
         self.holding = HoldingBack(node, self.edge, self.conditions)
         self.resuming = Resuming(node, kept, self.edge, self.conditions, self.holding)
         self.weighing = Weighing(node, siblings, self.edge, self.conditions, tuning)

@@ -22,6 +22,7 @@ from eddyline.operators.join.join_slice import JoinSlice
 from eddyline.operators.join.modes import Modes, Probe
 from eddyline.operators.join.node import JoinNode
 from eddyline.operators.join.policy import Fresh, JoinPolicy, Output, WatchedEdge
+from eddyline.operators.join.zones.partners import PartnerZones
 from eddyline.settings import Settings
 from eddyline.state.renumbering import Renumbering
 
@@ -36,6 +37,8 @@ def demand(config: JoinConfig, commons: Commons) -> JoinPolicy | None:
 class Demand(JoinPolicy):
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        #: What conditions ask before they look rows up; None: nothing.
+        self.zones = PartnerZones.of(settings)
         self.demands: dict[JoinNode, NodeDemand] = {}
         self.admissions: dict[JoinNode, Admission] = {}
         #: What the edges of earlier trees have counted, in one sum however many trees there were.
@@ -50,7 +53,7 @@ class Demand(JoinPolicy):
         self.demands, self.admissions = {}, {}
         for node, _ in group.nodes:
             if len(node.inputs) > 2:
-                self.admissions[node] = Admission(node, mode, tuning)
+                self.admissions[node] = Admission(node, mode, tuning, self.zones)
         for number, targets in targets_of(group.nodes, group.bases, self.settings.jit_control).items():
             node, kept = group.nodes[number]
             assert kept is not None
@@ -59,7 +62,7 @@ class Demand(JoinPolicy):
                 for parent, _ in group.nodes
                 if any(one is kept for one in parent.inputs)
             )
-            self.demands[node] = NodeDemand(node, kept, siblings, targets, mode, tuning, self.admissions.get(node))
+            self.demands[node] = NodeDemand(node, kept, siblings, targets, mode, tuning, self.admissions.get(node), self.zones)
 
     def _new(self, node: JoinNode, moment: JoinSlice) -> Novelty | None:
         if self._moment is not moment:
@@ -87,6 +90,10 @@ class Demand(JoinPolicy):
             return made
         self.demands[node].finish(made, output, novelty)
         return []
+
+    def purge(self, group: JoinGroup, frontier: int) -> None:
+        if self.zones is not None:
+            self.zones.next_epoch()
 
     def renumber(self, old_to_new: Renumbering) -> None:
         for one in self.demands.values():

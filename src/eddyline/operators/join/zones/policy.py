@@ -156,15 +156,15 @@ class ZoneSkipping(JoinPolicy):
         return Grid(row_cuts, stored_cuts, kinds, passed)
 
     def _row_cuts(self, node: JoinNode, probe: Probe) -> Ints:
-        """Where the probing rows are cut: new rows of a stream as their own store is, combinations after a fixed number of them."""
+        """Where the probing rows are cut: new rows of a stream as their own store is and at every herald, combinations after a fixed
+        number of them."""
         count, size = len(probe.rows), self.tuning.rows
         if len(probe.rows.ids) > 1:
             return np.append(np.arange(0, count, size), count)
         ((reference, ids),) = probe.rows.ids.items()
         store = node.bases[reference].store
-        starts = store.zones.cuts(store.first, store.end)
-        starts = starts[(starts > ids[0]) & (starts <= ids[-1])]
-        cuts: Ints = np.unique(np.concatenate(([0], np.searchsorted(ids, starts), [count])))
+        starts = store.zones.stretches(store.first, store.end, int(ids[0]), int(ids[-1]) + 1)
+        cuts: Ints = np.unique(np.searchsorted(ids, starts))
         return cuts
 
     def _passed(self, step: StepZones, ranges: dict[int, Ranges], kinds: Ints, decided: Flags) -> tuple[Passed, ...]:

@@ -1,0 +1,93 @@
+"""Zones for demand: stretches of rows whose keys no zone of an opposite store can have.
+
+Answer   `PartnerZones.may_have` says of rows whether they may have a partner in an opposite input: a stretch of them whose keys miss the
+         ranges of all zones there has none, and no row of it is looked up.
+
+             keys of 64 rows            40 ── 47
+             zones of the store   3 ── 9            55 ── 61          missed: none of the 64 rows has a partner
+
+State    Per condition whether asking has been worth it.
+Limits   Keys are the words that indexes have: whole numbers, dates and times are in order, others are hashes and never miss for long. Zones
+         are wider than their rows: what they let pass is looked up.
+Reading  docs/heralds.md, docs/operators/demand.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+
+import numpy as np
+
+from eddyline.model.differences import Flags, Ints
+from eddyline.operators.join.counters import Counters
+from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
+from eddyline.operators.join.zones.worth import Worth
+from eddyline.settings import Settings
+from eddyline.state.zones import Mark, ranges_of
+from eddyline.tuning import ZoneTuning
+
+
+class PartnerZones:
+    """The zones that the conditions of one group ask."""
+
+    def __init__(self, is_open: bool, tuning: ZoneTuning) -> None:
+        self.is_open = is_open
+        self.tuning = tuning
+        self._epoch = 0
+
+    @staticmethod
+    def of(settings: Settings) -> PartnerZones | None:
+        return None if settings.heralds == "off" else PartnerZones(settings.heralds == "auto", settings.tuning.zones)
+
+    def next_epoch(self) -> None:
+        self._epoch += 1
+
+    def worth(self) -> Worth:
+        """Whether a condition asks zones: every condition has its own."""
+        return Worth(self.tuning, self.is_open)
+
+    def may_have(
+        self,
+        opposite: Input,
+        links: Sequence[tuple[int, str, int, str]],
+        bases: Mapping[int, StreamInput],
+        ids: Mapping[int, Ints],
+        chosen: Ints | None,
+        worth: Worth,
+        counters: Counters,
+    ) -> Flags | None:
+        """Of rows (or of the chosen among them), whether the opposite input may have a partner; None: all may, or zones are not asked.
+
+        Args:
+            links: (reference, key) of the rows and of the opposite input, which must be equal.
+        """
+        count = len(next(iter(ids.values()))) if chosen is None else len(chosen)
+        store, cost = opposite.store, self.tuning
+        if not count or not store.live or not worth.asks(self._epoch):
+            return None
+        cuts = np.append(np.arange(0, count, cost.rows), count)
+        misses: Flags = np.zeros(len(cuts) - 1, np.bool_)
+        for reference, key, there, other in links:
+            rows = ids[reference] if chosen is None else ids[reference][chosen]
+            low, high, _ = ranges_of(bases[reference].store.at(key, rows), None, cuts)
+            name: Hashable = (there, Mark(other)) if isinstance(opposite, NodeInput) else Mark(other)
+            least, most, _ = store.zones.ranges(name, store.first, store.end)
+            misses |= missed(low, high, least, most)
+        found = int(np.count_nonzero(misses))
+        refused = np.repeat(misses, np.diff(cuts))
+        saved = float(np.count_nonzero(refused))
+        counters.zone_pairs += len(misses)
+        counters.zones_skipped += found
+        counters.conditions_avoided += int(saved)
+        worth.note(count * cost.probe, saved * cost.probe - count * len(links) * cost.key - cost.question)
+        return None if not found else ~refused
+
+
+def missed(low: Ints, high: Ints, least: Ints, most: Ints) -> Flags:
+    """Which of the ranges low … high meet none of the ranges least … most, which come in any order."""
+    order = np.argsort(least, kind="stable")
+    # Of the ranges that begin early enough, the one that ends last decides.
+    ends = np.maximum.accumulate(most[order])
+    at = np.searchsorted(least[order], high, side="right")
+    meets: Flags = (at > 0) & (ends[np.maximum(at, 1) - 1] >= low) if len(ends) else np.zeros(len(low), np.bool_)
+    return ~meets
