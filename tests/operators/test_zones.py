@@ -158,3 +158,22 @@ def test_ranges_that_miss_all_zones() -> None:
     low, high = np.array([10, 0, 9, 61, 56, -5]), np.array([19, 2, 10, 99, 57, 100])
     assert missed(low, high, least, most).tolist() == [True, True, False, True, False, False]
     assert missed(low, high, least[:0], most[:0]).all()
+
+
+def keyed(a: list[object], b: list[object], heralds: str) -> tuple[list[str], dict, str]:
+    return answered("a.x = b.x", a, b, epochs=8, heralds=heralds)
+
+
+def test_auto_leaves_stretches_out_whose_keys_miss_the_whole_store() -> None:
+    apart: list[object] = [n + (0 if n % 1_000 < 100 else 1_000_000) for n in range(8_000)]
+    other: list[object] = list(range(8_000))
+    plain, off, _ = keyed(apart, other, "off")
+    found, auto, text = keyed(apart, other, "auto")
+    assert found == plain and len(plain) == 800
+    assert auto["zones_skipped"] > 50 and auto["probes"] < off["probes"] and "zones a⋈b: " in text
+    # Keys that meet: some glances, and no zone is asked.
+    mixed: list[object] = [n * 7919 % 8_000 for n in range(8_000)]
+    plain, off, _ = keyed(mixed, mixed, "off")
+    found, auto, text = keyed(mixed, mixed, "auto")
+    assert found == plain and len(plain) == 8_000
+    assert auto["zones_skipped"] == 0 and auto["probes"] == off["probes"] and "zones a⋈b: " not in text

@@ -6,7 +6,8 @@ Answer   At the point *mode*: a grid of stretches of probing rows against the zo
 State    Per step of a node: its variables, its system of differences, and whether zones have been worth asking.
 Limits   Only conditions over the references of the node count; inputs that are probed later in the same node count with their whole present
          range, because partners are older and hence stored. A node with a condition that can fail on a value, and that is no difference,
-         evaluates everything. Where orders are drawn, cells are skipped and no condition is passed.
+         evaluates everything. Where orders are drawn, cells are skipped and no condition is passed. With `auto`, a join on equalities alone
+         asks zones where keys of one column seem to miss a store.
 Reading  docs/heralds.md
 """
 
@@ -27,6 +28,7 @@ from eddyline.operators.join.node import JoinNode
 from eddyline.operators.join.policy import JoinPolicy
 from eddyline.operators.join.zones.ranges import Known, Sides
 from eddyline.operators.join.zones.worth import Worth
+from eddyline.state.zones import ranges_of
 from eddyline.tuning import ZoneTuning
 
 if TYPE_CHECKING:
@@ -39,9 +41,6 @@ _MOST_PASSED = 16
 def zone_skipping(config: JoinConfig, commons: Commons) -> JoinPolicy | None:
     settings, differences = config.settings, config.differences
     if settings.heralds == "off" or differences is None or not differences.variables:
-        return None
-    if settings.heralds == "auto" and not differences.among(config.residuals):
-        # Equalities are found by hash: looking at zones first costs such joins more than it saves.
         return None
     return ZoneSkipping(differences, settings.heralds == "auto", settings.route != "lottery", settings.tuning.zones)
 
@@ -61,6 +60,8 @@ class StepZones:
     passing: tuple[tuple[Expression, Conjunct | None], ...]
     #: Comparisons per cell, for the cost.
     checks: int
+    #: Whether an index decides all that zones could: only keys that miss a store save anything.
+    is_keyed: bool
     worth: Worth
 
 
@@ -87,6 +88,9 @@ class ZoneSkipping(JoinPolicy):
         if step is None or not one.store.live or not step.worth.asks(self._epoch):
             return None
         walks = probe.takes_pairs and (probe.step.index is None or node.loop)
+        if not walks and self.is_open and not step.worth.is_on and step.is_keyed and not self._may_miss(probe, one):
+            step.worth.note(1.0, 0.0)
+            return None
         if not walks and self.is_open and not step.worth.is_on and len(probe.rows) > self.tuning.look:
             # A probe by hash is cheap: the zones of some of its rows show whether whole stretches of rows find nothing.
             some = probe.part(0, self.tuning.look)
@@ -128,9 +132,21 @@ class ZoneSkipping(JoinPolicy):
         tested = [e.condition for e in probe.step.verify] + list(probe.step.conditions)
         passing = tuple((e, next(iter(self.differences.among([e])), None)) for e in tested) if self.passes else ()
         worth = Worth(self.tuning, self.is_open)
-        return StepZones(sides, system, rows, stored, later, constants, passing[:_MOST_PASSED], len(across) + 4 * len(passing), worth)
+        checks, is_keyed = len(across) + 4 * len(passing), probe.step.index is not None and not self.differences.among(node.residuals)
+        return StepZones(sides, system, rows, stored, later, constants, passing[:_MOST_PASSED], checks, is_keyed, worth)
 
     # -- a portion
+
+    def _may_miss(self, probe: Probe, one: Input) -> bool:
+        """Whether some stretch of the keys of a probe by hash seems to miss those of the store: a glance before zones are asked. Words of
+        several keys are hashes, which miss nothing."""
+        keys = one.store.mark(probe.step.index or one.order)
+        if len(probe.step.probe_keys) != 1 or not len(keys):
+            return False
+        some = keys[:: len(keys) // self.tuning.look + 1]
+        count = min(len(probe.hashes), self.tuning.look)
+        low, high, _ = ranges_of(probe.hashes, None, np.append(np.arange(0, count, self.tuning.rows), count))
+        return bool(((high < some.min()) | (low > some.max())).any())
 
     def _grid(self, node: JoinNode, probe: Probe, step: StepZones, one: Input, walks: bool) -> Grid:
         """How the stretches of a probe are processed."""
