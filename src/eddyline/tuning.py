@@ -147,6 +147,8 @@ class ZoneTuning:
     cell: float = 1.5
     key: float = 3.0
     fixed: float = 120_000.0
+    #: The share of a test that is saved where pairs are tested by their keys.
+    by_key: float = 0.8
     #: Nanoseconds of a question that demand asks zones, as such.
     question: float = 60_000.0
     #: Rows of a zone at most, and rows without which a herald does not end one.

@@ -9,7 +9,7 @@ import pytest
 from eddyline.kernels import zones
 from eddyline.kernels.probe import Asking
 from eddyline.state.columns import string_buffers
-from tests.oracle.kernels_zones import prefix, ranges, scanned, settled
+from tests.oracle.kernels_zones import bounded, prefix, ranges, scanned, settled
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -83,3 +83,35 @@ def test_settled_stretches_stand_among_pairs_that_were_tested(seed: int) -> None
         expected, looked = settled(limit, floor, order, dead, base, row_cuts, cuts, kinds, by_kind, tested)
         rows = zones.spread(np.arange(asked), counts, len(found))
         assert list(zip(rows.tolist(), found.tolist(), strict=True)) == expected and visited == looked
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bounds_of_keys_are_tested_on_the_way(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    stored, asked, base, lines = int(rng.integers(1, 400)), int(rng.integers(1, 60)), int(rng.integers(0, 50)), 1 + seed % 2
+    start = int(rng.integers(0, stored))
+    cuts = np.unique(np.concatenate(([start, stored], rng.integers(start, stored, 4)))) + base
+    row_cuts = np.unique(np.concatenate(([0, asked], rng.integers(0, asked, 3))))
+    kinds = rng.integers(-1, 3, (len(row_cuts) - 1, len(cuts) - 1))
+    by_kind = np.array([False, False, True])
+    limit, floor = rng.integers(0, stored + 1, asked), rng.integers(0, 20, asked)
+    keys, valid = rng.integers(0, 9, (lines, stored - start)), rng.random((lines, stored - start)) < 0.8
+    least = rng.integers(0, 6, (lines, asked))
+    most = least + rng.integers(-1, 5, (lines, asked))
+    asking, grid = Asking(limit, limit, floor), zones.Cells(row_cuts, cuts, kinds)
+    for in_time_order in (True, False):
+        order = np.arange(stored) if in_time_order else rng.permutation(stored)
+        dead = np.sort(rng.integers(0, 20, stored)) if in_time_order else rng.integers(0, 20, stored)
+        laid = zones.Laid(False, order, order, dead, base, in_time_order)
+        pairs, looked = scanned(limit, limit, floor, False, order, order, dead, base, row_cuts, cuts, kinds)
+        for has_nulls in (True, False):
+            within = zones.Within(keys, valid, has_nulls, least, most)
+            expected = [
+                (o, row)
+                for o, row, kind in pairs
+                if by_kind[kind] or bounded(keys, valid if has_nulls else None, least, most, o, row - base - start)
+            ]
+            counts, found, visited, untested = zones.within_stretches(asking, laid, grid, by_kind, within)
+            rows = zones.spread(np.arange(asked), counts, len(found))
+            assert list(zip(rows.tolist(), found.tolist(), strict=True)) == expected and visited == looked
+            assert untested == sum(bool(by_kind[kind]) for _, _, kind in pairs)

@@ -61,3 +61,8 @@ class _Lines:
 
     def __getitem__(self, at: tuple[int, int]) -> int:
         return self.lines[at[0]][at[1]]
+
+
+def bounded(keys: Any, valid: Any, least: Any, most: Any, o: int, p: int) -> bool:
+    """Whether the keys of a stored row lie within the bounds of a probing row."""
+    return all((valid is None or valid[c, p]) and least[c, o] <= keys[c, p] <= most[c, o] for c in range(len(keys)))

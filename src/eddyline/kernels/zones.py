@@ -3,7 +3,7 @@
 Answer   `stretch_ranges` gives, per stretch, the least and greatest key and whether a value is missing. `text_prefixes` gives texts keys of
          their first 8 bytes. `probe_stretches` pairs probing rows with the stored rows of the stretches that a grid does not skip.
          `settled_stretches` writes the stored rows of stretches that need no test, among pairs that have been tested; `spread` repeats
-         what a probing row has for each of its pairs.
+         what a probing row has for each of its pairs. `within_stretches` tests bounds of keys on its way.
 State    None.
 Limits   Pairs come in the order of a scan of everything: by probing row, then by stored row. A stretch without values has a least key
          above its greatest.
@@ -30,6 +30,17 @@ class Laid(NamedTuple):
     dead: Any
     base: int
     in_time_order: bool
+
+
+class Within(NamedTuple):
+    """Conditions as bounds of stored keys, a line per column. `keys` and `valid` begin at the first stretch; without `has_nulls` all
+    keys are there."""
+
+    keys: Any
+    valid: Any
+    has_nulls: bool
+    least: Any
+    most: Any
 
 
 class Cells(NamedTuple):
@@ -192,6 +203,66 @@ def settled_stretches(asking, stored, grid, settled, left, right):
                             n += 1
             counts[o] = n - before
     return counts, found[:n], visited
+
+
+@njit(cache=True, nogil=True)
+def within_stretches(asking, stored, grid, settled, within):
+    """The same where conditions are bounds of stored keys: pairs of cells that are not settled are tested on the way. Last, how many
+    pairs of settled cells there are."""
+    _, limit, floor = asking
+    _, _, order, dead, base, in_time_order = stored
+    row_cuts, cuts, kinds = grid
+    keys, valid, has_nulls, least, most = within
+    counts = np.zeros(len(limit), np.int64)
+    low = np.full(len(limit), cuts[0] - base)
+    high = np.full(len(limit), cuts[-1] - base)
+    if in_time_order:
+        for o in range(len(limit)):
+            low[o] = _first_not_below(dead, floor[o], low[o], high[o])
+            high[o] = _first_not_below(order, limit[o], low[o], high[o])
+    start = cuts[0] - base
+    visited = 0
+    untested = 0
+    found = np.empty(1024, np.int64)
+    n = 0
+    for line in range(len(row_cuts) - 1):
+        for o in range(row_cuts[line], row_cuts[line + 1]):
+            before = n
+            for j in range(len(cuts) - 1):
+                kind = kinds[line, j]
+                if kind < 0:
+                    continue
+                visited += cuts[j + 1] - cuts[j]
+                first, end = max(cuts[j] - base, low[o]), min(cuts[j + 1] - base, high[o])
+                # Every pair is written, and the next one overwrites it where it does not stand up to the conditions.
+                if n + end - first >= len(found):
+                    wide = np.empty(2 * (n + end - first), np.int64)
+                    wide[:n] = found[:n]
+                    found = wide
+                reached = n
+                if settled[kind] and in_time_order:
+                    for p in range(first, end):
+                        found[n] = p + base
+                        n += 1
+                elif len(keys) == 1 and in_time_order and not has_nulls and not settled[kind]:
+                    below, above = least[0, o], most[0, o]
+                    for p in range(first, end):
+                        found[n] = p + base
+                        key = keys[0, p - start]
+                        n += (key >= below) & (key <= above)
+                else:
+                    for p in range(first, end):
+                        good = in_time_order or (order[p] < limit[o] and dead[p] >= floor[o])
+                        if good and not settled[kind]:
+                            at = p - start
+                            for c in range(len(keys)):
+                                good &= (not has_nulls or valid[c, at]) and keys[c, at] >= least[c, o] and keys[c, at] <= most[c, o]
+                        found[n] = p + base
+                        n += good
+                if settled[kind]:
+                    untested += n - reached
+            counts[o] = n - before
+    return counts, found[:n], visited, untested
 
 
 @njit(cache=True, nogil=True)

@@ -90,6 +90,10 @@ class Zones:
         self._cover(first, end)
         return np.append(np.maximum(self._starts, first), end)
 
+    def keys(self, column: Hashable, first: int, end: int) -> tuple[Ints, Flags | None]:
+        """The keys of the rows first … end-1, and where they have values (None: everywhere)."""
+        return self._keys_of(column, first, end)
+
     def stretches(self, first: int, end: int, start: int, stop: int) -> Ints:
         """Ids at which new rows start … stop-1 are cut, both ends included: where zones begin, and at every herald, however few rows it
         has. The rows first … end-1 are those of the store."""

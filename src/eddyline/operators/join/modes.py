@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from eddyline.kernels.zones import Within
 from eddyline.model.expression import Expression
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.steps import Step
@@ -90,6 +91,8 @@ class Grid:
     #: kinds[i, j]: SKIP, EVALUATE or the number of a set in `passed`, for rows of stretch i against stored rows of stretch j.
     kinds: npt.NDArray[np.int64]
     passed: tuple[Passed, ...] = ()
+    #: All tests of the step as bounds of stored keys, for the stored rows from `stored_cuts[0]` on; None: they are evaluated.
+    within: Within | None = None
 
     def open_rows(self) -> Ints | None:
         """Positions of the rows that have a stretch to meet; None: all of them."""
@@ -100,7 +103,11 @@ class Grid:
         """The same for a probe of the open rows alone."""
         is_open = (self.kinds != SKIP).any(axis=1)
         cuts = np.concatenate(([0], np.cumsum(np.diff(self.row_cuts)[is_open])))
-        return replace(self, row_cuts=cuts, kinds=self.kinds[is_open])
+        within = self.within
+        if within is not None:
+            chosen = np.flatnonzero(np.repeat(is_open, np.diff(self.row_cuts)))
+            within = within._replace(least=within.least[:, chosen], most=within.most[:, chosen])
+        return replace(self, row_cuts=cuts, kinds=self.kinds[is_open], within=within)
 
     def at(self, rows: Ints, stored: Ints) -> npt.NDArray[np.int64]:
         """The cells of positions of probing rows and stored ids."""

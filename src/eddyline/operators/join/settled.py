@@ -1,7 +1,8 @@
 """Pairs that need no test: written where they are wanted, once.
 
-Answer   `settled` gives the combinations of a scan whose grid passes all tests of most of its pairs. Only the pairs of the other cells are
-         made, tested and sifted; what is left of them and the rows of the passed cells are then written together, in the order of a scan:
+Answer   `settled` gives the combinations of a scan whose grid passes all tests of most of its pairs, or has all tests as bounds of keys.
+         Only the pairs of the other cells are tested, by their keys on the way where that can be done; what is left of them and the rows of
+         the passed cells are written together, in the order of a scan:
 
              rows 0 … 63     │ test → 3 of 64 │ pass: 64 │ skip │ pass: 64 │      one run of stored ids per probing row
 
@@ -33,17 +34,17 @@ def settled(node: JoinNode, probe: Probe, grid: Grid, keeps: bool) -> Combinatio
     """The combinations of a scan; None: too few of its pairs need no test, or it is no such scan."""
     one, step, counters = node.inputs[probe.step.input], probe.step, node.counters
     store, rows = one.store, probe.rows
-    if step.index is not None or store.dropped or not grid.passed:
+    if step.index is not None or store.dropped or (not grid.passed and grid.within is None):
         return None
     tests = [equality.condition for equality in step.verify] + list(step.conditions)
     by_kind = np.logical_and.reduce([grid.leaves_out(test) for test in tests])
     passing = (grid.kinds != SKIP) & by_kind[grid.kinds]
     sizes = np.multiply.outer(np.diff(grid.row_cuts), np.diff(grid.stored_cuts))
     made_late, made_at_once = int(sizes[~passing & (grid.kinds != SKIP)].sum()), int(sizes[passing].sum())
-    if made_at_once < made_late:
+    if made_at_once < made_late and grid.within is None:
         return None
     left = right = np.empty(0, np.int64)
-    if made_late:
+    if made_late and grid.within is None:
         rest = replace(grid, kinds=np.where(passing, SKIP, grid.kinds))
         pairs = found_pairs(one, step, node.loop, probe.hashes, probe.limits, probe.floors, rest)
         counters.visited += pairs.visited
@@ -53,10 +54,14 @@ def settled(node: JoinNode, probe: Probe, grid: Grid, keeps: bool) -> Combinatio
     order, dead = store.marks[one.order], store.marks[one.death]
     stored = zones.Laid(False, order, order, dead, store.base, one.in_time_order)
     asking = Asking(probe.hashes, probe.limits, probe.floors)
-    counts, found, visited = zones.settled_stretches(asking, stored, cells, by_kind, left, right)
+    if grid.within is not None:
+        counts, found, visited, untested = zones.within_stretches(asking, stored, cells, by_kind, grid.within)
+    else:
+        counts, found, visited = zones.settled_stretches(asking, stored, cells, by_kind, left, right)
+        untested = len(found) - len(left)
     counters.visited += visited
     counters.probes += int(np.diff(grid.row_cuts)[(grid.kinds != SKIP).any(axis=1)].sum())
-    counters.conditions_avoided += (len(found) - len(left)) * len(tests)
+    counters.conditions_avoided += untested * len(tests)
     step.pairs_per_row = max(len(found) / max(len(rows), 1), step.pairs_per_row / 2)
     made = _combined(one, rows, counts, found, keeps)
     return node.verification.wanted(node.verification.in_windows(made, one.references, probe.moment.rows_seen))

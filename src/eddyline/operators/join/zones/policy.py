@@ -27,6 +27,7 @@ from eddyline.operators.join.modes import EVALUATE, SKIP, Grid, Modes, Passed, P
 from eddyline.operators.join.node import JoinNode
 from eddyline.operators.join.policy import JoinPolicy
 from eddyline.operators.join.zones.ranges import Known, Sides
+from eddyline.operators.join.zones.within import bounds_of, is_bound
 from eddyline.operators.join.zones.worth import Worth
 from eddyline.state.zones import ranges_of
 from eddyline.tuning import ZoneTuning
@@ -62,6 +63,8 @@ class StepZones:
     checks: int
     #: Whether an index decides all that zones could: only keys that miss a store save anything.
     is_keyed: bool
+    #: Whether all tests are bounds of stored keys.
+    is_bounded: bool
     worth: Worth
 
 
@@ -99,7 +102,7 @@ class ZoneSkipping(JoinPolicy):
                 return None
         grid = self._grid(node, probe, step, one, walks)
         self._weigh(node, probe, step, grid, walks)
-        if (grid.kinds == EVALUATE).all():
+        if grid.within is None and (grid.kinds == EVALUATE).all():
             return None
         if not walks and grid.open_rows() is None and (not probe.takes_pairs or not grid.passed):
             return None
@@ -133,7 +136,9 @@ class ZoneSkipping(JoinPolicy):
         passing = tuple((e, next(iter(self.differences.among([e])), None)) for e in tested) if self.passes else ()
         worth = Worth(self.tuning, self.is_open)
         checks, is_keyed = len(across) + 4 * len(passing), probe.step.index is not None and not self.differences.among(node.residuals)
-        return StepZones(sides, system, rows, stored, later, constants, passing[:_MOST_PASSED], checks, is_keyed, worth)
+        is_bounded = bool(passing) and all(is_bound(part, self.differences.variables, rows, stored) for _, part in passing)
+        is_bounded = is_bounded and len(passing) <= _MOST_PASSED
+        return StepZones(sides, system, rows, stored, later, constants, passing[:_MOST_PASSED], checks, is_keyed, is_bounded, worth)
 
     # -- a portion
 
@@ -169,7 +174,10 @@ class ZoneSkipping(JoinPolicy):
             decided &= ~flags
         kinds = np.where(skipped & decided, SKIP, EVALUATE)
         passed = self._passed(step, ranges, kinds, decided)
-        return Grid(row_cuts, stored_cuts, kinds, passed)
+        within = None
+        if walks and step.is_bounded and not undecided and probe.step.index is None and (kinds != SKIP).any():
+            within = bounds_of(step.sides, (part for _, part in step.passing if part is not None), probe.rows, one, step.rows)
+        return Grid(row_cuts, stored_cuts, kinds, passed, within)
 
     def _row_cuts(self, node: JoinNode, probe: Probe) -> Ints:
         """Where the probing rows are cut: new rows of a stream as their own store is and at every herald, combinations after a fixed
@@ -225,5 +233,8 @@ class ZoneSkipping(JoinPolicy):
         saved = float(pairs[grid.kinds == SKIP].sum()) * (scan + tests * test)
         for number, passed in enumerate(grid.passed):
             saved += float(pairs[grid.kinds == number + 1].sum()) * len(passed) * test
+        if grid.within is not None:
+            # Pairs that are tested by their keys are not made: only what stands up to the conditions is.
+            saved += float(pairs[grid.kinds == EVALUATE].sum()) * tests * test * cost.by_key
         saved -= grid.kinds.size * step.checks * cost.cell + len(probe.rows) * len(step.rows) * cost.key + share * cost.fixed
         step.worth.note(work, saved)

@@ -9,7 +9,7 @@ Limits   A function of a column is evaluated at the ends of its range, by the en
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -52,6 +52,17 @@ class Sides:
         keys, valid = self.bases[reference].store.keys_at(variable.column.column, rows.ids[reference])
         return self._known(variable, *ranges_of(keys, valid, cuts), (-1, 1))
 
+    def keys_of_rows(self, number: int, rows: Combinations) -> tuple[Ints, Flags | None]:
+        """Of probing rows one by one; the variable is a column."""
+        column = self.variables[number].column
+        assert column is not None
+        reference = _position(column)
+        return self.bases[reference].store.keys_at(column.column, rows.ids[reference])
+
+    def keys_of_store(self, number: int, one: Input) -> tuple[Ints, Flags | None]:
+        """Of stored rows one by one; the variable is a column."""
+        return one.store.zones.keys(self._name(number, one), one.store.first, one.store.end)
+
     def of_zones(self, number: int, one: Input) -> Known:
         """Of the zones of an input's store."""
         return self._known(self.variables[number], *self._stored(number, one), (1, -1))
@@ -67,10 +78,12 @@ class Sides:
         return Known(Ranges(key, key), None)
 
     def _stored(self, number: int, one: Input) -> tuple[Ints, Ints, Flags]:
+        return one.store.zones.ranges(self._name(number, one), one.store.first, one.store.end)
+
+    def _name(self, number: int, one: Input) -> Hashable:
         column = self.variables[number].column
         assert column is not None
-        name = (_position(column), column.column) if isinstance(one, NodeInput) else column.column
-        return one.store.zones.ranges(name, one.store.first, one.store.end)
+        return (_position(column), column.column) if isinstance(one, NodeInput) else column.column
 
     def _known(self, variable: Variable, low: Ints, high: Ints, nulls: Flags, shape: tuple[int, int]) -> Known:
         assert variable.column is not None and variable.core is not None
