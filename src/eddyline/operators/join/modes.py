@@ -106,7 +106,7 @@ class Grid:
         within = self.within
         if within is not None:
             chosen = np.flatnonzero(np.repeat(is_open, np.diff(self.row_cuts)))
-            within = within._replace(least=within.least[:, chosen], most=within.most[:, chosen])
+            within = within._replace(least=within.least.take(chosen, axis=1), most=within.most.take(chosen, axis=1))
         return replace(self, row_cuts=cuts, kinds=self.kinds[is_open], within=within)
 
     def at(self, rows: Ints, stored: Ints) -> npt.NDArray[np.int64]:
