@@ -22,6 +22,28 @@ def test_orders(seed: int) -> None:
     assert order.pick(a, b, chosen).tolist() == sorted([*a.tolist(), *b.tolist()])
 
 
+def test_a_fall_is_seen_at_every_place() -> None:
+    for rows in (1, 2, 1_024, 1_025, 2_049, 3_000):
+        values = np.arange(rows)
+        assert order.ascends(values) and order.ascends(np.zeros(rows, np.int64))
+        for place in {1, 1_023, 1_024, 1_025, 2_048, rows - 1} & set(range(1, rows)):
+            fallen = values.copy()
+            fallen[place:] -= 2
+            assert not order.ascends(fallen)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_first_of_several_runs_are_those_of_a_stable_sort(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    low, high = [(0, 5), (-1_000, 1_000), (-(2**63), 2**63 - 1)][seed % 3]
+    runs = [np.sort(rng.integers(low, high, int(rng.integers(0, 30)))) for _ in range(int(rng.integers(1, 5)))]
+    values = np.concatenate(runs)
+    owner = np.repeat(np.arange(len(runs)), [len(run) for run in runs])[stable_order(values.tolist())] if len(values) else values
+    for most in range(1, len(values)):
+        found = order.leading(values, np.cumsum([len(run) for run in runs]), most)
+        assert found.tolist() == np.bincount(owner[:most], minlength=len(runs)).tolist()
+
+
 def test_strings_are_gathered_and_compared() -> None:
     texts = ["", "a", "ab", "straße", "日本", "ab", "longer than eight bytes"]
     raw = [t.encode() for t in texts]

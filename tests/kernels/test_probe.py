@@ -48,6 +48,16 @@ def test_chains_and_scans_find_the_same_as_loops(seed: int) -> None:
     assert sorted(zip(left.tolist(), right.tolist(), strict=True)) == sorted(everything)
 
 
+def test_many_more_pairs_than_rows() -> None:
+    store, key, seq, ts = filled(np.random.default_rng(1), 3_000, 2, 0)
+    hashes = np.array([5, 0, 1, 0, 5, 1])
+    limit, floor = np.full(6, 3_000), np.full(6, -1)
+    left, right, visited = probe.probe_chains(probe.Asking(hashes, limit, floor), store.indexes["key"].chains("seq", "ts", True))
+    expected = matches(hashes, limit, floor, key, seq, ts, 0, 3_000)
+    assert list(zip(left.tolist(), right.tolist(), strict=True)) == sorted(expected, key=lambda pair: (pair[0], -pair[1]))
+    assert visited >= len(expected) > 1_024 + 2 * 6
+
+
 def test_no_probing_row_finds_nothing() -> None:
     store, *_ = filled(np.random.default_rng(0), 10, 3, 0)
     none = np.empty(0, np.int64)

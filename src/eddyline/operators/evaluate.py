@@ -68,6 +68,8 @@ class Compiled:
         self._node = _Compiler(expression).node(expression)
 
     def __call__(self, columns: Columns, rows: int, issues: Issues | None = None) -> pa.Array:
+        if isinstance(self.expression, ColumnRef) and isinstance(values := columns[self.columns[0]], pa.Array):
+            return values
         with np.errstate(all="ignore"):
             result = self._node(Frame(columns, rows, issues))
         return to_arrow(result, self.expression.type, rows)

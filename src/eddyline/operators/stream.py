@@ -166,8 +166,8 @@ class StreamState:
         store = self.store
         start = reader.position = max(reader.position, store.first)
         times = store.marks["ts"][start - store.base : store.end - store.base]
-        here = store.marks["arrival"][start - store.base : start - store.base + int(np.searchsorted(times, last, side="right"))]
-        if len(here) and np.array_equal(here, arrival):
+        here = store.marks["arrival"][start - store.base : start - store.base + int(times.searchsorted(last, "right"))]
+        if len(here) == len(arrival) and (here == arrival).all():
             # All of them are stored, and no others: the usual case.
             reader.take_all(start + len(here), ranks, numbers)
             first, reader.given = max(reader.given, store.first), reader.position
@@ -187,8 +187,10 @@ class StreamState:
         """A timeline has taken what it takes of the rows below its frontier: it has passed the others."""
         store = self.store
         start = reader.position = max(reader.position, store.first)
+        if start == store.end:
+            return
         times = store.marks["ts"][start - store.base : store.end - store.base]
-        stop = start + int(np.searchsorted(times, frontier))
+        stop = start + int(times.searchsorted(frontier))
         if stop > start:
             self._release_all(reader, reader.pass_to(stop))
 

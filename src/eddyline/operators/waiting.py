@@ -14,7 +14,7 @@ Limits   A census comes from the driver where this pipeline sees only a part of 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -30,10 +30,6 @@ _MOST_CHUNKS = 32
 _ALL_ROUTES = np.uint64(np.iinfo(np.uint64).max)
 
 
-def _token() -> str:
-    return os.urandom(8).hex()
-
-
 @dataclass(slots=True)
 class Waiting:
     """Rows in (ts, sequence, arrival) order. `number` is each row's place of arrival among all readable rows."""
@@ -44,11 +40,17 @@ class Waiting:
     routes: npt.NDArray[np.uint64] | None
     #: No row of it arrived before this number.
     first: int = 0
-    #: Names the chunk in snapshots: the same rows under the same token, in whichever run; other rows have another one.
-    token: str = field(default_factory=_token)
+    #: What `token` gives; empty until it is asked for.
+    given: str = ""
 
     def __len__(self) -> int:
         return len(self.ts)
+
+    @property
+    def token(self) -> str:
+        """Names the chunk in snapshots: the same rows under the same token, in whichever run; other rows have another one."""
+        self.given = self.given or os.urandom(8).hex()
+        return self.given
 
     def slice(self, start: int, stop: int) -> Waiting:
         if stop - start == len(self):
@@ -92,7 +94,7 @@ class WaitingRows:
     def receive(self, chunk: Waiting | None, census: tuple[Ints, Ints] | None, frontier: int | None) -> None:
         """What arrived in an epoch, with the frontier as it stood when the epoch began: rows below it are left out."""
         if chunk is not None and frontier is not None:
-            chunk = chunk.slice(int(np.searchsorted(chunk.ts, frontier)), len(chunk))
+            chunk = chunk.slice(int(chunk.ts.searchsorted(frontier)), len(chunk))
         if census is not None:
             times, numbers = census
             kept = slice(None) if frontier is None else times >= frontier
@@ -120,7 +122,7 @@ class WaitingRows:
         ready: list[Waiting] = []
         rest: list[Waiting] = []
         for chunk in self.chunks:
-            cut = int(np.searchsorted(chunk.ts, frontier))
+            cut = int(chunk.ts.searchsorted(frontier))
             if cut:
                 ready.append(chunk if cut == len(chunk) else chunk.slice(0, cut))
             if cut < len(chunk):

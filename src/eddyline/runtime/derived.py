@@ -105,7 +105,7 @@ class Derived:
         table = pa.concat_tables(rows).combine_chunks() if rows else intake.stream.schema.arrow.empty_table()
         told = {maker: outcome.results.pop(punctuations_of(maker), ()) for maker in self.makers[stream]}
         records = [] if intake.stream.unnests else _promises(self._finished(intake.stream, told), intake.stream)
-        self.pipeline.take(stream, Arrival(table, records=tuple(records)), outcome)
+        self.pipeline.take(stream, Arrival(table, records=tuple(records)), self.pipeline.fronts(), outcome)
         frontiers = [self.pipeline.timeline_of(maker).frontier for maker in self.makers[stream]]
         known = [frontier for frontier in frontiers if frontier is not None]
         if epoch.closing and known:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -51,6 +52,7 @@ from eddyline.runtime.triggers import PipelineTriggers
 from eddyline.runtime.unit import Standing, Unit
 from eddyline.runtime.units.kinds import Kinds
 from eddyline.settings import Settings
+from eddyline.state.store import Store
 
 
 class Pipeline:
@@ -248,11 +250,11 @@ class Pipeline:
         outcome = Outcome(results={name: [] for unit in apart for name in unit.queries})
         self.handout.begin()
         self.gating.begin(epoch)
+        before = self.fronts()
         for name, arrival in epoch.arrivals.items():
-            self.take(name, arrival, outcome)
+            self.take(name, arrival, before, outcome)
         self.gating.announce(epoch.records)
         self.gating.arrive()
-        before = self.fronts()
         levels = self.derived.levels()
         for timeline in levels[0].timelines:
             timeline.move(self.intakes, epoch)
@@ -260,15 +262,16 @@ class Pipeline:
         units: dict[frozenset[str], list[Unit]] = {}
         for unit in self.kinds.units():
             units.setdefault(unit.streams, []).append(unit)
+        note_peak = partial(self._note_peak, [state.store for state in self.stores()], [*chain(*units.values())])
         for level in levels:
             for timeline in level.timelines if level is not levels[0] else ():
                 # The streams that it reads have come further in this epoch.
                 timeline.move(self.intakes, epoch)
             fronts = self.fronts()
-            for name, supply in self.supplies.items():
-                supply.begin(fronts, partial(self._queues, name))
+            for supply in self.supplies.values():
+                supply.begin(fronts, self._queues)
             for timeline in level.timelines:
-                timeline.step(units.get(frozenset(timeline.queues), []), epoch.closing, outcome, self._note_peak)
+                timeline.step(units.get(timeline.reads, []), epoch.closing, outcome, note_peak)
             for stream in level.made:
                 self.derived.hand_over(stream, epoch, outcome)
         for name in [n for n in self.stopping if self._has_passed(n)]:
@@ -290,8 +293,8 @@ class Pipeline:
         self.triggers.rest()
         close_gaps(self)
 
-    def take(self, name: str, arrival: Arrival, outcome: Outcome) -> None:
-        """What a stream brings goes to the queues of its readers."""
+    def take(self, name: str, arrival: Arrival, fronts: Mapping[str, int | None], outcome: Outcome) -> None:
+        """What a stream brings goes to the queues of its readers, whose frontiers are given by name."""
         intake = self.intakes[name]
         if arrival.bad is not None and len(arrival.bad):
             intake.bad += len(arrival.bad)
@@ -321,7 +324,7 @@ class Pipeline:
         if name in self.gating.gates:
             self.gating.gates[name].receive(taken.chunk, taken.census)
         else:
-            self.pass_on(name, taken.chunk, taken.census, self.fronts())
+            self.pass_on(name, taken.chunk, taken.census, fronts)
         intake.closed = intake.closed or arrival.closed
         self.handout.arrived(name, intake.arrived)
 
@@ -362,11 +365,12 @@ class Pipeline:
                 longest[name] = max(longest.get(name, 0), len(queue))
         return sum(longest.values()) + sum(len(gate.queue) for gate in self.gating.gates.values())
 
-    def _note_peak(self) -> None:
-        stores = [state.store for state in self.stores()]
-        rows = sum(store.live for store in stores)
-        size = sum(store.nbytes for store in stores)
-        for unit in self.kinds.units():
+    def _note_peak(self, stores: list[Store], units: list[Unit]) -> None:
+        rows = size = 0
+        for store in stores:
+            rows += store.live
+            size += store.nbytes
+        for unit in units:
             held = unit.held()
             rows, size = rows + held[0], size + held[1]
         self.peak_rows = max(self.peak_rows, rows)

@@ -68,20 +68,21 @@ class Supply:
                 self.queue.receive(chunk, None, None)
         return moved
 
-    def begin(self, fronts: Mapping[str, int | None], queues: Callable[[], Iterable[WaitingRows]]) -> None:
+    def begin(self, fronts: Mapping[str, int | None], queues: Callable[[str], Iterable[WaitingRows]]) -> None:
         """Timelines have moved to these frontiers, by name: the rows that the foremost of them reaches are ready to be stored.
 
-        `queues` gives the queues of the stream's readers, whose rows are those that wait.
+        `queues` gives the queues of a stream's readers, whose rows are those that wait.
         """
-        shared = len(self.state.readers) > 1
+        readers = self.state.readers
+        shared = len(readers) > 1
         if shared is not self._queues:
             self._queues, self.queue.chunks = shared, []
             if shared:
-                self._fill(queues())
-        known = [front for name, front in fronts.items() if name in self.state.readers and front is not None]
+                self._fill(queues(self.stream.name))
         self._pending, self._next, self._reached = None, 0, self.reach
-        if known and (self.reach is None or max(known) > self.reach):
-            self.reach = max(known)
+        foremost = max((front for name in readers if (front := fronts.get(name)) is not None), default=None)
+        if foremost is not None and (self.reach is None or foremost > self.reach):
+            self.reach = foremost
             if shared:
                 self._pending = self.queue.release(self.reach)
 
@@ -95,23 +96,32 @@ class Supply:
         """A timeline has reached these rows; returns the ids of new rows, the first and the one after the last."""
         last = int(ts[-1])
         if self._pending is not None:
-            ready, end = self._pending.ts.searchsorted((last, last + 1)).tolist()
-            # Of the rows of equal time, those up to the last one of the timeline.
-            same = (self._pending.number[ready:end] == arrival[-1]).nonzero()[0]
-            self._store(ready + int(same[0]) + 1 if len(same) else ready)
+            upto, pending = self._next + len(arrival), self._pending.number
+            # The timeline mostly takes the next rows, all of them. A number is that of one row.
+            if upto > len(pending) or pending[upto - 1] != arrival[-1]:
+                upto = self._upto(last, int(arrival[-1]))
+            self._store(upto)
         return self.state.take(reader, last, arrival, ranks, numbers)
+
+    def _upto(self, last: int, number: int) -> int:
+        """Where the pending rows end that stand up to a row of this time and number; a row that is not there stands first in its time."""
+        assert self._pending is not None
+        ready, end = self._pending.ts.searchsorted((last, last + 1)).tolist()
+        same = (self._pending.number[ready:end] == number).nonzero()[0]
+        return ready + int(same[0]) + 1 if len(same) else ready
 
     def pass_to(self, reader: ReadPosition, frontier: int) -> None:
         """A timeline has taken all that it takes of the rows below its frontier."""
-        if self._pending is not None:
-            self._store(int(np.searchsorted(self._pending.ts, frontier)))
+        if self._pending is not None and self._next < len(self._pending.ts):
+            self._store(int(self._pending.ts.searchsorted(frontier)))
         self.state.pass_to(reader, frontier)
 
     def _store(self, upto: int) -> None:
         rows, first = self._pending, self._next
         if rows is not None and upto > first:
             routes = None if rows.routes is None else rows.routes[first:upto]
-            self.state.admit(rows.table.slice(first, upto - first), rows.ts[first:upto], rows.number[first:upto], routes)
+            table = rows.table if upto - first == len(rows.ts) else rows.table.slice(first, upto - first)
+            self.state.admit(table, rows.ts[first:upto], rows.number[first:upto], routes)
             self._next = upto
 
     def _fill(self, queues: Iterable[WaitingRows]) -> None:

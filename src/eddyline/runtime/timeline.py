@@ -42,6 +42,8 @@ class Timeline:
         self.handout = handout
         self.tuning = tuning
         self.name = timeline_name(s.name for s in ordered)
+        #: The streams of its units.
+        self.reads = frozenset(s.name for s in ordered)
         self.frontier: int | None = None
         self.next_rank = 0
         #: All in catalog order.
@@ -100,7 +102,7 @@ class Timeline:
             return
         released = {name: rows for name, queue in self.queues.items() if (rows := queue.release(self.frontier)) is not None}
         self._released = released
-        records = {name: found for name, queue in self.records.items() if (found := queue.release(self.frontier))}
+        records = {name: found for name, queue in self.records.items() if queue.held and (found := queue.release(self.frontier))}
         self._ranked = ranked_records([q.stream for q in self.queues.values()], released, records, self.next_rank) if records else {}
         self._reading = self.readers()
         for supply, _ in self._reading:
@@ -113,9 +115,10 @@ class Timeline:
         for name, rows in released.items():
             # The next epoch is likely to be like this one: room for it is made while nothing waits.
             self.supplies[name].state.store.tidy(len(rows.ts))
-        self._cut(self._ranked, self.next_rank)
         moment = Moment(self.frontier, closing, self._came, between(self._ranked, self.next_rank, None))
-        self.closings.take({name: [one.records for one in found] for name, found in self._ranked.items()})
+        if self._ranked:
+            self._cut(self._ranked, self.next_rank)
+            self.closings.take({name: [one.records for one in found] for name, found in self._ranked.items()})
         for unit in units:
             unit.advance(moment, outcome)
         self.closings.settle(self.frontier)
@@ -154,10 +157,10 @@ class Timeline:
         for name, all_ranks in self._all_ranks.items():
             rows = self._released[name]
             mine = all_ranks if rows.place is None else all_ranks[rows.place]
-            a, b = int(np.searchsorted(mine, first)), int(np.searchsorted(mine, stop))
+            a, b = mine.searchsorted((first, stop)).tolist()
             if a == b:
                 continue
-            part.tables[name] = rows.table.slice(a, b - a)
+            part.tables[name] = rows.table if b - a == len(rows.ts) else rows.table.slice(a, b - a)
             part.ts[name] = rows.ts[a:b]
             part.ranks[name] = mine[a:b]
             part.routes[name] = None if rows.routes is None else rows.routes[a:b]
@@ -171,13 +174,15 @@ class Timeline:
             name = supply.stream.name
             if name in part.tables:
                 part.fresh[name] = supply.take(reader, part.ts[name], part.arrival[name], part.ranks[name], part.numbers[name])
-        self._cut(part.records, part.first)
+        if part.records:
+            self._cut(part.records, part.first)
         note_peak()
         made = sum(unit.take(part, outcome) for unit in units)
         per_row = made / part.rows
         self._results_per_row = per_row if not self._results_per_row else 0.5 * (self._results_per_row + per_row)
         note_peak()
-        if part.newest is not None:
+        # After the last slice the end of the epoch does that.
+        if part.newest is not None and part.first + part.rows < self.next_rank:
             self._purge(units, part.newest, part.first + part.rows)
 
     def _cut(self, ranked: Mapping[str, list[Ranked]], first: int) -> None:
@@ -210,7 +215,7 @@ class Timeline:
             name = supply.stream.name
             seen = self.queues[name].released
             if name in self._all_ranks:
-                seen = self._rows_before[name] + int(np.searchsorted(self._all_ranks[name], rank))
+                seen = self._rows_before[name] + int(self._all_ranks[name].searchsorted(rank))
             supply.state.purge(reader, now, seen)
         for unit in units:
             unit.purge(now)

@@ -77,9 +77,14 @@ class Store:
     @property
     def nbytes(self) -> int:
         """Bytes held in memory, payload and marks and indexes together."""
-        marks = sum(m.nbytes for m in (*self.marks.values(), *self.links.values()))
-        indexes = sum(i.heads.nbytes for i in self.indexes.values())
-        return marks + sum(c.nbytes for c in self.columns.values()) + indexes + self.zones.nbytes
+        size = self.zones.nbytes
+        for values in self.marks.values():
+            size += values.nbytes
+        for mark, values in self.links.items():
+            size += values.nbytes + self.indexes[mark].heads.nbytes
+        for column in self.columns.values():
+            size += column.nbytes
+        return size
 
     @property
     def payload_bytes(self) -> int:
@@ -207,7 +212,7 @@ class Store:
 
     def compact(self, least: int = 1) -> Renumbering | None:
         """Close the gaps once half of the rows are gone and at least `least`; returns the map from old ids to new ones."""
-        if not Trigger(COMPACT.event, least).is_due(Seen(new=self.dropped, kept=self.extent)):
+        if not self.dropped or not Trigger(COMPACT.event, least).is_due(Seen(new=self.dropped, kept=self.extent)):
             return None
         alive = ~self.mark(DROPPED)
         moved = Renumbering.of_alive(self, alive)

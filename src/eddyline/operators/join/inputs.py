@@ -79,7 +79,8 @@ class StreamInput:
         self.references: tuple[int, ...] = (port.position,)
 
     def limits(self, stamps: Ints) -> Ints:
-        return (stamps >> POSITION_BITS) + (self.port.position < (stamps & _POSITION))
+        # The rank, and one more where the position of the stamp is above this one: the sum carries into the rank there.
+        return (stamps + (_POSITION - self.port.position)) >> POSITION_BITS
 
     def floors(self, clocks: Ints) -> Ints:
         return clocks - self.port.span

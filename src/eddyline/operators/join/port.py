@@ -269,9 +269,9 @@ class Port:
         if self.lingers is not None:
             frontier, seen = min(frontier, self.lingers[0]), min(seen, self.lingers[1])
         if self.longest > LONG_AGO:
-            cut = min(cut, store.first + int(np.searchsorted(store.mark("ts"), frontier - self.longest)))
+            cut = min(cut, store.first + int(store.mark("ts").searchsorted(frontier - self.longest)))
         if self.most_rows:
-            cut = min(cut, store.first + int(np.searchsorted(store.mark(self.reader.numbers), seen - self.most_rows)))
+            cut = min(cut, store.first + int(store.mark(self.reader.numbers).searchsorted(seen - self.most_rows)))
         return cut
 
     def renumber(self, old_to_new: Renumbering) -> None:

@@ -60,11 +60,11 @@ class Verification:
         """
         added = one.expand(right)
         made = Combinations(
-            {**{r: ids[left] for r, ids in rows.ids.items()}, **added},
-            rows.stamp[left],
-            rows.clock[left],
-            np.minimum(rows.dead[left], one.deaths(right)) if keeps and rows.dead is not None else None,
-            both_lineages(None if rows.words is None else rows.words[left], one.words(right)),
+            {**{r: ids.take(left) for r, ids in rows.ids.items()}, **added},
+            rows.stamp.take(left),
+            rows.clock.take(left),
+            np.minimum(rows.dead.take(left), one.deaths(right)) if keeps and rows.dead is not None else None,
+            both_lineages(None if rows.words is None else rows.words.take(left, axis=0), one.words(right)),
         )
         if cells is not None:
             made.ids[_CELL] = cells.kinds  # type: ignore[assignment]

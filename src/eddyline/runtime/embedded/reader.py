@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.connectors.base import LoggedSource, Source
+from eddyline.kernels.order import leading
 from eddyline.model.records import Records
 from eddyline.model.schema import Stream
 from eddyline.operators.intake import event_times
@@ -30,7 +31,7 @@ _READ_ROWS = 65_536
 
 @dataclass(slots=True)
 class _Piece:
-    """What one read brought, as far as it has not been handed out."""
+    """What one read brought. The rows from `begin` on have not been handed out; all else is of these."""
 
     rows: pa.Table
     ts: Ints
@@ -38,6 +39,7 @@ class _Piece:
     newest: Ints
     bad: pa.Table | None
     before: dict[str, Any]
+    begin: int = 0
     good_taken: int = 0
     bad_taken: int = 0
     #: What was said between its rows; numbers count the rows that are left.
@@ -85,7 +87,7 @@ class StreamReader:
             running = np.maximum.accumulate(np.maximum(ts, self._newest)) if len(ts) else ts
             if len(running):
                 self._newest = int(running[-1])
-            piece = _Piece(good.slice(skip_good), ts[skip_good:], running[skip_good:], None if bad is None else bad.slice(skip_bad), before)
+            piece = _Piece(good, ts[skip_good:], running[skip_good:], None if bad is None else bad.slice(skip_bad), before, skip_good)
             piece.good_taken, piece.bad_taken = skip_good, skip_bad
             piece.records = [batch.shifted(-skip_good) for batch in chunk.records]
             self.pieces.append(piece)
@@ -116,8 +118,9 @@ class StreamReader:
             count = min(rows, len(piece.ts))
             records += [batch.shifted(sum(len(part) for part in good)) for batch in piece.said(count)]
             if count:
-                good.append(piece.rows.slice(0, count))
-                piece.rows, piece.ts, piece.newest = piece.rows.slice(count), piece.ts[count:], piece.newest[count:]
+                good.append(piece.rows.slice(piece.begin, count))
+                piece.ts, piece.newest = piece.ts[count:], piece.newest[count:]
+                piece.begin += count
                 piece.good_taken += count
                 rows -= count
                 self.buffered -= count
@@ -126,7 +129,7 @@ class StreamReader:
             self.pieces.popleft()
         if not good and not bad and not records and not self.finished:
             return None
-        table = pa.concat_tables(good) if good else self.stream.schema.arrow.empty_table()
+        table = good[0] if len(good) == 1 else pa.concat_tables(good) if good else self.stream.schema.arrow.empty_table()
         table, found, misread = self._splitting.split(self.stream, table, records)
         bad += [] if misread is None else [misread]
         return Arrival(table, pa.concat_tables(bad) if bad else None, closed=self.finished, records=tuple(found))
@@ -173,7 +176,6 @@ class EpochReader:
         running = {name: reader.running(rows) for name, reader in self.readers.items()}
         if sum(len(r) for r in running.values()) <= rows:
             return {name: len(r) for name, r in running.items()}
-        owner = np.repeat(np.arange(len(running)), [len(r) for r in running.values()])
-        first = owner[np.argsort(np.concatenate(list(running.values())), kind="stable")[:rows]]
-        counts = np.bincount(first, minlength=len(running))
+        ends = np.cumsum([len(r) for r in running.values()])
+        counts = leading(np.concatenate(list(running.values())), ends, rows)
         return dict(zip(running, counts.tolist(), strict=True))
