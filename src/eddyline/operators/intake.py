@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from eddyline.kernels.order import ascends
 from eddyline.model.schema import Stream
 from eddyline.operators.waiting import Waiting, in_time_order
 from eddyline.state.columns import Ints
@@ -78,7 +79,8 @@ class Intake:
         number = first + (np.arange(len(ts)) if places is None else places)
         self.arrived += len(ts) if total is None else total
         late, late_times = None, ts[:0]
-        if bound is not None and len(ts) and ts.min() < bound:
+        is_ordered = ascends(ts)
+        if bound is not None and len(ts) and (ts[0] if is_ordered else ts.min()) < bound:
             below = ts < bound
             late, late_times = rows.filter(pa.array(below)), ts[below]
             chosen = np.flatnonzero(~below)
@@ -88,7 +90,7 @@ class Intake:
         if census is not None:
             kept = slice(None) if bound is None else census >= bound
             counted = (census[kept], (first + np.arange(len(census)))[kept])
-        found = int(ts.max()) if newest is None and len(ts) else newest
+        found = int(ts[-1] if is_ordered else ts.max()) if newest is None and len(ts) else newest
         if found is not None:
             self._came_to(found)
         chunk = in_time_order(Waiting(rows, ts, number, routes, first), self.stream) if len(ts) else None

@@ -318,5 +318,5 @@ def _places(given: Ints, wanted: Ints) -> Ints:
 
 def whole_columns(table: pa.Table) -> dict[str, pa.Array]:
     """The columns of a table, each as one array."""
-    columns = {name: table.column(name) for name in table.column_names}
-    return {name: column.chunk(0) if column.num_chunks == 1 else column.combine_chunks() for name, column in columns.items()}
+    columns = zip(table.column_names, table.columns, strict=True)
+    return {name: column.chunk(0) if column.num_chunks == 1 else column.combine_chunks() for name, column in columns}

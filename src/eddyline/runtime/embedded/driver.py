@@ -198,7 +198,7 @@ class EmbeddedDriver:
             ) from self.failure
 
     def _step(self, closing: bool) -> Outcome:
-        self._poll()
+        self._look()
         started, began = self.clock.now(), perf_counter()
         if self.began is None:
             self.began = started
@@ -239,18 +239,22 @@ class EmbeddedDriver:
             self.stage_seconds[stage] += after - before
 
     def _poll(self) -> None:
-        """Queries that control records bring or take, at this boundary between two epochs."""
+        """What comes from outside while no epoch runs."""
         with self.changing():
-            if self.roster.poll():
-                # Saved before `tell`: after a crash the queries have the starts and stops that were seen.
-                self.save()
-                self.roster.tell()
-                self.roster.fold()
-            if self.roster.asked is not None:
-                self.roster.asked.look()
-            if self.refreshing.look():
-                # After a crash the versions hold from the same instants.
-                self.save()
+            self._look()
+
+    def _look(self) -> None:
+        """Queries that control records bring or take, at this boundary between two epochs."""
+        if self.roster.poll():
+            # Saved before `tell`: after a crash the queries have the starts and stops that were seen.
+            self.save()
+            self.roster.tell()
+            self.roster.fold()
+        if self.roster.asked is not None:
+            self.roster.asked.look()
+        if self.refreshing.look():
+            # After a crash the versions hold from the same instants.
+            self.save()
 
     def _idle_streams(self, now: float) -> frozenset[str]:
         return frozenset(name for name in self.readers if self._is_idle(name, now))

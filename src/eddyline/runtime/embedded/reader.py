@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -176,6 +177,6 @@ class EpochReader:
         running = {name: reader.running(rows) for name, reader in self.readers.items()}
         if sum(len(r) for r in running.values()) <= rows:
             return {name: len(r) for name, r in running.items()}
-        ends = np.cumsum([len(r) for r in running.values()])
+        ends = np.array([*accumulate(len(r) for r in running.values())])
         counts = leading(np.concatenate(list(running.values())), ends, rows)
         return dict(zip(running, counts.tolist(), strict=True))
