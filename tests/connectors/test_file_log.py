@@ -13,6 +13,7 @@ from eddyline.connectors.files import open_source
 from eddyline.errors import CheckpointProblem
 from eddyline.model.datatypes import BIGINT, TIMESTAMP
 from eddyline.model.schema import Column, Schema, Stream
+from eddyline.state.sealed import sealed
 from eddyline.tuning import InputTuning
 
 
@@ -67,7 +68,7 @@ def test_a_log_that_has_grown_is_begun_anew_and_the_old_one_stays_until_it_is_re
     assert restored(tmp_path, {"files": 3000, "log": logs[-1]}).count == 3000
 
 
-@pytest.mark.parametrize("damage", ["bit", "cut", "empty", "missing", "foreign"])
+@pytest.mark.parametrize("damage", ["bit", "cut", "empty", "missing", "foreign", "foreign, whole"])
 def test_damage_is_named(tmp_path, damage):
     source = taken(tmp_path)
     for number in range(10):
@@ -80,7 +81,8 @@ def test_damage_is_named(tmp_path, damage):
     else:
         middle = len(content) // 2
         bit = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
-        path.write_bytes({"bit": bit, "cut": content[:-5], "empty": b"", "foreign": b'{"a": 1}\n'}[damage])
+        foreign = {"foreign": b'{"a": 1}\n', "foreign, whole": sealed({"format": 99}) + b"\n"}
+        path.write_bytes(({"bit": bit, "cut": content[:-5], "empty": b""} | foreign)[damage])
     with pytest.raises(CheckpointProblem, match="missing" if damage == "missing" else "damaged") as problem:
         restored(tmp_path, position)
     assert "names of files" in problem.value.detail and problem.value.hint

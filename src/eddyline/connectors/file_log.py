@@ -147,7 +147,7 @@ class TakenFiles:
         path = self._path(log)
         try:
             with open(path, "rb") as file:
-                yield from map(unsealed, file)
+                yield from map(_record, file)
         except FileNotFoundError:
             raise CheckpointProblem(f"{path} is missing", detail=f"it held {_HOLDS}", hint=RESTORE) from None
         except OSError as problem:
@@ -155,6 +155,14 @@ class TakenFiles:
             raise CheckpointProblem(f"{path} cannot be read", detail=detail, hint="check the permissions and the disk") from problem
         except (ValueError, KeyError, TypeError) as problem:
             raise CheckpointProblem(f"{path} is damaged", detail=f"it held {_HOLDS}; {problem}", hint=RESTORE) from problem
+
+
+def _record(line: bytes) -> dict[str, Any]:
+    """A line of a log; KeyError or TypeError: it is whole, and not of such a log."""
+    record: dict[str, Any] = unsealed(line)
+    if not {"files", "newest" if "taken" in record else "names"} <= record.keys():
+        raise KeyError("a line of another kind")
+    return record
 
 
 def remove_other_logs(folder: str, kept: Collection[str]) -> None:
