@@ -144,7 +144,7 @@ class _Stages:
         made = LiveJoins(self.derivation, self.select.text, joins, self._read_columns(entries), times)
         made.always = tuple(c for c in self.where if refs_of(c) and refs_of(c) <= joins.always)
         self.where = [c for c in self.where if c not in made.always]
-        stream, living = made.made(self.bound.emit, bool(self.bound.group_by))
+        stream, living = made.made(bool(self.bound.group_by))
         alias = self._free_alias()
         names = {(c.ref, c.column): ColumnRef(alias, f"{c.ref}.{c.column}", c.type) for c in made.columns}
         operand = _Operand((Reference(alias, stream.name, UNBOUNDED, True),), (), names, is_made=True)

@@ -21,7 +21,7 @@ from eddyline.language.outer_trees import Derivation
 from eddyline.model.datatypes import BIGINT, TIMESTAMP
 from eddyline.model.expression import Call, ColumnRef, Expression, Literal
 from eddyline.model.functions import resolve
-from eddyline.model.query import Asked, BoundQuery, Emit, Keeping, Living, Output, Reference
+from eddyline.model.query import Asked, BoundQuery, Keeping, Living, Output, Reference
 from eddyline.model.schema import DERIVED_TIME, ENDS, PART, ROW, Column, Schema, Stream
 from eddyline.model.window import Now, PartitionedRows, Range, Rows
 
@@ -37,7 +37,7 @@ class LiveJoins:
     times: dict[str, str]
     always: tuple[Expression, ...] = ()
 
-    def made(self, emit: Emit, grouped: bool) -> tuple[Stream, Living]:
+    def made(self, grouped: bool) -> tuple[Stream, Living]:
         """The stream of live combinations, and what its rows are."""
         joins = self.joins
         tables = {r.alias for r in joins.references if r.is_table}
@@ -55,7 +55,7 @@ class LiveJoins:
         streams = {r.alias for r in references if not r.is_table}
         alone = {next(iter(kind.aliases)) for kind in joins.kinds if len(kind.aliases) == 1}
         # Without GROUP BY the one group begins with the first row of any stream.
-        beginning = [r for r in references if emit.kind == "every" and not grouped and r.alias in streams - alone]
+        beginning = [r for r in references if not grouped and r.alias in streams - alone]
         makers = len(kinds) + len(questions) + len(pushed) + len(beginning)
         stream = self._stream(makers)
         names = iter(stream.makers)
