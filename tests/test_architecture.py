@@ -10,7 +10,7 @@ import os
 import re
 from pathlib import Path
 
-from eddyline.runtime import snapshot
+from eddyline.runtime.recovery import snapshot
 from eddyline.runtime.spark.job import ledger
 from eddyline.runtime.spark.shard import processor
 
@@ -51,5 +51,5 @@ def test_the_two_largest_folders_have_a_table() -> None:
 def test_the_page_on_checkpoints_has_the_versions() -> None:
     page = (ROOT / "docs/checkpoint-format.md").read_text()
     said = dict(re.findall(r"^\| `([\w/]+\.py)` \| .* \| (\d+) \|$", page, re.M))
-    versions = {"runtime/snapshot.py": snapshot.FORMAT, "runtime/spark/shard/processor.py": processor.FORMAT}
+    versions = {"runtime/recovery/snapshot.py": snapshot.FORMAT, "runtime/spark/shard/processor.py": processor.FORMAT}
     assert said == {name: str(number) for name, number in (versions | {"runtime/spark/job/ledger.py": ledger.FORMAT}).items()}

@@ -31,9 +31,9 @@ from eddyline.model.datatypes import DataType
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
 from eddyline.runtime.given_schema import given_stream
-from eddyline.runtime.herald_records import herald
 from eddyline.runtime.own_functions import hand_over
-from eddyline.runtime.punctuating import promise
+from eddyline.runtime.records.heralds import herald
+from eddyline.runtime.records.punctuating import promise
 from eddyline.runtime.runner import Handle, Observer, Runner
 from eddyline.runtime.statements import Statements
 from eddyline.runtime.workflows import workflow_rules
@@ -81,7 +81,7 @@ class Query:
         """The values of output columns that are finished, since the last call: `propagate` says when they are announced. Null is `*`."""
         self._session.step_pending()
         columns = [field for field in self.schema if field.name != "_op"]
-        return pa.concat_tables([pa.schema(columns).empty_table(), *self._handle.take_told()])
+        return pa.concat_tables([pa.schema(columns).empty_table(), *self._handle.take_punctuations()])
 
     def to_pandas(self) -> pandas.DataFrame:
         """The same as `table`, as a frame of pandas."""

@@ -11,7 +11,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from eddyline.cli.__main__ import main
-from eddyline.runtime.checkpoint_identity import claim
+from eddyline.runtime.recovery.checkpoint_identity import claim
 
 JOB = """
 CREATE STREAM auctions (item_id BIGINT, category STRING, seller BIGINT, ts TIMESTAMP)

@@ -15,7 +15,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from eddyline.cli.__main__ import main
-from eddyline.runtime.snapshot import FORMAT
+from eddyline.runtime.recovery.snapshot import FORMAT
 
 STREAMS = """
 CREATE STREAM a (k BIGINT, s STRING, ts TIMESTAMP) WITH (format='parquet', path='a', time='ts', lateness='2 seconds');

@@ -48,7 +48,7 @@ def main(path: str) -> None:
 
     def driver() -> SparkDriver:
         """Of one run: its sinks are closed at the end."""
-        made = SparkDriver(spark, layout, out=config["out"], told=told)
+        made = SparkDriver(spark, layout, out=config["out"], on_batch=told)
         made.add_queries(job.catalog, {name: [CallbackSink(fail_once(file))] for name, file in config.get("fail_once", {}).items()})
         return made
 

@@ -17,7 +17,7 @@ import pytest
 
 from eddyline import Session
 from eddyline.runtime.pipeline import Pipeline
-from eddyline.runtime.snapshot import restore, saved_queries, take_snapshot
+from eddyline.runtime.recovery.snapshot import restore, saved_queries, take_snapshot
 from tests.oracle.aggregation import apply_changelog, is_aggregate
 from tests.property.compare import Outcome, differences, plain_rows, report
 from tests.property.embedded import run_embedded

@@ -21,8 +21,8 @@ from eddyline import Session
 from eddyline.operators.evaluate import Issues
 from eddyline.operators.join.combination import Combinations
 from eddyline.runtime import forgetting
-from eddyline.runtime.standing import SelectQuery, StandingQuery
-from eddyline.runtime.standing_aggregate import AggregateQuery
+from eddyline.runtime.standing.aggregate import AggregateQuery
+from eddyline.runtime.standing.query import SelectQuery, StandingQuery
 from eddyline.settings import Settings
 from eddyline.state.columns import Ints
 from eddyline.tuning import StateTuning, Tuning

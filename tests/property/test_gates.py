@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from eddyline.runtime.record_kinds import ALLOWED
+from eddyline.runtime.records.kinds import ALLOWED
 from tests.property.compare import check_case
 from tests.property.embedded import run_embedded
 from tests.property.strategies import random_case

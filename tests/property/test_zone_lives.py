@@ -12,8 +12,8 @@ from eddyline.language import bind_script
 from eddyline.model.joining import Tree
 from eddyline.runtime.epoch import Arrival, Epoch
 from eddyline.runtime.pipeline import Pipeline
-from eddyline.runtime.record_kinds import Splitting
-from eddyline.runtime.snapshot import restore, take_snapshot
+from eddyline.runtime.records.kinds import Splitting
+from eddyline.runtime.recovery.snapshot import restore, take_snapshot
 from eddyline.settings import Settings
 from eddyline.tuning import Tuning, ZoneTuning
 from tests.property.clustered import DECLARED, World, random_world

@@ -17,7 +17,7 @@ from eddyline.model.records import Flags, Records
 from eddyline.model.schema import Stream
 from eddyline.operators.gate import Checker, Passing, Verdict
 from eddyline.operators.intake import event_times
-from eddyline.runtime.record_kinds import RecordKind, Split, Splitter
+from eddyline.runtime.records.kinds import RecordKind, Split, Splitter
 
 NAME = "tests.runtime.noted:Notes"
 

@@ -11,7 +11,7 @@ import pytest
 from eddyline import Session
 from eddyline.errors import UserError
 from eddyline.language import bind_script
-from eddyline.runtime.catalog_text import catalog_text
+from eddyline.runtime.recovery.catalog_text import catalog_text
 from eddyline.settings import Settings
 from eddyline.testing.clocks import MovedClock
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from eddyline.errors import CheckpointProblem
-from eddyline.runtime.checkpoint_identity import claim
+from eddyline.runtime.recovery.checkpoint_identity import claim
 
 HOLDER = """
 import sys, time
-from eddyline.runtime.checkpoint_identity import claim
+from eddyline.runtime.recovery.checkpoint_identity import claim
 held = claim(sys.argv[1], "embedded", 2)
 print("held", flush=True)
 time.sleep(600)

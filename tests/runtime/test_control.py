@@ -13,9 +13,9 @@ import pytest
 from eddyline import Session
 from eddyline.errors import BindingProblem, Unsupported, UserError
 from eddyline.language import bind_script
-from eddyline.runtime.catalog_text import catalog_text
 from eddyline.runtime.control import ControlFolder, apply_record, planned_job, replay
 from eddyline.runtime.control_record import add_record, drop_record
+from eddyline.runtime.recovery.catalog_text import catalog_text
 
 STREAMS = """
 CREATE STREAM "odd name" (k BIGINT, "select" STRING, at TIMESTAMP) WITH (time='at', lateness='1500 milliseconds', idle='2 minutes');

@@ -16,7 +16,7 @@ import pytest
 from eddyline import Session
 from eddyline.errors import BindingProblem, DataProblem, UserError
 from eddyline.language import bind_script
-from eddyline.runtime.catalog_text import catalog_text
+from eddyline.runtime.recovery.catalog_text import catalog_text
 
 STREAM = "CREATE STREAM s (x BIGINT, t STRING, m DECIMAL(10, 2), ts TIMESTAMP) WITH (time = 'ts')"
 ROWS = [

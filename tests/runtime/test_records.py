@@ -16,8 +16,8 @@ from eddyline.model.records import AFTER_ALL, BEFORE_ALL, Records
 from eddyline.operators.record_queue import RecordQueue, standing
 from eddyline.runtime.epoch import Arrival, Epoch
 from eddyline.runtime.pipeline import Pipeline
-from eddyline.runtime.record_kinds import ALLOWED, Splitting
-from eddyline.runtime.snapshot import restore, take_snapshot
+from eddyline.runtime.records.kinds import ALLOWED, Splitting
+from eddyline.runtime.recovery.snapshot import restore, take_snapshot
 from eddyline.runtime.timeline import Timeline
 from eddyline.settings import Settings
 from tests.property.compare import plain_rows

@@ -13,7 +13,7 @@ import pytest
 from eddyline.language import bind_script
 from eddyline.runtime.epoch import Arrival, Epoch
 from eddyline.runtime.pipeline import Pipeline
-from eddyline.runtime.snapshot import restore, saved_queries, take_snapshot
+from eddyline.runtime.recovery.snapshot import restore, saved_queries, take_snapshot
 from tests.seeds import first_seed
 
 SECOND = 1_000_000

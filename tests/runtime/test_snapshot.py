@@ -11,7 +11,7 @@ import pytest
 from eddyline.language import bind_script
 from eddyline.runtime.epoch import Arrival, Epoch
 from eddyline.runtime.pipeline import Pipeline
-from eddyline.runtime.snapshot import restore, saved_queries, take_snapshot
+from eddyline.runtime.recovery.snapshot import restore, saved_queries, take_snapshot
 
 STREAMS = """
 CREATE STREAM s (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (time='ts');

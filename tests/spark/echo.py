@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from eddyline.plan.shares import HOME_BIT
 from eddyline.runtime.epoch import Epoch, Outcome
-from eddyline.runtime.snapshot import Snapshot
+from eddyline.runtime.recovery.snapshot import Snapshot
 from eddyline.runtime.spark.job.layout import Layout
 from eddyline.runtime.spark.shard.pipeline import Engine
 from eddyline.runtime.spark.shard.processor import ShardProcessor

@@ -83,7 +83,7 @@ def test_silence_is_told_once_and_ends_with_a_row(tmp_path: Path) -> None:
         clock.advance(2)
         watch.look()
     assert [json.loads(read_control(str(tmp_path), n)) for n in range(next_control(str(tmp_path)))] == [{"idle": ["b"]}]
-    watch.heard(["b"])
+    watch.saw_rows(["b"])
     for _ in range(2):
         clock.advance(1)
         watch.look()

@@ -80,7 +80,7 @@ def grown(spark, folder: Path, batches: int) -> tuple[Measured, SparkDriver]:
             spark._jvm.java.lang.System.gc()
             found.heap.append(runtime.totalMemory() - runtime.freeMemory())
 
-    driver = SparkDriver(spark, layout, out=None, told=told)
+    driver = SparkDriver(spark, layout, out=None, on_batch=told)
     driver.add_queries(job.catalog)
     driver.run()
     assert len(found.seconds) >= batches

@@ -11,7 +11,7 @@ import pytest
 
 from eddyline.errors import Unsupported
 from eddyline.model.records import Records
-from eddyline.runtime.record_kinds import ALLOWED
+from eddyline.runtime.records.kinds import ALLOWED
 from eddyline.runtime.spark.job.saying import say, say_now
 from eddyline.state.sealed import unsealed
 from tests.property.compare import plain_rows

@@ -15,8 +15,8 @@ from rich.table import Table
 
 from eddyline.cli.progress import moment
 from eddyline.errors import UserError
-from eddyline.runtime.checkpoint_state import CheckpointState
 from eddyline.runtime.embedded.checkpoint import embedded_state
+from eddyline.runtime.recovery.checkpoint_state import CheckpointState
 from eddyline.runtime.spark.job.shard_report import spark_state
 
 _NAMES = 60

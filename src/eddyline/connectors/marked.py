@@ -40,7 +40,7 @@ class MarkedSink:
         self.column = column
         self._schema: pa.Schema | None = None
         self._results: list[pa.Table] = []
-        self._told: list[pa.Table] = []
+        self._punctuations: list[pa.Table] = []
         self._epoch = -1
         self._newest: int | None = None
         self._begun = False
@@ -60,10 +60,10 @@ class MarkedSink:
         self._go_to(epoch)
         self._results.append(table)
 
-    def tell(self, epoch: int, table: pa.Table) -> None:
+    def add_punctuations(self, epoch: int, table: pa.Table) -> None:
         """Punctuations of an epoch."""
         self._go_to(epoch)
-        self._told.append(table)
+        self._punctuations.append(table)
 
     def _go_to(self, epoch: int) -> None:
         if epoch != self._epoch:
@@ -72,21 +72,21 @@ class MarkedSink:
 
     def end_epoch(self) -> None:
         """The epoch has brought everything: it is written in order."""
-        results, told = self._results, self._told
-        self._results, self._told = [], []
-        if told and not self._begun and isinstance(self.inner, Lasting):
+        results, punctuations = self._results, self._punctuations
+        self._results, self._punctuations = [], []
+        if punctuations and not self._begun and isinstance(self.inner, Lasting):
             self._newest = self.inner.last_time()
-        if not results and not told:
+        if not results and not punctuations:
             return
         self._begun = True
-        parts = [self._marked(table, False) for table in results] + [self._marked(table, True) for table in told]
+        parts = [self._marked(table, False) for table in results] + [self._marked(table, True) for table in punctuations]
         times = np.concatenate([_times(part) for part in parts])
         rows = sum(len(table) for table in results)
         if self._newest is not None:
             times[rows:] = np.maximum(times[rows:], self._newest)
-        order = np.argsort(times, kind="stable") if told else np.arange(len(times))
+        order = np.argsort(times, kind="stable") if punctuations else np.arange(len(times))
         whole = pa.concat_tables(parts)
-        if told:
+        if punctuations:
             at = whole.column_names.index(RESULT_TIME)
             whole = whole.set_column(at, whole.schema.field(at), pa.array(times).cast(whole.schema.field(at).type)).take(pa.array(order))
         if len(times):
@@ -111,7 +111,7 @@ class MarkedSink:
         self.inner.flush(epoch)
 
     def truncate_after(self, epoch: int) -> None:
-        self._results, self._told, self._newest, self._begun = [], [], None, False
+        self._results, self._punctuations, self._newest, self._begun = [], [], None, False
         self.inner.truncate_after(epoch)
 
     def close(self) -> None:
@@ -126,7 +126,7 @@ class _Told(PassingSink):
         self._whole = whole
 
     def write(self, epoch: int, table: pa.Table) -> None:
-        self._whole.tell(epoch, table)
+        self._whole.add_punctuations(epoch, table)
 
 
 def with_punctuations(opened: Sink, options: Mapping[str, str], marked: list[MarkedSink]) -> Sink:

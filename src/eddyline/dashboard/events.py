@@ -48,7 +48,7 @@ class Broadcast:
         try:
             self.feed.want(self._wanted())
             self.feed.look()
-            self._tell(page, overview_news(self.feed), {})
+            self._send(page, overview_news(self.feed), {})
             if self._task is None or self._task.done():
                 self._task = asyncio.get_running_loop().create_task(self._run())
             yield b"retry: 1000\n\n"
@@ -84,9 +84,9 @@ class Broadcast:
                 self._changed()
                 news, single = overview_news(self.feed), dict[str, bytes]()
                 for page in self.pages:
-                    self._tell(page, news, single)
+                    self._send(page, news, single)
 
-    def _tell(self, page: _Page, news: bytes, single: dict[str, bytes]) -> None:
+    def _send(self, page: _Page, news: bytes, single: dict[str, bytes]) -> None:
         page.news["overview"] = news
         if page.query is not None:
             if page.query not in single:

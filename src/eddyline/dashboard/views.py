@@ -85,7 +85,7 @@ def queries(feed: Feed) -> dict[str, Any]:
     then = {} if earlier is None else earlier["stats"]["results"]
     now, responses = stats["results"], stats.get("response", {})
     rates = [max(0.0, (now[n] - then[n]) / seconds) if seconds > 0 and n in then else None for n in names]
-    told = [feed.described.get(n, {}) for n in names]
+    described = [feed.described.get(n, {}) for n in names]
     return {
         "sequence": document["sequence"],
         "names": names,
@@ -94,10 +94,10 @@ def queries(feed: Feed) -> dict[str, Any]:
         "mean": [responses.get(n, {}).get("mean") for n in names],
         "p95": [responses.get(n, {}).get("p95") for n in names],
         "share": shares(document),
-        "state": ["pending" if not one else "stopping" if one["stop"] is not None else "running" for one in told],
-        "lease": [one.get("lease") is not None for one in told],
-        "since": [one.get("since") for one in told],
-        "sql": [one.get("sql", "") for one in told],
+        "state": ["pending" if not one else "stopping" if one["stop"] is not None else "running" for one in described],
+        "lease": [one.get("lease") is not None for one in described],
+        "since": [one.get("since") for one in described],
+        "sql": [one.get("sql", "") for one in described],
     }
 
 

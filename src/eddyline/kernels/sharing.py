@@ -210,12 +210,12 @@ def expand_words(place, left, n, offset, at, words, place_of):
             wanted = words[at, w]
             while wanted:
                 lone = wanted & (~wanted + np.uint64(1))
-                who = place_of[(w << 6) + PLACES[np.int64((lone * DE_BRUIJN) >> np.uint64(58))]]
+                slot_place = place_of[(w << 6) + PLACES[np.int64((lone * DE_BRUIJN) >> np.uint64(58))]]
                 wanted ^= lone
-                if who >= 0:
+                if slot_place >= 0:
                     if n == room:
                         return before, at
-                    place[n] = who
+                    place[n] = slot_place
                     left[n] = offset + at
                     n += 1
         at += 1

@@ -72,9 +72,9 @@ def query_shape(
 
 def text_shape(name: str, text: str, streams: Iterable[str], key: str) -> Part:
     """The shape of a query that is no join: its streams, one part for all that it does, its results."""
-    told = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("query:")]
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("query:")]
     inputs = tuple(Part("stream", stream, (), stream) for stream in sorted(streams))
-    return Part("results", name, (), f"query {name}", (Part("other", told[0] if told else name, _short(told[1:]), key, inputs),))
+    return Part("results", name, (), f"query {name}", (Part("other", lines[0] if lines else name, _short(lines[1:]), key, inputs),))
 
 
 def _node(

@@ -19,7 +19,7 @@ import pyarrow.ipc
 
 from eddyline.errors import EddylineError, UserError
 from eddyline.model.clock import WALL
-from eddyline.runtime.folder_lock import FolderLock
+from eddyline.runtime.recovery.folder_lock import FolderLock
 from eddyline.state.whole_file import make_folder, write_whole
 
 FOLDER = "answers"

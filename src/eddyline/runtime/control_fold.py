@@ -15,7 +15,7 @@ from typing import Any
 from eddyline.errors import EddylineError
 from eddyline.language import Job, Sink, parse_script
 from eddyline.model.query import BoundQuery
-from eddyline.runtime.catalog_text import query_text, sink_text
+from eddyline.runtime.recovery.catalog_text import query_text, sink_text
 from eddyline.settings import Settings
 
 

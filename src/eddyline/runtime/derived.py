@@ -103,8 +103,8 @@ class Derived:
         assert isinstance(intake, DerivedIntake)
         rows = [_as_rows(t, intake.stream) for maker in self.makers[stream] for t in outcome.results.pop(maker, ())]
         table = pa.concat_tables(rows).combine_chunks() if rows else intake.stream.schema.arrow.empty_table()
-        told = {maker: outcome.results.pop(punctuations_of(maker), ()) for maker in self.makers[stream]}
-        records = [] if intake.stream.unnests else _promises(self._finished(intake.stream, told), intake.stream)
+        announced = {maker: outcome.results.pop(punctuations_of(maker), ()) for maker in self.makers[stream]}
+        records = [] if intake.stream.unnests else _promises(self._finished(intake.stream, announced), intake.stream)
         self.pipeline.take(stream, Arrival(table, records=tuple(records)), self.pipeline.fronts(), outcome)
         frontiers = [self.pipeline.timeline_of(maker).frontier for maker in self.makers[stream]]
         known = [frontier for frontier in frontiers if frontier is not None]
@@ -116,23 +116,23 @@ class Derived:
             self.pipeline.gating.arrive()
             self.pipeline.gating.release_one(stream, epoch, self.pipeline.fronts(), outcome)
 
-    def _finished(self, stream: Stream, told: Mapping[str, Sequence[pa.Table]]) -> Iterable[pa.Table]:
+    def _finished(self, stream: Stream, announced: Mapping[str, Sequence[pa.Table]]) -> Iterable[pa.Table]:
         """The values that a stream has finished, by what its makers have."""
         if len(stream.makers) == 1:
-            return [table for tables in told.values() for table in tables]
-        if stream.name not in self.united and not any(told.values()):
+            return [table for tables in announced.values() for table in tables]
+        if stream.name not in self.united and not any(announced.values()):
             return []
-        return self.of_parts(stream).take(told)
+        return self.of_parts(stream).take(announced)
 
     def of_parts(self, stream: Stream) -> United:
         return self.united.setdefault(stream.name, United(stream))
 
 
-def _promises(told: Iterable[pa.Table], stream: Stream) -> list[Records]:
+def _promises(announced: Iterable[pa.Table], stream: Stream) -> list[Records]:
     """Finished values of results as punctuations: those with the same columns together."""
     records = []
     names = stream.schema.names[:-1]
-    for table in told:
+    for table in announced:
         ts = np.array(table.column("_ts").cast(pa.int64()), np.int64)
         lines = table.select(list(range(len(names)))).rename_columns(names)
         for chosen, columns in alike(lines, names):

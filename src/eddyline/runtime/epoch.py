@@ -77,14 +77,14 @@ class Outcome:
     waiting: int = 0
 
 
-_TOLD = "/_punctuations"
+_PUNCTUATIONS = "/_punctuations"
 
 
 def punctuations_of(query: str) -> str:
     """The name under which the punctuations of a query's results are delivered: a folder in that of its results."""
-    return query + _TOLD
+    return query + _PUNCTUATIONS
 
 
 def results_of(name: str) -> str:
     """The query of that name, or the query whose punctuations go by it."""
-    return name.removesuffix(_TOLD)
+    return name.removesuffix(_PUNCTUATIONS)

@@ -22,7 +22,7 @@ from eddyline.operators.promises import Promises
 from eddyline.operators.waiting import Waiting
 from eddyline.plan.shares import HOME_BIT
 from eddyline.runtime.epoch import Epoch, Outcome
-from eddyline.runtime.record_kinds import followed, is_concerned, kinds, late_origins
+from eddyline.runtime.records.kinds import followed, is_concerned, kinds, late_origins
 from eddyline.runtime.timeline import Timeline
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from eddyline.operators.waiting import Released
 from eddyline.runtime.epoch import Outcome
 from eddyline.runtime.newest import NewestPlaces
 from eddyline.runtime.response import Responses
-from eddyline.runtime.standing import StandingQuery
+from eddyline.runtime.standing.query import StandingQuery
 from eddyline.state.columns import Ints
 from eddyline.state.renumbering import Renumbering
 from eddyline.tuning import Tuning

@@ -1,6 +1,6 @@
 """Where the newest rows of results stand in the total order of the whole job, for drivers that merge several pipelines.
 
-Answer   A pipeline that sees a part of the rows puts its own results in order, but cannot number them. `told` adds to results
+Answer   A pipeline that sees a part of the rows puts its own results in order, but cannot number them. `placed` adds to results
          of equal `_ts` what orders them among those of other pipelines, `merged` puts the pieces together and takes it off.
 
              `_place`          stream position * 2^56 + place of arrival in its stream
@@ -57,7 +57,7 @@ class NewestPlaces:
                 at[mine] = np.arange(len(mine))
                 self._sequences[name] = (at, rows.table.column(stream.sequence))
 
-    def told(self, table: pa.Table, ranks: Ints) -> pa.Table:
+    def placed(self, table: pa.Table, ranks: Ints) -> pa.Table:
         """Results with the places of their newest rows."""
         local = ranks - self._first
         table = table.append_column(PLACE, pa.array(self._places[local]))

@@ -7,7 +7,7 @@ State    Per group what was seen, fading by half from look to look, and the asse
          checkpoint (`saved`, `restored`), so that a restart neither forgets what was learned nor moves back.
 Limits   A look needs `rows_per_look` new rows; it samples stores, so its cost does not grow with them. Selectivities are measured between
          new rows and the windows they meet, whatever the running tree probes. Where `autonomous` is off (shards), the driver of
-         the job adds up what `seen` gives, passes it to one planner (`hear`), and sends the migration to every shard's `carry_out`.
+         the job adds up what `seen` gives, passes it to one planner (`weigh`), and sends the migration to every shard's `carry_out`.
 Reading  docs/design/0003-replanning.md
 """
 
@@ -187,7 +187,7 @@ class Planner:
         """What was seen of each group whose plan may change, by signature: records that can be added up over shards."""
         return {signature: watch.seen for signature, watch in self.watches.items() if watch.seen is not None}
 
-    def hear(self, signature: str, seen: Seen) -> Migration | None:
+    def weigh(self, signature: str, seen: Seen) -> Migration | None:
         """What was seen of a group elsewhere, by all shards together; the move that it asks for, which the group here makes too."""
         watch = self.watches[signature]
         watch.seen = seen

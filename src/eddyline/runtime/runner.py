@@ -43,7 +43,7 @@ class Handle(Protocol):
     def peek(self) -> list[pa.Table]:
         """Some of what the next `take` gives, without taking it."""
 
-    def take_told(self) -> list[pa.Table]:
+    def take_punctuations(self) -> list[pa.Table]:
         """Punctuations of its results that came since the last call, in order."""
 
     def to_dataframe(self, streaming: bool) -> Any: ...

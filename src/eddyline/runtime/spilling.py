@@ -40,7 +40,7 @@ class Spilling:
         self._folder: Path | None = None
         self._remove: weakref.finalize[..., Spilling] | None = None
         #: The excess that was last warned of.
-        self._told = 0
+        self._reported = 0
         #: Pipelines that share the budgets: the shards of a job.
         self.parts = 1
 
@@ -79,8 +79,8 @@ class Spilling:
             if not SPILL.is_due(Seen(excess=over)):
                 return
             over -= store.spill(self._path(), self.pipeline.settings.tuning.state.least_spilled)
-        if over > 2 * self._told:
-            self._told = over
+        if over > 2 * self._reported:
+            self._reported = over
             log.warning("what cannot be spilled takes %s more than the memory budget of %s", bytes_text(over), bytes_text(budget))
 
     def close(self) -> None:

@@ -28,7 +28,7 @@ from eddyline.operators.stream import StreamState
 from eddyline.operators.waiting import Released, WaitingRows
 from eddyline.runtime.epoch import Epoch, Outcome
 from eddyline.runtime.handout import HandOut
-from eddyline.runtime.ranked_records import Ranked, between, ranked_records
+from eddyline.runtime.records.ranked import Ranked, between, ranked_records
 from eddyline.runtime.supply import Supply
 from eddyline.runtime.unit import Moment, Slice, Unit
 from eddyline.state.columns import Ints

@@ -18,7 +18,7 @@ import numpy as np
 from eddyline.errors import UserError
 from eddyline.model.triggers import checked, trigger_line
 from eddyline.operators.join.punctuations import Punctuations
-from eddyline.runtime.standing import StandingQuery
+from eddyline.runtime.standing.query import StandingQuery
 from eddyline.settings import Settings
 from eddyline.state.columns import Ints
 

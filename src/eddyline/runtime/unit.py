@@ -26,7 +26,7 @@ from eddyline.model.query import BoundQuery
 from eddyline.operators.evaluate import Issues
 from eddyline.plan.shape import Part
 from eddyline.runtime.epoch import Outcome
-from eddyline.runtime.ranked_records import Ranked
+from eddyline.runtime.records.ranked import Ranked
 from eddyline.state.columns import Ints
 
 if TYPE_CHECKING:

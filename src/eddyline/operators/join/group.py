@@ -215,7 +215,7 @@ class JoinGroup:
             began = perf_counter()
             new = [self._fresh(one, moment, made) for one in node.inputs]
             output = Output(kept)
-            node.told(list(node.produce(new, moment, kept is not None)), output, moment)
+            node.pass_on(list(node.produce(new, moment, kept is not None)), output, moment)
             if kept is None:
                 results = output.parts
             elif output.parts:

@@ -124,7 +124,7 @@ class JoinNode:
         for policy in self._observing:
             policy.observed(self, origin, step, probed, produced)
 
-    def told(self, made: list[Combinations], output: Output, moment: JoinSlice) -> None:
+    def pass_on(self, made: list[Combinations], output: Output, moment: JoinSlice) -> None:
         """Put out what the node has made, as far as policies let it go."""
         for policy in self._telling:
             made = policy.tell(self, made, output, moment)

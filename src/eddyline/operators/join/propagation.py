@@ -53,7 +53,7 @@ class _Class:
         self.roots = GroupRoots(group, closings, (column,))
         self.open: pa.Array = pa.array([], column.type.arrow)
         self.since: Ints = np.empty(0, np.int64)
-        self.told = Closed({_VALUE: column.type})
+        self.announced = Closed({_VALUE: column.type})
         self.homes: Homes = _everywhere
         self._new: list[tuple[pa.Array, Ints]] = []
 
@@ -109,8 +109,8 @@ class _Class:
         over = until < frontier
         values, ends = self.open.filter(pa.array(over)), until[over]
         self.open, self.since = self.open.filter(pa.array(~over)), self.since[~over]
-        self.told.add(pa.table({_VALUE: values}), ends)
-        self.told.settle()
+        self.announced.add(pa.table({_VALUE: values}), ends)
+        self.announced.settle()
         return values, ends
 
     def _gather(self) -> None:
@@ -120,7 +120,7 @@ class _Class:
         values = pa.concat_arrays([self.open, *(v.cast(self.type.arrow) for v, _ in self._new)])
         since = np.concatenate([self.since, *(s for _, s in self._new)])
         self._new = []
-        fresh = ~self.told.old({_VALUE: values}, len(values)) & np.asarray(values.is_valid())
+        fresh = ~self.announced.old({_VALUE: values}, len(values)) & np.asarray(values.is_valid())
         homes = self.homes(self.columns)
         if callable(homes) and len(values):
             fresh &= homes(values)
@@ -211,11 +211,11 @@ class Propagation:
         classes = []
         for number, one in enumerate(self.classes):
             one._gather()
-            told, made = one.told.snapshot(f"{prefix}-{number}")
+            announced, made = one.announced.snapshot(f"{prefix}-{number}")
             blocks |= made
             held = pa.table({_VALUE: one.open, "since": one.since})
             blocks[f"{prefix}-{number}-open"] = partial(_same, held)
-            classes.append([f"{prefix}-{number}-open", told])
+            classes.append([f"{prefix}-{number}-open", announced])
         waiting = None
         if self._waiting:
             waiting, held = f"{prefix}-waiting", pa.concat_tables(self._waiting)
@@ -224,10 +224,10 @@ class Propagation:
 
     def restore(self, state: object, load: Callable[[str], pa.Table]) -> None:
         assert isinstance(state, dict)
-        for one, (block, told) in zip(self.classes, state["classes"], strict=True):
+        for one, (block, announced) in zip(self.classes, state["classes"], strict=True):
             table = load(block)
             one.open, one.since = table.column(_VALUE).combine_chunks(), np.asarray(table.column("since")).astype(np.int64)
-            one.told.restore(told, load)
+            one.announced.restore(announced, load)
         self._waiting = [] if state["waiting"] is None else [load(state["waiting"])]
         self._last, self.out = state["last"], state["out"]
 

@@ -33,7 +33,7 @@ from eddyline.runtime.epoch_times import EpochTimes
 from eddyline.runtime.figures import pipeline_report
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.publication import Publication
-from eddyline.runtime.record_kinds import Splitting
+from eddyline.runtime.records.kinds import Splitting
 from eddyline.runtime.report import Report
 from eddyline.runtime.reporting.reporter import Reporter
 from eddyline.runtime.response import Responses
@@ -88,7 +88,7 @@ class EmbeddedDriver:
         self.roster: Roster
         #: What ended the job in the middle of an epoch, if anything did.
         self.failure: BaseException | None = None
-        self._heard: dict[str, float] = {}
+        self._last_rows: dict[str, float] = {}
         #: The streams that were idle in the last epoch.
         self._idle: frozenset[str] = frozenset()
         self._saved = self.clock.now()
@@ -129,7 +129,7 @@ class EmbeddedDriver:
     def drop_stream(self, name: str) -> None:
         """Close a stream's source and forget its rows; no query reads it."""
         self.readers.pop(name).source.close()
-        self._heard.pop(name, None)
+        self._last_rows.pop(name, None)
         del self.streams[name]
         self.pipeline.drop_stream(name)
 
@@ -204,7 +204,7 @@ class EmbeddedDriver:
             self.began = started
         arrivals = EpochReader(self.readers).next_epoch(self.settings.epoch_rows)
         for name in arrivals:
-            self._heard[name] = started
+            self._last_rows[name] = started
         self._idle = self._idle_streams(started)
         announced, self._announced = tuple(self._announced), []
         marks = [perf_counter()]
@@ -216,7 +216,7 @@ class EmbeddedDriver:
         for name in outcome.gone:
             self.delivery.drop_query(name)
         if outcome.gone:
-            self.roster.tell()
+            self.roster.announce()
         self.ended = self.clock.now()
         self.epoch_times.add(self.ended - started)
         for observer in tuple(self.observers):
@@ -246,9 +246,9 @@ class EmbeddedDriver:
     def _look(self) -> None:
         """Queries that control records bring or take, at this boundary between two epochs."""
         if self.roster.poll():
-            # Saved before `tell`: after a crash the queries have the starts and stops that were seen.
+            # Saved before `announce`: after a crash the queries have the starts and stops that were seen.
             self.save()
-            self.roster.tell()
+            self.roster.announce()
             self.roster.fold()
         if self.roster.asked is not None:
             self.roster.asked.look()
@@ -261,7 +261,7 @@ class EmbeddedDriver:
 
     def _is_idle(self, name: str, now: float) -> bool:
         limit = self.streams[name].idle
-        return limit is not None and now - self._heard.setdefault(name, now) >= limit / 1e6
+        return limit is not None and now - self._last_rows.setdefault(name, now) >= limit / 1e6
 
     def run(self, once: bool) -> None:
         """Work until the sources end (`once`: then close), or until `stop`."""
@@ -327,7 +327,7 @@ class EmbeddedDriver:
         if self.roster.asked is not None:
             self.roster.asked.end()
         self.save(last=True)
-        self.roster.tell()
+        self.roster.announce()
         self.delivery.close()
         for reader in self.readers.values():
             reader.source.close()

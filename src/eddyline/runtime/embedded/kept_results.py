@@ -27,7 +27,7 @@ class KeptResults:
         self._runner = runner
         self._name = name
         self._waiting: deque[pa.Table] = deque()
-        self._told: deque[pa.Table] = deque()
+        self._punctuations: deque[pa.Table] = deque()
         self.standing: Standing | None = None
 
     @property
@@ -45,11 +45,11 @@ class KeptResults:
     def keep(self, table: pa.Table) -> None:
         self._waiting.append(table)
 
-    def tell(self, table: pa.Table) -> None:
-        self._told.append(table)
+    def add_punctuations(self, table: pa.Table) -> None:
+        self._punctuations.append(table)
 
-    def take_told(self) -> list[pa.Table]:
-        return [self._told.popleft() for _ in range(len(self._told))]
+    def take_punctuations(self) -> list[pa.Table]:
+        return [self._punctuations.popleft() for _ in range(len(self._punctuations))]
 
     def take(self) -> list[pa.Table]:
         # `popleft` takes and removes in one step; tables that come meanwhile are for the next call.

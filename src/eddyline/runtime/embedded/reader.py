@@ -23,7 +23,7 @@ from eddyline.model.records import Records
 from eddyline.model.schema import Stream
 from eddyline.operators.intake import event_times
 from eddyline.runtime.epoch import Arrival
-from eddyline.runtime.record_kinds import Splitting
+from eddyline.runtime.records.kinds import Splitting
 from eddyline.state.columns import Ints
 
 #: Sources are read in pieces of at least this number of rows: small reads cost more than they save.
@@ -50,10 +50,10 @@ class _Piece:
         """Take the records that stand before the row with this number; the others count from there."""
         if not self.records:
             return []
-        told = [batch.take(batch.number <= rows) for batch in self.records]
+        taken = [batch.take(batch.number <= rows) for batch in self.records]
         self.records = [batch.take(batch.number > rows).shifted(-rows) for batch in self.records]
         self.records = [batch for batch in self.records if len(batch)]
-        return [batch for batch in told if len(batch)]
+        return [batch for batch in taken if len(batch)]
 
 
 class StreamReader:

@@ -4,7 +4,7 @@ Answer   `add` starts a query at the newest instant of its streams, with its sin
          once the frontier has passed it. `poll` carries out the control records that are new, between two epochs; `fold` removes
          them when the checkpoint knows what they did.
 State    How many records have been carried out, what they did together, and what became of dropped queries. All of it is part of the
-         checkpoint, which is written before `tell`: a start that has been seen is kept through a crash.
+         checkpoint, which is written before `announce`: a start that has been seen is kept through a crash.
 Limits   A record that cannot be carried out, for whatever reason, is refused as a whole, noted and set aside; the job runs on.
 """
 
@@ -25,7 +25,6 @@ from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.project import result_schema
 from eddyline.plan.prepare import check
 from eddyline.runtime.answers import Answers
-from eddyline.runtime.catalog_text import catalog_text, punctuation_text
 from eddyline.runtime.control import FOLD_RECORDS, ControlFolder, apply_record, refusal, undo
 from eddyline.runtime.control_fold import Fold
 from eddyline.runtime.control_record import Record
@@ -34,7 +33,8 @@ from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.epoch import punctuations_of
 from eddyline.runtime.memory import without_collection
 from eddyline.runtime.pipeline import Pipeline
-from eddyline.runtime.snapshot import saved_queries
+from eddyline.runtime.recovery.catalog_text import catalog_text, punctuation_text
+from eddyline.runtime.recovery.snapshot import saved_queries
 from eddyline.runtime.unit import Standing
 
 #: What a session wants for itself of a query: called with the query once it stands, gives further sinks.
@@ -64,7 +64,7 @@ class Roster:
         #: Streams of which CREATE PUNCTUATION says more; the driver sets it.
         self.promise: Callable[[list[Stream]], None] = lambda _: None
         #: Query -> what takes the punctuations of its results in this process.
-        self.told: Callable[[str], list[Sink]] = lambda _: []
+        self.punctuation_sinks: Callable[[str], list[Sink]] = lambda _: []
         #: Records that have been carried out and are still in the folder; all of them are folded when one was refused.
         self._unfolded = 0
         self._looked = float("-inf")
@@ -78,7 +78,7 @@ class Roster:
         """From now on records in this folder are carried out; the job had none."""
         self.control = control
         control.write_catalog(catalog_text(self.job))
-        self.tell()
+        self.announce()
 
     # -- queries
 
@@ -130,7 +130,7 @@ class Roster:
                 self.delivery.add_query(query.name, standing.schema, sinks, self._own(standing))
                 if query.settings.propagate != "off":
                     schema = result_schema(query.outputs)
-                    self.delivery.add_query(punctuations_of(query.name), schema, (), self.told(query.name))
+                    self.delivery.add_query(punctuations_of(query.name), schema, (), self.punctuation_sinks(query.name))
             else:
                 # A query that is tried writes nothing: its newest rows are in the report.
                 tails = () if self.tail_of is None else (self.tail_of(query.name),)
@@ -245,7 +245,7 @@ class Roster:
         dropped = {name: list(at) for name, at in self._dropped.items()}
         return {"applied": self.applied, "dropped": dropped, "refused": self._refused, "folded": self.folded.as_json()}
 
-    def tell(self) -> None:
+    def announce(self) -> None:
         """Write down what became of the queries, for `eddyline query list`."""
         if self.control is None:
             return

@@ -44,8 +44,8 @@ from eddyline.runtime.embedded.kept_results import KeptResults
 from eddyline.runtime.embedded.opening import opened
 from eddyline.runtime.embedded.roster import Roster
 from eddyline.runtime.embedded.watched import WatchedDriver
-from eddyline.runtime.folder_lock import temporary_folder
 from eddyline.runtime.pipeline import Pipeline
+from eddyline.runtime.recovery.folder_lock import temporary_folder
 from eddyline.runtime.report import Report
 from eddyline.runtime.reporting.reporter import Reporter
 from eddyline.runtime.requests import answers, hold, is_ahead, release
@@ -369,10 +369,10 @@ class EmbeddedRunner:
             own.append(CallbackSink(known.keep))
         return own
 
-    def _told_sinks(self, name: str) -> list[Sink]:
+    def _punctuation_sinks(self, name: str) -> list[Sink]:
         """What this session wants of the punctuations of a query's results."""
         known = self.handles.get(name)
-        return [CallbackSink(known.tell)] if self._keep_results and isinstance(known, KeptResults) else []
+        return [CallbackSink(known.add_punctuations)] if self._keep_results and isinstance(known, KeptResults) else []
 
     def _build(self) -> EmbeddedDriver:
         needed = needed_places(self.job.streams, self.job.tables, self._folder)
@@ -400,7 +400,7 @@ class EmbeddedRunner:
         driver.before_finish = self._answer_asked
         control = None if self._folder is None else ControlFolder(self._folder)
         driver.roster = Roster(self.job, pipeline, delivery, self._own_sinks, control, self._clock)
-        driver.roster.told = self._told_sinks
+        driver.roster.punctuation_sinks = self._punctuation_sinks
         driver.roster.promise = driver.promise
         later = driver.roster.open(None if saved is None else saved.header, None if saved is None else saved.control)
         if driver.roster.folded.promised:
@@ -414,7 +414,7 @@ class EmbeddedRunner:
         for query in later:
             driver.roster.add(query)
         driver.announce(self.job.records)
-        driver.roster.tell()
+        driver.roster.announce()
         driver.roster.fold(at_once=True)
         self._watch(driver)
         return driver

@@ -13,7 +13,7 @@ import json
 import os
 from typing import Any
 
-from eddyline.runtime.folder_lock import FolderLock
+from eddyline.runtime.recovery.folder_lock import FolderLock
 from eddyline.state.whole_file import make_folder
 
 FOLDER = "dashboard"

@@ -35,7 +35,7 @@ class FileResults:
         #: (batch, part) of the file that was taken last: at first the newest that is there to stay. Committed results that are in no
         #: file yet are still to come.
         committed = committed_batch(runner.checkpoint)
-        self._taken, self._taken_told = (self._newest(name, committed) for name in (query.name, punctuations_of(query.name)))
+        self._taken, self._taken_punctuations = (self._newest(name, committed) for name in (query.name, punctuations_of(query.name)))
 
     def _newest(self, name: str, committed: int) -> tuple[int, int]:
         """The newest file of committed batches."""
@@ -62,8 +62,8 @@ class FileResults:
             pipeline.add_table(table, table.schema.arrow.empty_table())
         return pipeline.add_query(self._query).schema
 
-    def take_told(self) -> list[pa.Table]:
-        found, self._taken_told = _after(self._folder(punctuations_of(self._query.name)), self._taken_told)
+    def take_punctuations(self) -> list[pa.Table]:
+        found, self._taken_punctuations = _after(self._folder(punctuations_of(self._query.name)), self._taken_punctuations)
         return found
 
     def take(self) -> list[pa.Table]:

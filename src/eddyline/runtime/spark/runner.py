@@ -40,9 +40,9 @@ from eddyline.plan.decided import finished_line
 from eddyline.plan.prepare import shape
 from eddyline.plan.shape import Part
 from eddyline.plan.template_text import plan_text
-from eddyline.runtime.checkpoint_identity import Claim, claim
 from eddyline.runtime.own_functions import codes
 from eddyline.runtime.publication import Publication
+from eddyline.runtime.recovery.checkpoint_identity import Claim, claim
 from eddyline.runtime.report import Report, query_operator
 from eddyline.runtime.reporting.reporter import Reporter
 from eddyline.runtime.runner import Handle, Observer
@@ -377,7 +377,7 @@ class SparkRunner:
         layout = make_layout(self.spark, self.checkpoint, self.job.streams, self.job.queries, self.job.tables, self.job.settings, functions)
         out = self.results if self._keep_results or self._out is not None else None
         say(self.checkpoint, self.job.records)
-        driver = SparkDriver(self.spark, layout, out=out, frames=self._frames, told=self._told, clock=self._clock)
+        driver = SparkDriver(self.spark, layout, out=out, frames=self._frames, on_batch=self._on_batch, clock=self._clock)
         for sink in self.job.sinks:
             check_sink(self.spark, sink)
         driver.functions = Shipped(codes(functions))
@@ -393,7 +393,7 @@ class SparkRunner:
         if self._out is not None:
             write_requests(self._out, tables)
 
-    def _told(self, delivered: Delivered, progress: Progress) -> None:
+    def _on_batch(self, delivered: Delivered, progress: Progress) -> None:
         for observer in tuple(self.observers):
             observer(partial(job_report, self.driver, plans=False))
 

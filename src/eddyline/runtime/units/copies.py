@@ -22,8 +22,8 @@ import pyarrow as pa
 from eddyline.model.query import BoundQuery
 from eddyline.operators.project import result_schema
 from eddyline.runtime.epoch import Outcome
-from eddyline.runtime.standing_aggregate import AggregateQuery
-from eddyline.runtime.standing_base import StandingBase
+from eddyline.runtime.standing.aggregate import AggregateQuery
+from eddyline.runtime.standing.base import StandingBase
 from eddyline.runtime.unit import Blocks, Load, Moment, Slice, UnitFigures
 from eddyline.runtime.units.joins import JoinKind, JoinUnit, until
 

@@ -25,7 +25,7 @@ from eddyline.runtime.epoch import Outcome
 from eddyline.runtime.plan_text import plan_text
 from eddyline.runtime.report import query_operator
 from eddyline.runtime.response import Responses, SlotTimes
-from eddyline.runtime.standing_base import StandingBase
+from eddyline.runtime.standing.base import StandingBase
 from eddyline.runtime.unit import Blocks, Load, Moment, Slice, UnitFigures
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class FilterUnit:
         else:
             places = self.pipeline.handout.places
             if places is not None:
-                bundles = [replace(b, table=places.told(b.table, part.ranks[self.stream][b.rows])) for b in bundles]
+                bundles = [replace(b, table=places.placed(b.table, part.ranks[self.stream][b.rows])) for b in bundles]
             for bundle in bundles:
                 for name, piece in bundle.pieces():
                     outcome.results[name].append(piece)

@@ -43,7 +43,7 @@ from eddyline.plan.prepare import prepare
 from eddyline.plan.tree_choice import Orders, positions_of
 from eddyline.runtime.epoch import Outcome, punctuations_of
 from eddyline.runtime.forgetting import drop_unwanted
-from eddyline.runtime.standing import StandingQuery, standing_query
+from eddyline.runtime.standing.query import StandingQuery, standing_query
 from eddyline.runtime.unit import Blocks, Load, Moment, Slice, UnitFigures
 from eddyline.state.columns import Ints
 

@@ -25,7 +25,7 @@ from eddyline.operators.pattern.saved import restore_book, saved_book
 from eddyline.plan.patterns import PatternPlan, explain_pattern, plan_pattern, rules_for
 from eddyline.runtime.epoch import Outcome
 from eddyline.runtime.newest import placed
-from eddyline.runtime.standing_base import StandingBase
+from eddyline.runtime.standing.base import StandingBase
 from eddyline.runtime.unit import Blocks, Load, Moment, Slice, UnitFigures
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from eddyline.operators.template.probes import Requests, of_rows
 from eddyline.plan.shares import HOME_BIT
 from eddyline.plan.template_text import requests_text
 from eddyline.runtime.epoch import Outcome
-from eddyline.runtime.standing_base import StandingBase
+from eddyline.runtime.standing.base import StandingBase
 from eddyline.runtime.unit import Blocks, Load, Merging, Moment, Slice, UnitFigures
 from eddyline.runtime.units.ahead import AheadRows
 from eddyline.runtime.units.templates import TemplateKind, TemplateUnit
@@ -171,13 +171,15 @@ class RequestsUnit:
         if not len(bad):
             return
         pipeline = self.kind.pipeline
-        told = [reasons[at] for at in bad.tolist()]
+        wrong = [reasons[at] for at in bad.tolist()]
         if pipeline.settings.on_bad == "error":
             raise DataProblem(
-                f"a request of {self.asking.name} cannot be answered", detail=told[0], hint="mend the source, or SET on_bad = 'dead-letter'"
+                f"a request of {self.asking.name} cannot be answered",
+                detail=wrong[0],
+                hint="mend the source, or SET on_bad = 'dead-letter'",
             )
         pipeline.intakes[self.asking.name].bad += len(bad)
-        letters = rows.take(pa.array(bad)).append_column("_reason", pa.array(told, pa.string()))
+        letters = rows.take(pa.array(bad)).append_column("_reason", pa.array(wrong, pa.string()))
         outcome.dead.setdefault(self.asking.name, []).append(letters)
 
     def purge(self, now: int) -> None:

@@ -26,7 +26,7 @@ from eddyline.plan.index_choice.templates import TemplatePrice
 from eddyline.plan.prepare import prepare
 from eddyline.plan.template_text import template_text
 from eddyline.runtime.epoch import Outcome
-from eddyline.runtime.standing_base import StandingBase
+from eddyline.runtime.standing.base import StandingBase
 from eddyline.runtime.unit import Blocks, Load, Moment, Slice, UnitFigures
 from eddyline.state.columns import Ints
 

@@ -93,7 +93,7 @@ class Edge:
     admitted: int = 0
     produced: int = 0
     #: Opposite rows that may have asked, and rows touched in order to resume.
-    heard: int = 0
+    examined: int = 0
     woken: int = 0
     #: Epochs in which anything was asked: not those in which the whole producer was suspended.
     busy: int = 0
@@ -184,7 +184,7 @@ class Edge:
         if not self.is_open:
             return False
         self._checks = checks
-        suspensions, marks, produced, asked, heard, woken, resumed, epochs = (
+        suspensions, marks, produced, asked, examined, woken, resumed, epochs = (
             now - then for now, then in zip(self._counts, self._before, strict=True)
         )
         refused = marks + suspensions * self.per_row
@@ -192,7 +192,7 @@ class Edge:
             return False
         self._mark()
         cost = self.tuning
-        spent = asked * cost.check + heard * cost.novel + woken * cost.wake + resumed * cost.resume + epochs * conditions * cost.fixed
+        spent = asked * cost.check + examined * cost.novel + woken * cost.wake + resumed * cost.resume + epochs * conditions * cost.fixed
         if refused * self.worth - spent >= self.tuning.stop * (refused + produced) * self.worth:
             return False
         self._decide(False, False)
@@ -200,7 +200,7 @@ class Edge:
 
     @property
     def _counts(self) -> tuple[int, ...]:
-        return self.suspensions, self.marks, self.produced, self._checks, self.heard, self.woken, self.resumptions, self.busy
+        return self.suspensions, self.marks, self.produced, self._checks, self.examined, self.woken, self.resumptions, self.busy
 
     def _mark(self) -> None:
         self._before = self._counts

@@ -78,7 +78,7 @@ class Resuming:
             if stop <= start or conditions.nothing_opposite():
                 continue
             condition.prepare()
-            self.edge.heard += stop - start
+            self.edge.examined += stop - start
             asking = condition.novel(start, stop, last)
             if not len(asking):
                 continue

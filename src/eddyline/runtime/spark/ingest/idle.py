@@ -26,8 +26,8 @@ class IdleWatch:
         self._limits = {s.name: s.idle / 1e6 for s in streams if s.idle is not None}
         self._checkpoint = checkpoint
         self._clock = clock or WallClock()
-        self._heard = dict.fromkeys(self._limits, self._clock.now())
-        self._told: frozenset[str] = frozenset()
+        self._last_rows = dict.fromkeys(self._limits, self._clock.now())
+        self._silent: frozenset[str] = frozenset()
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="eddyline-idle", daemon=True)
@@ -41,21 +41,21 @@ class IdleWatch:
         if self._thread.is_alive():
             self._thread.join()
 
-    def heard(self, names: Sequence[str]) -> None:
+    def saw_rows(self, names: Sequence[str]) -> None:
         """These streams brought rows in the batch that has just ended. The shards know it themselves."""
         with self._lock:
             for name in names:
                 if name in self._limits:
-                    self._heard[name] = self._clock.now()
-            self._told -= frozenset(names)
+                    self._last_rows[name] = self._clock.now()
+            self._silent -= frozenset(names)
 
     def look(self) -> None:
         with self._lock:
             now = self._clock.now()
-            silent = frozenset(name for name, limit in self._limits.items() if now - self._heard[name] >= limit)
-            if silent - self._told:
+            silent = frozenset(name for name, limit in self._limits.items() if now - self._last_rows[name] >= limit)
+            if silent - self._silent:
                 write_control(self._checkpoint, {"idle": sorted(silent)})
-                self._told = silent
+                self._silent = silent
 
     def _watch(self) -> None:
         while not self._stop.wait(_LOOK_SECONDS):

@@ -17,7 +17,7 @@ from eddyline.model.expression import Expression, columns_of
 from eddyline.operators.evaluate import Issues, compile_expression
 from eddyline.operators.keys import key_words, without_nulls
 from eddyline.plan.shares import HOME_BIT, Route
-from eddyline.runtime.record_kinds import Splitting
+from eddyline.runtime.records.kinds import Splitting
 from eddyline.runtime.spark.ingest.packet import CONTROL, NUMBER_COLUMN, PACKET, ROUTES_COLUMN, records_blob, to_blob
 from eddyline.runtime.spark.ingest.record_routes import records_of_shards
 from eddyline.runtime.spark.job.layout import Layout
@@ -134,13 +134,13 @@ class Packer:
         whole = np.concatenate(pairs) if len(pairs) > 1 else pairs[0]
         order = np.argsort(whole, kind="stable")
         whole = whole[order]
-        told: np.ndarray | None = None
+        route_bits: np.ndarray | None = None
         if len(pairs) > 1 or routes[0][1].replication > 1:
             first = np.flatnonzero(np.concatenate([[True], whole[1:] != whole[:-1]]))
-            told = np.bitwise_or.reduceat(np.concatenate(bits)[order], first)
+            route_bits = np.bitwise_or.reduceat(np.concatenate(bits)[order], first)
             whole = whole[first]
         starts = np.searchsorted(whole, np.arange(shards + 1) * count)
-        return whole % count, starts, told
+        return whole % count, starts, route_bits
 
     def _words(self, rows: pa.Table, key: Expression) -> np.ndarray:
         values = {(alias, name): rows.column(name).combine_chunks() for alias, name in columns_of(key)}

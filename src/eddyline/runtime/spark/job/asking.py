@@ -110,8 +110,8 @@ class Asking:
             delivered: The parts of all shards.
             model: The pipeline that knows the templates.
         """
-        told: Mapping[str, Any] = min(delivered.notes.items())[1].get("asked", {}) if delivered.notes else {}
-        for token, said in told.items():
+        answered: Mapping[str, Any] = min(delivered.notes.items())[1].get("asked", {}) if delivered.notes else {}
+        for token, said in answered.items():
             waiting = self.waiting.pop(token, None)
             if waiting is not None:
                 waiting.give(self._merged(token, waiting.requests, said, delivered, model))

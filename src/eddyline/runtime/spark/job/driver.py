@@ -34,10 +34,10 @@ from eddyline.model.punctuation import Derived
 from eddyline.model.query import BoundQuery
 from eddyline.model.template import Request
 from eddyline.runtime.answers import stopped, unanswered
-from eddyline.runtime.catalog_text import punctuation_text, query_text
 from eddyline.runtime.control import ControlFolder
 from eddyline.runtime.control_record import add_record, drop_record
 from eddyline.runtime.publication import Publication
+from eddyline.runtime.recovery.catalog_text import punctuation_text, query_text
 from eddyline.runtime.reporting.reporter import Reporter
 from eddyline.runtime.spark.ingest.control import ask_to_stop, forget_stop, write_control
 from eddyline.runtime.spark.ingest.file_log import take_warnings
@@ -71,7 +71,7 @@ class SparkDriver:
         *,
         out: str | None = None,
         frames: Mapping[str, DataFrame] | None = None,
-        told: Callable[[Delivered, Progress], None] | None = None,
+        on_batch: Callable[[Delivered, Progress], None] | None = None,
         clock: Clock | None = None,
         processor: type[ShardProcessor] = ShardProcessor,
     ):
@@ -81,14 +81,14 @@ class SparkDriver:
             layout: What all tasks know.
             out: Folder for results and dead letters.
             frames: stream -> its streaming DataFrame, for streams that are not files.
-            told: Called with every micro-batch.
+            on_batch: Called with every micro-batch.
             clock: Gives the time for idle streams and for waiting.
             processor: What runs a shard; tests have others.
         """
         self.spark = spark
         self.layout = layout
         self.frames = dict(frames or {})
-        self.told = told
+        self.on_batch = on_batch
         self.progress = Progress()
         self.times = StageTimes()
         #: What readers in other threads see of the job; None: there are none.
@@ -384,7 +384,7 @@ class SparkDriver:
     def _take(self, delivered: Delivered) -> None:
         self.progress.take(delivered)
         for note in delivered.notes.values():
-            self.idle.heard([name for name, rows in note["rows_in"].items() if rows])
+            self.idle.saw_rows([name for name, rows in note["rows_in"].items() if rows])
         with kept_in(self.layout.checkpoint):
             write_standing(self.layout.checkpoint, delivered.batch, delivered.notes)
             if self.roster is not None:
@@ -392,8 +392,8 @@ class SparkDriver:
                 self.progress.forget_oldest(self.delivery.sinks)
         if self.query is not None and self.progress.batches % _EVENTS_AT_ONCE == 0:
             self._note_events(self.query)
-        if self.told is not None:
-            self.told(delivered, self.progress)
+        if self.on_batch is not None:
+            self.on_batch(delivered, self.progress)
 
     def _note_events(self, query: StreamingQuery) -> None:
         """Take over what Spark measured, before it forgets the oldest events, and what planning had to warn of."""

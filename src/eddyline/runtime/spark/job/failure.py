@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import eddyline.errors as errors
-from eddyline.runtime.checkpoint_identity import RESTORE, not_writable
+from eddyline.runtime.recovery.checkpoint_identity import RESTORE, not_writable
 from eddyline.runtime.spark.job.session import log_path
 
 _MARK = "eddyline-error:"

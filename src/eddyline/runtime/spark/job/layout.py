@@ -70,7 +70,7 @@ class Layout:
     def counted(self) -> frozenset[str]:
         """The streams that a ROWS window reads, or whose records count rows: numbered by the event times of all their rows, which every
         shard gets."""
-        from eddyline.runtime.record_kinds import is_counted  # the processes in which Spark plans have no use for what this loads
+        from eddyline.runtime.records.kinds import is_counted  # the processes in which Spark plans have no use for what this loads
 
         return (self._read_by_rows | {stream.name for stream in self.streams if is_counted(stream)}) - self.whole
 
@@ -78,7 +78,7 @@ class Layout:
     def whole(self) -> frozenset[str]:
         """Streams that a ROWS window reads and whose times do not determine the numbers of their rows, so that every shard sees every row:
         they have a `sequence`, or records may take rows out."""
-        from eddyline.runtime.record_kinds import is_concerned  # as above
+        from eddyline.runtime.records.kinds import is_concerned  # as above
 
         return frozenset(stream.name for stream in self.streams if stream.sequence is not None or is_concerned(stream)) & self._read_by_rows
 

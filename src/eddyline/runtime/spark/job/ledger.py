@@ -29,10 +29,10 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.plan.chains import Placed
 from eddyline.plan.shares import Record, RoutingTable
-from eddyline.runtime.catalog_text import statement_text
+from eddyline.runtime.recovery.catalog_text import statement_text
+from eddyline.runtime.recovery.stream_identity import check_identities, identity
 from eddyline.runtime.spark.job.document import from_document, to_document
 from eddyline.runtime.spark.job.static_table import StaticTable, keep, kept
-from eddyline.runtime.stream_identity import check_identities, identity
 from eddyline.state.sealed import RESTORE, read_sealed, write_sealed
 from eddyline.state.whole_file import make_folder
 

@@ -47,7 +47,7 @@ class Replanning:
         for signature, plan in fresh.items():
             if signature in self._seen:
                 self._follow(signature, plan)
-                migration = planner.hear(signature, reduce(add, self._seen[signature].values()))
+                migration = planner.weigh(signature, reduce(add, self._seen[signature].values()))
                 if migration is not None:
                     records.append({"move": {"group": signature, **migration.to_document()}})
         return records

@@ -32,11 +32,11 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.template import BoundRequests, BoundTemplate, RequestStream, Template
 from eddyline.operators.project import result_schema
 from eddyline.plan.prepare import check
-from eddyline.runtime.catalog_text import catalog_text, punctuation_text, query_text, sink_text
 from eddyline.runtime.control import FOLD_RECORDS, ControlFolder, apply_record, refusal, undo
 from eddyline.runtime.control_fold import Fold
 from eddyline.runtime.control_record import Record
 from eddyline.runtime.epoch import punctuations_of
+from eddyline.runtime.recovery.catalog_text import catalog_text, punctuation_text, query_text, sink_text
 from eddyline.runtime.spark.ingest.control import write_control
 from eddyline.runtime.spark.job.asking import Asking
 from eddyline.runtime.spark.job.layout import Layout, PackedLayout
@@ -138,8 +138,8 @@ class Roster:
         schema = self.model.queries[name].schema
         self.delivery.add_query(name, schema, declared, self.own(name, schema), self.model.queries[name].merging)
         if query.settings.propagate != "off":
-            told = punctuations_of(name)
-            self.delivery.add_query(told, result_schema(query.outputs), (), self.own(told, result_schema(query.outputs)))
+            channel = punctuations_of(name)
+            self.delivery.add_query(channel, result_schema(query.outputs), (), self.own(channel, result_schema(query.outputs)))
 
     # -- a run
 
@@ -155,7 +155,7 @@ class Roster:
         said += self.refreshing.look()
         self.ledger.write()
         self._say(said)
-        self.tell()
+        self.announce()
         self._fold()
 
     def watch(self) -> None:
@@ -208,7 +208,7 @@ class Roster:
             PackedLayout.of(self.layout).follow(delivered.batch + 1)
         self._say(said)
         if changed or applied != self.ledger.applied:
-            self.tell()
+            self.announce()
         self._fold()
 
     def _say(self, records: Iterable[Mapping[str, object]]) -> None:
@@ -217,17 +217,17 @@ class Roster:
 
     def _note(self, delivered: Delivered) -> bool:
         """What the shards say of queries that have started, stopped or gone; ticks make it the same on all."""
-        told: dict[str, Any] = min(delivered.notes.items())[1].get("changed", {}) if delivered.notes else {}
+        changed: dict[str, Any] = min(delivered.notes.items())[1].get("changed", {}) if delivered.notes else {}
         queries = self.ledger.queries
-        for name, start in told.get("started", {}).items():
+        for name, start in changed.get("started", {}).items():
             queries[name].start = start
             if queries[name].state == "prepared":
                 queries[name].state = "running"
-        for name, stop in told.get("stopped", {}).items():
+        for name, stop in changed.get("stopped", {}).items():
             queries[name].state, queries[name].stop = "stopping", stop
-        for name in told.get("gone", ()):
+        for name in changed.get("gone", ()):
             queries[name].state, queries[name].gone = "dropped", delivered.batch
-        return any(told.values())
+        return any(changed.values())
 
     def _release(self, batch: int) -> bool:
         """Let go of queries whose last batch is committed: a later one has been delivered."""
@@ -359,7 +359,7 @@ class Roster:
 
     # -- what became of it
 
-    def tell(self) -> None:
+    def announce(self) -> None:
         """Write down what became of the queries, for `eddyline query list`."""
         states = {"prepared": "pending", "dropping": "stopping"}
         queries = [

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from eddyline.errors import Unsupported
 from eddyline.model.herald import speaks_of_rows
 from eddyline.model.records import Records
-from eddyline.runtime.record_kinds import is_concerned
+from eddyline.runtime.records.kinds import is_concerned
 from eddyline.runtime.spark.ingest.control import write_control
 from eddyline.runtime.spark.job.layout import Layout
 from eddyline.runtime.spark.job.ledger import Ledger

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from eddyline.errors import CheckpointProblem
-from eddyline.runtime.checkpoint_state import CheckpointState, ShardState
+from eddyline.runtime.recovery.checkpoint_state import CheckpointState, ShardState
 from eddyline.runtime.spark.job.ledger import FORMAT, Entry, Ledger
 from eddyline.state.sealed import read_sealed, write_sealed
 from eddyline.state.whole_file import make_folder

@@ -39,8 +39,8 @@ def parcels(layout: Layout, shard: int, batch: int, outcome: Outcome, silent: Se
             yield from _sent(layout, "dead", stream, shard, batch, [table])
 
 
-def note(shard: int, told: dict[str, Any]) -> Row:
-    return _parcel("note", "", shard, 0, None, json.dumps(told).encode())
+def note(shard: int, facts: dict[str, Any]) -> Row:
+    return _parcel("note", "", shard, 0, None, json.dumps(facts).encode())
 
 
 def _sent(layout: Layout, kind: str, name: str, shard: int, batch: int, tables: list[pa.Table]) -> Iterator[Row]:

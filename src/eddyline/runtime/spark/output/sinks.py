@@ -73,7 +73,7 @@ class Delivery:
         streams: Mapping[str, Stream],
         staging: str,
         out: str | None,
-        told: Callable[[Delivered], None],
+        on_batch: Callable[[Delivered], None],
         opened_sink: Callable[[DeclaredSink], Sink] = lambda sink: open_sink(sink.options, sink.name),
         settings: Settings | None = None,
         clock: Clock = WALL,
@@ -85,7 +85,7 @@ class Delivery:
         self.derived: dict[str, Stream] = {}
         self.staging = staging
         self.out = out
-        self.told = told
+        self.on_batch = on_batch
         self._opened_sink = opened_sink
         self.sinks: dict[str, list[Sink]] = {}
         #: Queries whose shards send parts of groups, and what merges them.
@@ -200,7 +200,7 @@ class Delivery:
             self.outbox.end_epoch(batch, self._clock.now(), closable=batch - 1)
             self._flush(batch)
             self.outbox.committed(batch - 1)
-            self.told(delivered)
+            self.on_batch(delivered)
         except Exception as problem:
             # Spark would make a page of it.
             self.failed = problem

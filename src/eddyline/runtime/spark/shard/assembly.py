@@ -18,7 +18,7 @@ import pyarrow as pa
 from eddyline.model.records import Records
 from eddyline.plan.shares import HOME_BIT
 from eddyline.runtime.epoch import Arrival, Epoch
-from eddyline.runtime.record_kinds import with_home
+from eddyline.runtime.records.kinds import with_home
 from eddyline.runtime.spark.ingest.packet import CONTROL, NUMBER_COLUMN, ROUTES_COLUMN, from_blob, records_from
 from eddyline.runtime.spark.job.layout import Layout
 

@@ -38,9 +38,9 @@ from eddyline.runtime.memory import without_collection
 from eddyline.runtime.newest import NewestPlaces
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.planner import running_orders
+from eddyline.runtime.recovery.snapshot import Snapshot, restore, saved_queries, take_snapshot
 from eddyline.runtime.response import Responses
 from eddyline.runtime.routes import Homes
-from eddyline.runtime.snapshot import Snapshot, restore, saved_queries, take_snapshot
 from eddyline.runtime.spark.job.layout import Layout
 from eddyline.runtime.spark.job.ledger import tables_folder
 from eddyline.runtime.spark.job.static_table import version_of
@@ -222,41 +222,41 @@ class ShardPipeline:
     def control(self, layout: Layout, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         if layout is not self.layout:
             before = {stream.name: stream for stream in self.layout.streams}
-            changed = [stream for stream in layout.streams if stream != before[stream.name]]
-            if changed:
+            promising = [stream for stream in layout.streams if stream != before[stream.name]]
+            if promising:
                 # All shards read the rows of this batch, and none before it, as the new layout says.
-                self.pipeline.gating.promise(changed)
+                self.pipeline.gating.promise(promising)
             self.layout = layout
             self.pipeline.routes = LayoutRoutes(layout, self._shard)
             self.asked.queries = layout.queries
-        told: dict[str, Any] = {"started": {}, "stopped": {}, "gone": [], "moved": []}
+        changed: dict[str, Any] = {"started": {}, "stopped": {}, "gone": [], "moved": []}
         for record in records:
             self.asked.take(record)
             for name in record.get("start", ()):
-                self._start(name, told)
+                self._start(name, changed)
             for name in record.get("stop", ()):
-                self._stop(name, told)
+                self._stop(name, changed)
             if "refresh" in record:
                 self._refresh(record["refresh"])
             if "set" in record and record["set"][0] in self.pipeline.queries:
                 self.pipeline.triggers.change(*record["set"])
             if "move" in record:
-                self._move(record["move"], told)
-        return {what: found for what, found in told.items() if found}
+                self._move(record["move"], changed)
+        return {what: found for what, found in changed.items() if found}
 
-    def _start(self, name: str, told: dict[str, Any]) -> None:
+    def _start(self, name: str, changed: dict[str, Any]) -> None:
         # A driver that was interrupted may say it twice.
         if name not in self.pipeline.queries:
             newest = self.pipeline.newest(self.layout.by_name[name])
             self.pipeline.add_query(self.layout.by_name[name], LONG_AGO if newest is None else newest)
-            told["started"][name] = newest
+            changed["started"][name] = newest
 
-    def _stop(self, name: str, told: dict[str, Any]) -> None:
+    def _stop(self, name: str, changed: dict[str, Any]) -> None:
         standing = self.pipeline.queries.get(name)
         if standing is not None and standing.stop is None:
-            told["stopped"][name] = self.pipeline.newest(standing.query)
-            if self.pipeline.stop_query(name, told["stopped"][name]):
-                told["gone"].append(name)
+            changed["stopped"][name] = self.pipeline.newest(standing.query)
+            if self.pipeline.stop_query(name, changed["stopped"][name]):
+                changed["gone"].append(name)
                 self._forget_moves()
 
     def _refresh(self, record: Mapping[str, Any]) -> None:
@@ -268,13 +268,13 @@ class ShardPipeline:
         else:
             versions.take(name, versions.files(name, str(record["digest"])), str(record["digest"]))
 
-    def _move(self, record: Mapping[str, Any], told: dict[str, Any]) -> None:
+    def _move(self, record: Mapping[str, Any], changed: dict[str, Any]) -> None:
         signature, planner = record["group"], self.pipeline.planner
         if signature in self.pipeline.groups:
             migration = Migration.from_document(record)
             planner.carry_out(signature, migration)
             self.moved[signature] = plan_document(migration.tree, migration.orders)
-            told["moved"].append(planner.migrations.pop() | {"group": signature})
+            changed["moved"].append(planner.migrations.pop() | {"group": signature})
 
     def _forget_moves(self) -> None:
         """A group that has gone and comes again begins with the planner's choice."""

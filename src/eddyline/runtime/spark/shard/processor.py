@@ -91,7 +91,7 @@ class ShardProcessor(StatefulProcessor):
         clock.append(time.perf_counter())
         written = self._persist(layout, shard, pipeline, bundles, assembled.epoch.idle, spool)
         clock.append(time.perf_counter())
-        told = {
+        facts = {
             "came_from": came_from,
             "released": time.time(),
             "frontier": outcome.frontier,
@@ -111,7 +111,7 @@ class ShardProcessor(StatefulProcessor):
         }
         silent = {name for name, routing in layout.routing.routings.items() if not routing.uses(shard)}
         yield from parcels(layout, shard, batch, outcome, silent)
-        yield note(shard, told)
+        yield note(shard, facts)
 
     def _read_header(self, shard: int) -> tuple[str, Bundles, frozenset[str], dict[str, Any] | None]:
         found = self.values.getValue(_HEADER)

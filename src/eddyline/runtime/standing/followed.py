@@ -23,8 +23,8 @@ from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.project import gather, result_schema
 from eddyline.operators.ranking.followed import Following
 from eddyline.plan.lower import Lowered
-from eddyline.runtime.standing import RowsQuery
-from eddyline.runtime.standing_leaving import compiled_of, computed
+from eddyline.runtime.standing.leaving import compiled_of, computed
+from eddyline.runtime.standing.query import RowsQuery
 from eddyline.runtime.unit import Unit
 from eddyline.state.columns import string_buffers
 

@@ -35,10 +35,10 @@ from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.project import gather
 from eddyline.plan.lower import Lowered
-from eddyline.runtime.standing import Released, SelectQuery, StandingQuery
-from eddyline.runtime.standing_aggregate import AggregateQuery
-from eddyline.runtime.standing_leaving import at_or_after
-from eddyline.runtime.standing_ranked import RankedAggregate
+from eddyline.runtime.standing.aggregate import AggregateQuery
+from eddyline.runtime.standing.leaving import at_or_after
+from eddyline.runtime.standing.query import Released, SelectQuery, StandingQuery
+from eddyline.runtime.standing.ranked import RankedAggregate
 from eddyline.runtime.unit import Slice, Unit
 from eddyline.state.columns import Ints
 

@@ -20,7 +20,7 @@ from eddyline.operators.aggregate.instants import Due
 from eddyline.operators.aggregate.pushed import PushedOut
 from eddyline.operators.evaluate import Compiled, Issues, compile_expression
 from eddyline.operators.join.combination import Combinations
-from eddyline.runtime.standing import Released, StandingQuery
+from eddyline.runtime.standing.query import Released, StandingQuery
 from eddyline.runtime.unit import Slice
 from eddyline.state.columns import Ints
 

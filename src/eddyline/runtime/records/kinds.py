@@ -86,8 +86,8 @@ class RecordKind:
 
 #: In the order in which their checkers are asked.
 KINDS: tuple[str, ...] = (
-    "eddyline.runtime.punctuation_records:PunctuationKind",
-    "eddyline.runtime.herald_records:HeraldKind",
+    "eddyline.runtime.records.punctuations:PunctuationKind",
+    "eddyline.runtime.records.heralds:HeraldKind",
 )
 
 

@@ -32,10 +32,10 @@ from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.project import gather
 from eddyline.operators.ranking.ranked import RankSpec, Rows, first_rows
 from eddyline.plan.lower import Lowered
-from eddyline.runtime.ranked_state import RankedState
-from eddyline.runtime.standing import Released
-from eddyline.runtime.standing_aggregate import AggregateQuery, bucket_of
-from eddyline.runtime.standing_leaving import LeavingQuery, at_or_after, compiled_of, computed
+from eddyline.runtime.standing.aggregate import AggregateQuery, bucket_of
+from eddyline.runtime.standing.leaving import LeavingQuery, at_or_after, compiled_of, computed
+from eddyline.runtime.standing.query import Released
+from eddyline.runtime.standing.ranked_state import RankedState
 from eddyline.runtime.unit import Merging, Unit
 from eddyline.state.columns import Ints
 

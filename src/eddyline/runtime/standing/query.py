@@ -28,7 +28,7 @@ from eddyline.plan.shape import Part, query_shape
 from eddyline.runtime.analysis import join_lines
 from eddyline.runtime.newest import NewestPlaces
 from eddyline.runtime.plan_text import plan_text
-from eddyline.runtime.standing_base import StandingBase
+from eddyline.runtime.standing.base import StandingBase
 from eddyline.runtime.unit import Merging, Moment, Slice, Unit
 from eddyline.state.columns import Ints
 
@@ -145,7 +145,7 @@ class RowsQuery(StandingQuery):
         self.results += len(rows)
         made = [self.table(rows, issues)]
         if self.places is not None:
-            made = [self.places.told(made[0], rows.rank)]
+            made = [self.places.placed(made[0], rows.rank)]
         self.seconds += perf_counter() - began
         if self.note is not None:
             self.note(self.name, rows)
@@ -182,30 +182,30 @@ def standing_query(
 ) -> StandingQuery:
     """The standing form of a query with a join group; `times` are the event-time columns of the streams."""
     if query.living is not None:
-        from eddyline.runtime.standing_living import living_query
+        from eddyline.runtime.standing.living import living_query
 
         return living_query(query, lowered, unit, group, slot, start, times, merged, closings)
     if query.ranking is not None:
         # What only some queries need is loaded with the first of them.
-        from eddyline.runtime.standing_ranked import RankedAggregate, RankedQuery
+        from eddyline.runtime.standing.ranked import RankedAggregate, RankedQuery
 
         if query.is_aggregate:
             return RankedAggregate(query, lowered, unit, group, slot, start, times, merged, closings)
         return RankedQuery(query, lowered, unit, group, slot, start, times)
     if query.followed:
-        from eddyline.runtime.standing_followed import FollowedQuery
+        from eddyline.runtime.standing.followed import FollowedQuery
 
         return FollowedQuery(query, lowered, unit, group, slot, start)
     if query.is_aggregate:
-        from eddyline.runtime.standing_aggregate import AggregateQuery
+        from eddyline.runtime.standing.aggregate import AggregateQuery
 
         return AggregateQuery(query, lowered, unit, group, slot, start, times, merged, closings)
     if query.keeping is not None and query.keeping.kind == "pushed":
-        from eddyline.runtime.standing_living import PushedRows
+        from eddyline.runtime.standing.living import PushedRows
 
         return PushedRows(query, lowered, unit, group, slot, start)
     if query.keeping is not None:
-        from eddyline.runtime.standing_keeping import KeepingQuery
+        from eddyline.runtime.standing.keeping import KeepingQuery
 
         return KeepingQuery(query, lowered, unit, group, slot, start, closings)
     return SelectQuery(query, lowered, unit, group, slot, start)

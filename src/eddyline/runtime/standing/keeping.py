@@ -33,7 +33,7 @@ from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.pending import Left, Pending
 from eddyline.operators.stream import whole_columns
 from eddyline.plan.lower import Lowered
-from eddyline.runtime.standing import Released, SelectQuery
+from eddyline.runtime.standing.query import Released, SelectQuery
 from eddyline.runtime.unit import Slice, Unit
 from eddyline.state.columns import Ints
 

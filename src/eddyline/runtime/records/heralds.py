@@ -27,7 +27,7 @@ from eddyline.model.records import Records
 from eddyline.model.schema import Stream
 from eddyline.operators.heralded import Heralded
 from eddyline.operators.intake import event_times
-from eddyline.runtime.record_kinds import RecordKind, Split, Splitter, bad_rows
+from eddyline.runtime.records.kinds import RecordKind, Split, Splitter, bad_rows
 from eddyline.runtime.runner import Runner
 
 

@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from eddyline.errors import CheckpointProblem
 from eddyline.runtime.pipeline import Pipeline
-from eddyline.runtime.store_snapshot import restore_store, saved_store, store_content
+from eddyline.runtime.recovery.store_snapshot import restore_store, saved_store, store_content
+from eddyline.runtime.recovery.waiting_snapshot import chunk_name, gate_content, restore_gate, restore_queue, saved_gate, saved_queue
 from eddyline.runtime.timeline import Timeline
-from eddyline.runtime.waiting_snapshot import chunk_name, gate_content, restore_gate, restore_queue, saved_gate, saved_queue
 
 #: Changes when a snapshot of an older version could no longer be read.
 FORMAT = 5

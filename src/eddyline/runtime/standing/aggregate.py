@@ -41,9 +41,9 @@ from eddyline.operators.join.group_roots import GroupRoots
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.project import gather, result_schema
 from eddyline.plan.lower import Lowered
-from eddyline.runtime.finished_groups import FinishedGroups
-from eddyline.runtime.standing import Released, linger
-from eddyline.runtime.standing_leaving import LeavingQuery, at_or_after, compiled_of, computed
+from eddyline.runtime.standing.finished_groups import FinishedGroups
+from eddyline.runtime.standing.leaving import LeavingQuery, at_or_after, compiled_of, computed
+from eddyline.runtime.standing.query import Released, linger
 from eddyline.runtime.unit import Merging, Moment, Unit
 
 

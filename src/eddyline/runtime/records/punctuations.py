@@ -23,7 +23,7 @@ from eddyline.model.schema import Stream
 from eddyline.operators.covering import alike, there
 from eddyline.operators.intake import event_times
 from eddyline.operators.promises import Promises
-from eddyline.runtime.record_kinds import RecordKind, Split, Splitter, bad_rows
+from eddyline.runtime.records.kinds import RecordKind, Split, Splitter, bad_rows
 from eddyline.state.columns import as_plain
 
 _NO_CONDITION = "a punctuation without a constant would end its stream"

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from eddyline.errors import CheckpointProblem, StateProblem
-from eddyline.runtime.folder_lock import FolderLock
+from eddyline.runtime.recovery.folder_lock import FolderLock
 from eddyline.state.sealed import RESTORE, read_sealed, write_sealed
 from eddyline.state.whole_file import make_folder
 

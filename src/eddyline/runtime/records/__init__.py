@@ -1,0 +1,1 @@
+"""Records among the rows of streams: punctuations and heralds."""

@@ -1,0 +1,1 @@
+"""Standing queries: what each kind makes of the combinations of its join."""
