@@ -22,7 +22,6 @@ import pyarrow as pa
 from eddyline.model.arranged import IN_ORDER
 from eddyline.model.expression import Expression, columns_of
 from eddyline.model.monotone import trend_of
-from eddyline.model.query import BoundQuery
 from eddyline.model.window import Now, Range
 from eddyline.operators.aggregate.aggregation import Aggregation, merged_parts
 from eddyline.operators.aggregate.buckets import Bucket
@@ -36,31 +35,20 @@ from eddyline.operators.closings import Closings
 from eddyline.operators.evaluate import Issues
 from eddyline.operators.functions_arranged import PLACE
 from eddyline.operators.join.combination import Combinations
-from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.group_roots import GroupRoots
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.project import gather, result_schema
 from eddyline.plan.lower import Lowered
 from eddyline.runtime.standing.finished_groups import FinishedGroups
 from eddyline.runtime.standing.leaving import LeavingQuery, at_or_after, compiled_of, computed
-from eddyline.runtime.standing.query import Released, linger
-from eddyline.runtime.unit import Merging, Moment, Unit
+from eddyline.runtime.standing.query import Registration, Released, linger
+from eddyline.runtime.unit import Merging, Moment
 
 
 class AggregateQuery(LeavingQuery):
-    def __init__(
-        self,
-        query: BoundQuery,
-        lowered: Lowered,
-        unit: Unit,
-        group: JoinGroup,
-        slot: int,
-        start: int,
-        times: Mapping[str, str],
-        parts: bool,
-        closings: Closings | None = None,
-    ) -> None:
-        super().__init__(query, lowered, unit, group, slot, start)
+    def __init__(self, given: Registration) -> None:
+        super().__init__(given)
+        query, lowered, group, times, closings = given.query, given.lowered, given.group, given.times, given.closings
         self.begin_leaving(query.emit.kind == "close" or query.group_window is not None)
         keys = tuple(o.expression for o in lowered.outputs) if query.distinct and not lowered.group_by else lowered.group_by
         window = query.group_window
@@ -78,7 +66,7 @@ class AggregateQuery(LeavingQuery):
         #: Whether aggregates ask for the places of rows.
         self.in_order = any(f.aggregate.function in IN_ORDER for f in self.aggregation.layout.families)
         #: ON CLOSE: others have parts of the same groups, and results are what `merged_parts` makes of all of them.
-        self.parts = parts
+        self.parts = given.parts
         self.waiting: list[Batch] = []
         #: EVERY, and ON CHANGE without GROUP BY: all instants up to here have been emitted; None: no row has come yet.
         self._emitted_until: int | None = None

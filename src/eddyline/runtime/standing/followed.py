@@ -15,23 +15,20 @@ from uuid import uuid4
 import pyarrow as pa
 
 from eddyline.model.expression import columns_of
-from eddyline.model.query import BoundQuery
 from eddyline.operators.aggregate.tables import arrays_of, as_table, plain_of
 from eddyline.operators.evaluate import Issues
 from eddyline.operators.join.combination import Combinations
-from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.project import gather, result_schema
 from eddyline.operators.ranking.followed import Following
-from eddyline.plan.lower import Lowered
 from eddyline.runtime.standing.leaving import compiled_of, computed
-from eddyline.runtime.standing.query import RowsQuery
-from eddyline.runtime.unit import Unit
+from eddyline.runtime.standing.query import Registration, RowsQuery
 from eddyline.state.columns import string_buffers
 
 
 class FollowedQuery(RowsQuery):
-    def __init__(self, query: BoundQuery, lowered: Lowered, unit: Unit, group: JoinGroup, slot: int, start: int) -> None:
-        super().__init__(query, lowered, unit, group, slot, start)
+    def __init__(self, given: Registration) -> None:
+        super().__init__(given)
+        query, lowered = given.query, given.lowered
         self.following = [Following(f.function, f.type, tuple(e.type for e in f.partition), f.distance) for f in lowered.followed]
         self.read = [(f.value, *f.partition, *(() if f.otherwise is None else (f.otherwise,))) for f in lowered.followed]
         self.compiled = [[(e, compiled_of(e)) for e in parts] for parts in self.read]

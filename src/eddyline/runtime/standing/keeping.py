@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.model.expression import ColumnRef, columns_of, conjunction
-from eddyline.model.query import BoundQuery, Keeping
+from eddyline.model.query import Keeping
 from eddyline.model.schema import ROW
 from eddyline.model.window import FOREVER, Now, PartitionedRows, Range, Rows
 from eddyline.operators.aggregate.pushed import PushedOut
@@ -32,24 +32,15 @@ from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.pending import Left, Pending
 from eddyline.operators.stream import whole_columns
-from eddyline.plan.lower import Lowered
-from eddyline.runtime.standing.query import Released, SelectQuery
-from eddyline.runtime.unit import Slice, Unit
+from eddyline.runtime.standing.query import Registration, Released, SelectQuery
+from eddyline.runtime.unit import Slice
 from eddyline.state.columns import Ints
 
 
 class KeepingQuery(SelectQuery):
-    def __init__(
-        self,
-        query: BoundQuery,
-        lowered: Lowered,
-        unit: Unit,
-        group: JoinGroup,
-        slot: int,
-        start: int,
-        closings: Closings | None = None,
-    ) -> None:
-        super().__init__(query, lowered, unit, group, slot, start)
+    def __init__(self, given: Registration) -> None:
+        super().__init__(given)
+        query, lowered, group, closings = given.query, given.lowered, given.group, given.closings
         assert query.keeping is not None
         self.keeping: Keeping = query.keeping
         positions = [lowered.aliases.index(alias) for alias in self.keeping.aliases]

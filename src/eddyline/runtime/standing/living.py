@@ -20,7 +20,6 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from eddyline.model.query import BoundQuery
 from eddyline.model.schema import ENDS, PART, ROW
 from eddyline.model.window import PartitionedRows, Rows
 from eddyline.operators.aggregate.contributions import Batch
@@ -29,17 +28,14 @@ from eddyline.operators.aggregate.instants import Due, changes_at
 from eddyline.operators.aggregate.pushed import PushedOut
 from eddyline.operators.aggregate.tables import Arrays, arrays_of, as_table
 from eddyline.operators.aggregate.words import ALL
-from eddyline.operators.closings import Closings
 from eddyline.operators.evaluate import Issues
 from eddyline.operators.join.combination import Combinations
-from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.project import gather
-from eddyline.plan.lower import Lowered
 from eddyline.runtime.standing.aggregate import AggregateQuery
 from eddyline.runtime.standing.leaving import at_or_after
-from eddyline.runtime.standing.query import Released, SelectQuery, StandingQuery
+from eddyline.runtime.standing.query import Registration, Released, SelectQuery, StandingQuery
 from eddyline.runtime.standing.ranked import RankedAggregate
-from eddyline.runtime.unit import Slice, Unit
+from eddyline.runtime.unit import Slice
 from eddyline.state.columns import Ints
 
 _NONE: Ints = np.empty(0, np.int64)
@@ -48,8 +44,9 @@ _NONE: Ints = np.empty(0, np.int64)
 class PushedRows(SelectQuery):
     """The rows of one reference, each when it is pushed out of its window: their numbers alone."""
 
-    def __init__(self, query: BoundQuery, lowered: Lowered, unit: Unit, group: JoinGroup, slot: int, start: int) -> None:
-        super().__init__(query, lowered, unit, group, slot, start)
+    def __init__(self, given: Registration) -> None:
+        super().__init__(given)
+        lowered, group = given.lowered, given.group
         window, types = lowered.windows[0], group.bases[0].stream.types
         assert isinstance(window, Rows | PartitionedRows)
         columns = window.columns if isinstance(window, PartitionedRows) else ()
@@ -93,20 +90,9 @@ class PushedRows(SelectQuery):
 
 
 class LivingAggregate(AggregateQuery):
-    def __init__(
-        self,
-        query: BoundQuery,
-        lowered: Lowered,
-        unit: Unit,
-        group: JoinGroup,
-        slot: int,
-        start: int,
-        times: Mapping[str, str],
-        parts: bool,
-        closings: Closings | None = None,
-    ) -> None:
-        super().__init__(query, lowered, unit, group, slot, start, times, parts, closings)
-        living = query.living
+    def __init__(self, given: Registration) -> None:
+        super().__init__(given)
+        living = given.query.living
         assert living is not None
         self.living = living
         self.row_columns = [f"{alias}.{ROW}" for alias in living.named]
@@ -292,19 +278,9 @@ class RankedLiving(LivingAggregate, RankedAggregate):
     """The first groups of a partition, of an aggregate of live rows."""
 
 
-def living_query(
-    query: BoundQuery,
-    lowered: Lowered,
-    unit: Unit,
-    group: JoinGroup,
-    slot: int,
-    start: int,
-    times: Mapping[str, str],
-    merged: bool,
-    closings: Closings | None,
-) -> StandingQuery:
-    kind = LivingAggregate if query.ranking is None else RankedLiving
-    return kind(query, lowered, unit, group, slot, start, times, merged, closings)
+def living_query(given: Registration) -> StandingQuery:
+    kind = LivingAggregate if given.query.ranking is None else RankedLiving
+    return kind(given)
 
 
 def _plain(values: pa.Array, missing: int) -> Ints:

@@ -8,6 +8,7 @@ State    Counts; for aggregates what the aggregation keeps.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -47,20 +48,39 @@ def linger(group: JoinGroup, frontier: int, released: Released) -> None:
             base.port.lingers = frontier, before + len(times)
 
 
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What a query with a join group stands for: the query as it was bound and lowered, and its place."""
+
+    query: BoundQuery
+    lowered: Lowered
+    unit: Unit
+    group: JoinGroup
+    #: Its place among the queries of the group.
+    slot: int
+    #: Rows at or before this instant do not exist for it.
+    start: int
+    #: The event-time columns of the streams.
+    times: Mapping[str, str]
+    #: ON CLOSE: others have parts of the same groups.
+    parts: bool = False
+    closings: Closings | None = None
+
+
 class StandingQuery(StandingBase):
     #: Gathers the columns of results; None: results are not rows of combinations.
     projection: Projection | None = None
     is_timed = False
 
-    def __init__(self, query: BoundQuery, lowered: Lowered, unit: Unit, group: JoinGroup, slot: int, start: int) -> None:
-        super().__init__(query, unit, slot, start)
-        self.lowered = lowered
-        self.group = group
+    def __init__(self, given: Registration) -> None:
+        super().__init__(given.query, given.unit, given.slot, given.start)
+        self.lowered = given.lowered
+        self.group = given.group
         #: Results after this instant are not delivered; None: the query has not been dropped.
         self.stop: int | None = None
         self.results = 0
         self.rows_in = 0
-        self.bases: dict[Ref, StreamInput] = dict(group.bases.items())
+        self.bases: dict[Ref, StreamInput] = dict(given.group.bases.items())
         #: Tells which values of its outputs are finished; None: nothing asks.
         self.propagation: Propagation | None = None
         #: Called with each slice before its combinations come; None: the query looks at combinations alone.
@@ -157,9 +177,9 @@ class SelectQuery(RowsQuery):
 
     projection: Projection
 
-    def __init__(self, query: BoundQuery, lowered: Lowered, unit: Unit, group: JoinGroup, slot: int, start: int) -> None:
-        super().__init__(query, lowered, unit, group, slot, start)
-        self.projection = Projection(lowered.outputs, (), self.bases)
+    def __init__(self, given: Registration) -> None:
+        super().__init__(given)
+        self.projection = Projection(given.lowered.outputs, (), self.bases)
 
     @property
     def schema(self) -> pa.Schema:
@@ -169,43 +189,34 @@ class SelectQuery(RowsQuery):
         return self.projection.table(rows, issues)
 
 
-def standing_query(
-    query: BoundQuery,
-    lowered: Lowered,
-    unit: Unit,
-    group: JoinGroup,
-    slot: int,
-    start: int,
-    times: Mapping[str, str],
-    merged: bool,
-    closings: Closings | None = None,
-) -> StandingQuery:
-    """The standing form of a query with a join group; `times` are the event-time columns of the streams."""
+def standing_query(given: Registration) -> StandingQuery:
+    """The standing form of a query with a join group."""
+    query = given.query
     if query.living is not None:
         from eddyline.runtime.standing.living import living_query
 
-        return living_query(query, lowered, unit, group, slot, start, times, merged, closings)
+        return living_query(given)
     if query.ranking is not None:
         # What only some queries need is loaded with the first of them.
         from eddyline.runtime.standing.ranked import RankedAggregate, RankedQuery
 
         if query.is_aggregate:
-            return RankedAggregate(query, lowered, unit, group, slot, start, times, merged, closings)
-        return RankedQuery(query, lowered, unit, group, slot, start, times)
+            return RankedAggregate(given)
+        return RankedQuery(given)
     if query.followed:
         from eddyline.runtime.standing.followed import FollowedQuery
 
-        return FollowedQuery(query, lowered, unit, group, slot, start)
+        return FollowedQuery(given)
     if query.is_aggregate:
         from eddyline.runtime.standing.aggregate import AggregateQuery
 
-        return AggregateQuery(query, lowered, unit, group, slot, start, times, merged, closings)
+        return AggregateQuery(given)
     if query.keeping is not None and query.keeping.kind == "pushed":
         from eddyline.runtime.standing.living import PushedRows
 
-        return PushedRows(query, lowered, unit, group, slot, start)
+        return PushedRows(given)
     if query.keeping is not None:
         from eddyline.runtime.standing.keeping import KeepingQuery
 
-        return KeepingQuery(query, lowered, unit, group, slot, start, closings)
-    return SelectQuery(query, lowered, unit, group, slot, start)
+        return KeepingQuery(given)
+    return SelectQuery(given)

@@ -20,23 +20,21 @@ import pyarrow.compute as pc
 
 from eddyline.model.datatypes import STRING, TIMESTAMP
 from eddyline.model.expression import columns_of
-from eddyline.model.query import BoundQuery, Output
+from eddyline.model.query import Output
 from eddyline.operators.aggregate.aggregation import merged_parts
 from eddyline.operators.aggregate.config import AggregateConfig
 from eddyline.operators.aggregate.groups import Dictionary
 from eddyline.operators.aggregate.words import grown
-from eddyline.operators.closings import Closings
 from eddyline.operators.evaluate import Issues
 from eddyline.operators.join.combination import Combinations
-from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.project import gather
 from eddyline.operators.ranking.ranked import RankSpec, Rows, first_rows
 from eddyline.plan.lower import Lowered
 from eddyline.runtime.standing.aggregate import AggregateQuery, bucket_of
 from eddyline.runtime.standing.leaving import LeavingQuery, at_or_after, compiled_of, computed
-from eddyline.runtime.standing.query import Released
+from eddyline.runtime.standing.query import Registration, Released
 from eddyline.runtime.standing.ranked_state import RankedState
-from eddyline.runtime.unit import Merging, Unit
+from eddyline.runtime.unit import Merging
 from eddyline.state.columns import Ints
 
 
@@ -66,10 +64,9 @@ def _spec(lowered: Lowered, queues: int, times: Mapping[str, str], *, pruned: bo
 class RankedQuery(LeavingQuery):
     """The first combinations of a partition."""
 
-    def __init__(
-        self, query: BoundQuery, lowered: Lowered, unit: Unit, group: JoinGroup, slot: int, start: int, times: Mapping[str, str]
-    ) -> None:
-        super().__init__(query, lowered, unit, group, slot, start)
+    def __init__(self, given: Registration) -> None:
+        super().__init__(given)
+        query, lowered, times = given.query, given.lowered, given.times
         closing = query.emit.kind == "close"
         self.begin_leaving(closing)
         ranking = lowered.ranking
@@ -191,24 +188,14 @@ class RankedQuery(LeavingQuery):
 class RankedAggregate(AggregateQuery):
     """The first groups of a partition."""
 
-    def __init__(
-        self,
-        query: BoundQuery,
-        lowered: Lowered,
-        unit: Unit,
-        group: JoinGroup,
-        slot: int,
-        start: int,
-        times: Mapping[str, str],
-        parts: bool,
-        closings: Closings | None = None,
-    ) -> None:
+    def __init__(self, given: Registration) -> None:
+        query, lowered, times = given.query, given.lowered, given.times
         ranking = lowered.ranking
         assert ranking is not None
         hidden = [Output(f"_order{at}", o.expression) for at, o in enumerate(ranking.order)]
         hidden += [Output(f"_partition{at}", e) for at, e in enumerate(ranking.partition)]
         whole = replace(lowered, outputs=(*lowered.outputs, *hidden))
-        super().__init__(query, whole, unit, group, slot, start, times, parts, closings)
+        super().__init__(replace(given, lowered=whole))
         self.spec = _spec(lowered, 0, times, pruned=False, closing=query.group_window is not None and query.emit.kind != "close")
         #: None: groups are final when they come.
         self.state = None if query.emit.kind == "close" else RankedState(query.name, self.spec)

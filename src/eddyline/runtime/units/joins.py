@@ -43,7 +43,7 @@ from eddyline.plan.prepare import prepare
 from eddyline.plan.tree_choice import Orders, positions_of
 from eddyline.runtime.epoch import Outcome, punctuations_of
 from eddyline.runtime.forgetting import drop_unwanted
-from eddyline.runtime.standing.query import StandingQuery, standing_query
+from eddyline.runtime.standing.query import Registration, StandingQuery, standing_query
 from eddyline.runtime.unit import Blocks, Load, Moment, Slice, UnitFigures
 from eddyline.state.columns import Ints
 
@@ -196,7 +196,7 @@ class JoinKind:
         merged = self.pipeline.routes.is_merged(query.name)
         closings = self._closings(unit.streams)
         propagates = query.settings.propagate != "off" and not query.is_aggregate
-        standing = standing_query(query, lowered, unit, group, slot, start, times, merged, closings)
+        standing = standing_query(Registration(query, lowered, unit, group, slot, start, times, merged, closings))
         if propagates:
             standing.propagation = Propagation(group, closings, lowered.outputs, query.settings.propagate, self._homes(lowered))
             for base in group.bases.values():
