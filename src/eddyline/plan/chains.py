@@ -17,20 +17,26 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from eddyline.model.datatypes import BOOLEAN
-from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, columns_of, refs_of, rename_refs, walk
-from eddyline.model.monotone import trend_of
+from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, columns_of, refs_of, walk
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import ROW, Stream
 from eddyline.model.template import BoundRequests, BoundTemplate
 from eddyline.model.window import PartitionedRows, Rows
 from eddyline.plan.axes import axes_of, key_classes, placing_keys
+from eddyline.plan.chain_keys import (
+    Misfit,
+    changed_key,
+    check_key,
+    is_bucket,
+    is_inexact,
+    kept_references,
+    moved_key,
+    outputs_of,
+    reads_only,
+)
 
 #: Per reference of a query the keys that place its rows; no keys: by row number.
 PartKeys = Mapping[str, tuple[Expression, ...]]
-
-
-class Misfit(Exception):
-    """Why queries over derived streams run in one shard."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +186,7 @@ class _Chains:
         for reference in part.streams:
             for column in self.feeds[reference.source].schema.columns if reference.source in self.feeds else ():
                 mine = ColumnRef(reference.source, column.name, column.type)
-                pair = (_moved(e, reference.source, reference.alias) for e in (self._canonical(reference.source, mine), mine))
+                pair = (moved_key(e, reference.source, reference.alias) for e in (self._canonical(reference.source, mine), mine))
                 implied.append(Call("=", tuple(pair), BOOLEAN))
         sources = {r.alias: r.source for r in part.streams if r.derived}
         for condition in part.where:
@@ -230,7 +236,7 @@ class _Chains:
             keys = self.known[fixed.source].keys
             if not keys:
                 raise Misfit(f"rows of {fixed.source} are in any shard, and {start.name} brings them together")
-            return [self._drawn(start, fixed.alias, _moved(key, fixed.source, fixed.alias), place) for place, key in enumerate(keys)]
+            return [self._drawn(start, fixed.alias, moved_key(key, fixed.source, fixed.alias), place) for place, key in enumerate(keys)]
         for alias, key in self._candidates(start):
             try:
                 thread = self._drawn(start, alias, key, None)
@@ -276,7 +282,7 @@ class _Chains:
     def _onwards(self, thread: _Thread, part: BoundQuery) -> Iterator[tuple[BoundQuery, str, Expression]]:
         """The key of a query, to the queries that make what it reads and read what it makes."""
         keys = thread.parts[part.name]
-        met = [(r.source, _moved(keys[r.alias], r.alias, r.source)) for r in part.streams if r.derived]
+        met = [(r.source, moved_key(keys[r.alias], r.alias, r.source)) for r in part.streams if r.derived]
         if part.feeds is not None and part.feeds.name in self.keyed:
             met.append((part.feeds.name, self._lifted(part, keys, thread.streams.get(part.feeds.name))))
         for stream, key in met:
@@ -294,7 +300,7 @@ class _Chains:
                     yield self._lowered(maker, stream, key)
             for reader in self.parts.values():
                 if not self._is_row_wise(reader) or any(name in self.keyed for name in _made(reader)):
-                    yield from ((reader, r.alias, _moved(key, stream, r.alias)) for r in reader.streams if r.source == stream)
+                    yield from ((reader, r.alias, moved_key(key, stream, r.alias)) for r in reader.streams if r.source == stream)
 
     def _is_same(self, part: BoundQuery, alias: str, one: Expression, other: Expression) -> bool:
         """Whether two keys of a reference are always equal."""
@@ -306,8 +312,8 @@ class _Chains:
         reference = part.reference(alias)
         if not reference.derived:
             return False
-        return self._canonical(reference.source, _moved(one, alias, reference.source)) == self._canonical(
-            reference.source, _moved(other, alias, reference.source)
+        return self._canonical(reference.source, moved_key(one, alias, reference.source)) == self._canonical(
+            reference.source, moved_key(other, alias, reference.source)
         )
 
     # -- one query
@@ -318,7 +324,7 @@ class _Chains:
         Raises:
             Misfit: rows that have to meet may have other keys.
         """
-        _check_key(part, key)
+        check_key(part, key)
         keys = {alias: key}
         for reference in part.streams:
             if reference.alias != alias:
@@ -332,7 +338,7 @@ class _Chains:
         if part.pattern is not None and not self._is_within(part, key, part.pattern.keys):
             raise Misfit(f"{key} does not follow from the partition of {part.name}")
         for reference in part.streams:
-            if isinstance(reference.window, PartitionedRows) and not _reads_only(keys[reference.alias], reference.window.columns):
+            if isinstance(reference.window, PartitionedRows) and not reads_only(keys[reference.alias], reference.window.columns):
                 raise Misfit(f"{keys[reference.alias]} does not follow from the partition of {reference.alias}")
             if isinstance(reference.window, Rows) and reference.derived:
                 raise Misfit(f"{part.name} counts all rows of {reference.source}")
@@ -347,7 +353,7 @@ class _Chains:
                     return found
         if not isinstance(key, Call):
             return None
-        return _changed(key, lambda column: None if _is_inexact(column) else self._equal_key(part, column, alias))
+        return changed_key(key, lambda column: None if is_inexact(column) else self._equal_key(part, column, alias))
 
     def _is_within(self, part: BoundQuery, key: Expression, keys: Iterable[Expression]) -> bool:
         """Whether a key has one value per value of these keys."""
@@ -358,21 +364,21 @@ class _Chains:
         if key in known:
             return True
         columns = [c for c in walk(key) if isinstance(c, ColumnRef)]
-        return bool(columns) and all(c in known and not _is_inexact(c) for c in columns)
+        return bool(columns) and all(c in known and not is_inexact(c) for c in columns)
 
     def _lowered(self, maker: BoundQuery, stream: str, key: Expression) -> tuple[BoundQuery, str, Expression]:
         """The key of a derived stream, over one reference of a query that makes it."""
         made = self.feeds[stream]
         if made.unnests and (stream, made.unnests) in columns_of(key):
             raise Misfit(f"rows of {stream} are elements of {made.unnests}, which one row of {maker.name} has many of")
-        outputs = _outputs(maker)
-        found = _changed(key, lambda column: outputs.get(column.column))
+        outputs = outputs_of(maker)
+        found = changed_key(key, lambda column: outputs.get(column.column))
         if found is None:
             raise Misfit(f"{key} is no column of what {maker.name} selects")
         aliases = sorted({str(ref) for ref in refs_of(found)})
         if len(aliases) != 1 or any(isinstance(e, Aggregate) for e in walk(found)):
             raise Misfit(f"{key} is {found} in {maker.name}, which is known only where its rows have met")
-        if (kept := _kept(maker)) is not None and kept != aliases:
+        if (kept := kept_references(maker)) is not None and kept != aliases:
             raise Misfit(f"{key} is null in rows of {maker.name} without a partner")
         if maker.reference(aliases[0]).is_table:
             raise Misfit(f"{key} is a column of table {maker.reference(aliases[0]).source}")
@@ -381,14 +387,14 @@ class _Chains:
     def _lifted(self, part: BoundQuery, keys: Mapping[str, Expression], wanted: Expression | None) -> Expression:
         """The key of a query, over the columns of the stream that it makes."""
         assert part.feeds is not None
-        stream, kept = part.feeds, _kept(part)
-        columns = [(ColumnRef(stream.name, name, e.type), e) for name, e in _outputs(part).items() if name != stream.unnests]
+        stream, kept = part.feeds, kept_references(part)
+        columns = [(ColumnRef(stream.name, name, e.type), e) for name, e in outputs_of(part).items() if name != stream.unnests]
         if wanted is not None and self._lowered(part, stream.name, wanted)[1:] in keys.items():
             return wanted
         for alias, key in keys.items():
             if kept is None or kept == [alias]:
                 whole = next((column for column, expression in columns if expression == key), None)
-                found = whole or _changed(key, lambda c: next((column for column, e in columns if e == c), None))
+                found = whole or changed_key(key, lambda c: next((column for column, e in columns if e == c), None))
                 if found is not None:
                     return found
         raise Misfit(f"{', '.join(map(str, keys.values()))} of {part.name} is no column of {stream.name}")
@@ -399,14 +405,14 @@ class _Chains:
         if len(makers) != 1 or makers[0].keeping is not None:
             return key
         made, (maker,) = self.feeds[stream], makers
-        outputs = {name: e for name, e in _outputs(maker).items() if name != made.unnests}
+        outputs = {name: e for name, e in outputs_of(maker).items() if name != made.unnests}
 
         def first(column: ColumnRef) -> Expression:
             mine = outputs.get(column.column)
             same = next((keys for keys in self.classes.get(maker.name, ()) if mine in keys), [mine])
             return next((replace(column, column=name) for name, e in outputs.items() if e in same and e.type == column.type), column)
 
-        return _changed(key, first) or key
+        return changed_key(key, first) or key
 
     def _alone(self, part: BoundQuery) -> dict[str, tuple[Expression, ...]]:
         """The keys of a query that no key comes to: its rows meet each other alone, or are placed by their numbers."""
@@ -415,7 +421,7 @@ class _Chains:
         aliases = tuple(r.alias for r in part.streams)
         for axis in axes_of(part, aliases, part.name in self.merged):
             keys = [key for of_alias in axis.keys.values() for key in of_alias]
-            if set(axis.keys) == set(aliases) and not (keys and all(map(_is_bucket, keys))):
+            if set(axis.keys) == set(aliases) and not (keys and all(map(is_bucket, keys))):
                 return dict(axis.keys)
         raise Misfit(f"{part.name} has no key that all its streams have")
 
@@ -426,7 +432,7 @@ class _Chains:
             over = next((r for r in part.streams if r.derived and streams[r.source].keys), None)
             made = streams[part.feeds.name].keys if part.feeds is not None else ()
             if over is not None and not (self._is_row_wise(part) and not made):
-                drawn = [self._admitted(part, over.alias, _moved(key, over.source, over.alias)) for key in streams[over.source].keys]
+                drawn = [self._admitted(part, over.alias, moved_key(key, over.source, over.alias)) for key in streams[over.source].keys]
             elif made and part.feeds is not None:
                 drawn = [self._admitted(*self._lowered(part, part.feeds.name, key)) for key in made]
             else:
@@ -434,55 +440,3 @@ class _Chains:
                 continue
             found[name] = {alias: tuple(keys[alias] for keys in drawn) for alias in drawn[0]}
         return found
-
-
-def _outputs(part: BoundQuery) -> dict[str, Expression]:
-    """The columns of the stream that a query makes, over its references. Of a pattern those that all events of a match share."""
-    assert part.feeds is not None
-    found = {name: o.expression for name, o in zip(part.feeds.schema.names, part.outputs, strict=False)}
-    if part.pattern is None:
-        return found
-    alias, shared = part.references[0].alias, {key.column for key in part.pattern.keys}
-    found = {name: e for name, e in found.items() if {column for _, column in columns_of(e)} <= shared}
-    return {name: rename_refs(e, dict.fromkeys(refs_of(e), alias)) for name, e in found.items()}
-
-
-def _kept(part: BoundQuery) -> list[str] | None:
-    """The references whose columns every result has; None: all."""
-    if part.keeping is None or part.keeping.kind != "outer":
-        return None
-    return sorted(part.keeping.aliases) if len(part.keeping.aliases) == 1 else []
-
-
-def _check_key(part: BoundQuery, key: Expression) -> None:
-    if any(isinstance(e, ColumnRef) and (e.column == ROW or e.column.endswith(f".{ROW}")) for e in walk(key)):
-        raise Misfit(f"{part.name} knows rows by their numbers")
-    if _is_bucket(key):
-        raise Misfit(f"{part.name} tells rows apart by time alone, and rows of one moment would be in one shard")
-
-
-def _is_bucket(key: Expression) -> bool:
-    return isinstance(key, Call) and trend_of(key) is not None
-
-
-def _is_inexact(column: ColumnRef) -> bool:
-    """Equal values need not be the same: 0.0 and -0.0 have other texts and other reciprocals."""
-    return column.type.name == "DOUBLE"
-
-
-def _reads_only(key: Expression, columns: Sequence[str]) -> bool:
-    return all(name in columns for _, name in columns_of(key))
-
-
-def _moved(key: Expression, old: str, new: str) -> Expression:
-    return rename_refs(key, {old: new})
-
-
-def _changed(key: Expression, change: Callable[[ColumnRef], Expression | None]) -> Expression | None:
-    """The key with other expressions in the place of its columns; None: there is none for a column."""
-    if isinstance(key, ColumnRef):
-        return change(key)
-    if isinstance(key, Call):
-        args = [_changed(arg, change) for arg in key.args]
-        return None if any(arg is None for arg in args) else replace(key, args=tuple(arg for arg in args if arg is not None))
-    return key

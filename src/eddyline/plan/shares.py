@@ -43,7 +43,8 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
 from eddyline.model.template import BoundRequests, BoundTemplate
 from eddyline.plan.axes import Axis, axes_of
-from eddyline.plan.chains import Misfit, PartKeys, Placed, chains_of, parts_of, placed_again, placed_chain
+from eddyline.plan.chain_keys import Misfit
+from eddyline.plan.chains import PartKeys, Placed, chains_of, parts_of, placed_again, placed_chain
 from eddyline.plan.share_choice import choose_shares, load
 
 Keys = tuple[ColumnRef, ...]
