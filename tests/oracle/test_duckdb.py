@@ -68,14 +68,18 @@ def in_window(query: QuerySpec, r: Reference) -> list[str]:
     if isinstance(r.window, Now):
         return [f"{r.alias}._number = {largest(query, '_number')}"]
     if isinstance(r.window, LastPer):
-        same_values = " AND ".join(f'w."{c}" IS NOT DISTINCT FROM {r.alias}."{c}"' for c in r.window.columns)
         newer = f"SELECT count(*) FROM {r.source} w WHERE w._number <= {largest(query, '_number')} AND w._number > {r.alias}._number"
-        return [f"({newer} AND {same_values}) < {r.window.count}"]
+        return [f"({newer} AND {same_partition(r)}) < {r.window.count}"]
     return []
 
 
-def at_instant(r: Reference, now: int) -> list[str]:
-    """Whether a row of the reference is live at an instant."""
+def same_partition(r: Reference) -> str:
+    assert isinstance(r.window, LastPer)
+    return " AND ".join(f'w."{c}" IS NOT DISTINCT FROM {r.alias}."{c}"' for c in r.window.columns)
+
+
+def at_instant(query: QuerySpec, r: Reference, now: int) -> list[str]:
+    """Whether a row of the reference is live at an instant, in a combination."""
     if r.window is None:
         return []
     present = [f"{r.alias}._ts <= {now}"]
@@ -83,6 +87,11 @@ def at_instant(r: Reference, now: int) -> list[str]:
         present.append(f"{now} - {r.alias}._ts <= {r.window.micros}")
     if isinstance(r.window, Last):
         present.append(f"(SELECT count(*) FROM {r.source} w WHERE w._ts <= {now} AND w._number > {r.alias}._number) < {r.window.count}")
+    if isinstance(r.window, LastPer):
+        newer = f"SELECT count(*) FROM {r.source} w WHERE w._ts <= {now} AND w._number > {r.alias}._number"
+        present.append(f"({newer} AND {same_partition(r)}) < {r.window.count}")
+    if isinstance(r.window, Now):
+        present += [f"{r.alias}._ts = {now}", *in_window(query, r)]
     return present
 
 
@@ -136,6 +145,9 @@ def certainty(kept: Reference, partner: Reference) -> str:
     if isinstance(kept.window, Last) and partner.window is not None:
         later = f"SELECT w._ts FROM {kept.source} w WHERE w._number > {kept.alias}._number ORDER BY w._number"
         return f"({later} LIMIT 1 OFFSET {kept.window.count - 1})"
+    if isinstance(kept.window, LastPer) and partner.window is not None:
+        later = f"SELECT w._ts FROM {kept.source} w WHERE w._number > {kept.alias}._number AND {same_partition(kept)} ORDER BY w._number"
+        return f"({later} LIMIT 1 OFFSET {kept.window.count - 1})"
     return f"{kept.alias}._ts"
 
 
@@ -171,7 +183,7 @@ def test_aggregates_agree_with_duckdb(connection, block):
             tail = f" GROUP BY {', '.join(render(e, duckdb=True) for e in query.group_by)}" if query.group_by else ""
             tail += f" HAVING {render(query.having, duckdb=True)}" if query.having is not None else ""
             for now, table in list(truth.tables.get(query.name, {}).items())[-4:]:
-                conditions = [c for r in query.references for c in at_instant(r, now)]
+                conditions = [c for r in query.references for c in at_instant(query, r, now)]
                 found = plain_rows([connection.sql(f"{sql} {source(case, query, conditions)}{tail}").to_arrow_table()])
                 seen = Counter(canonical(tuple(_whole(v) for v in row.values())) for row in found)
                 assert seen == Counter(map(canonical, table.values())), f"seed {seed}, query {query.name}, at {now}"

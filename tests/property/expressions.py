@@ -89,6 +89,8 @@ _TEXTS = (
         "2024-13-01",
     ]
 )
+#: DuckDB gives the negative of the smallest number, where it is a constant, a larger type; a difference keeps the type.
+_NEGATED = "(CAST(0 AS INTEGER) - ({}))"
 _POOLS: dict[DataType, list[object]] = {
     BOOLEAN: [True, False],
     INT: [0, 1, -1, 2, 3, 7, -8, 10, 15, 100, 12345, 2**31 - 1, -(2**31), 2**30, 46341, -46341],
@@ -321,7 +323,7 @@ _PRODUCTIONS: dict[DataType, list[Production]] = {
     ],
     INT: [
         *(_call(op, INT, INT) for op in ("+", "-", "*", "//", "%")),
-        _call("neg", INT, form="(-({}))"),
+        _call("neg", INT, form=_NEGATED),
         _call("abs", INT),
         _call("mod", INT, INT),
         _with_literal("round", (INT,), INT, [-12, -10, -9, -2, -1, 0, 3]),
@@ -332,7 +334,7 @@ _PRODUCTIONS: dict[DataType, list[Production]] = {
         *(_call(op, BIGINT, BIGINT) for op in ("+", "-", "*", "//", "%")),
         *(_call(op, INT, BIGINT) for op in ("+", "*", "%")),
         _call("-", DATE, DATE),
-        _call("neg", BIGINT, form="(-({}))"),
+        _call("neg", BIGINT, form=_NEGATED),
         _call("abs", BIGINT),
         _with_literal("round", (BIGINT,), INT, [-20, -19, -18, -2, -1, 0, 3]),
         _call("length", STRING),

@@ -168,18 +168,19 @@ def test_a_new_index_of_a_template_is_a_decision() -> None:
 
 def test_moves_and_listening_edges_are_decisions() -> None:
     known = {"names": ["q"], "units": {"q": "g1"}, "refused_plans": [], "control": {}, "started": 1.0, "engine": "embedded"}
-    edge = {"state": "making everything"}
+    place = {"unit": "g1", "node": "a⋈b"}
+    edge = {"state": "making everything", **place}
     move = {
         "epoch": 7, "queries": ["q"], "from": "(a b c)", "to": "((a b) c)", "reason": "cheaper", "cpu_before": 0.4, "cpu_after": 0.1,
         "seconds": 0.01, "rows_rebuilt": 5,
     }  # fmt: skip
     before = {**known, "stats": {"migrations": [], "demand": {"g1:a⋈b": edge, "0": {"g1:a⋈b": edge}}, "epochs": 1}}
-    heard = {"state": "listening"}
-    now = {**known, "stats": {"migrations": [move], "demand": {"g1:a⋈b": heard, "0": {"g1:a⋈b": heard}}, "epochs": 2}}
+    listening = {"state": "listening", **place}
+    now = {**known, "stats": {"migrations": [move], "demand": {"g1:a⋈b": listening, "0": {"g1:a⋈b": listening}}, "epochs": 2}}
     now["refused_plans"] = [{"epoch": 8, "queries": ["q"], "tree": "(a (b c))", "reason": "no better"}]
     found = decisions(before, now)
     assert [one["kind"] for one in found] == ["migration", "kept", "demand", "demand"]
-    assert found[0]["gain"] == 0.75 and found[2]["queries"] == ["q"] and "shard 0" in found[3]["text"]
+    assert found[0]["gain"] == 0.75 and found[2]["queries"] == ["q"] and "the join a⋈b on shard 0" in found[3]["text"]
 
 
 def test_dead_rows_have_samples_by_reason(tmp_path: Path) -> None:
