@@ -84,8 +84,8 @@ class Port:
         self._grouped = GroupedFilter(tuning=self.tuning, sorts_out=uses_zones)
         self._filters: dict[int, Predicate] = {}
         self._filtered = 0
-        self._time = Ages((), 1)
-        self._count = Ages((), 1)
+        #: How far back the members' windows reach: by time, and by rows. None: a member has come or gone since the last look.
+        self._reaches: tuple[Ages, Ages] | None = None
         self.longest = LONG_AGO
         self.most_rows = 0
         self._starts: list[int] = []
@@ -125,8 +125,7 @@ class Port:
         self._starts = sorted({m.start for m in members if m.start > LONG_AGO})
         timed = [m for m in members if not isinstance(m.window, Rows)]
         counted = [m for m in members if isinstance(m.window, Rows)]
-        self._time = Ages(tuple((m.slot, _span(m.window)) for m in timed), self.width, [m.slot for m in counted])
-        self._count = Ages(tuple((m.slot, _rows(m.window)) for m in counted), self.width, [m.slot for m in timed])
+        self._reaches = None
         self.most_rows = max((_rows(m.window) for m in counted), default=0)
         self.longest = max((_span(m.window) for m in timed), default=LONG_AGO)
 
@@ -138,7 +137,7 @@ class Port:
     @property
     def tells_windows_apart(self) -> bool:
         """Whether being in the largest window is not yet being in every query's."""
-        return self._time.several or self._count.several or bool(self.most_rows)
+        return any(ages.several for ages in self.reaches) or bool(self.most_rows)
 
     def full(self) -> Words:
         """The word row with a bit for every member."""
@@ -244,19 +243,26 @@ class Port:
 
     def inside(self, ages: Ints, counts: Ints | None) -> Words:
         """Which members have rows of these ages (microseconds, and rows where asked for) in their windows."""
-        words = self._time.words(ages)
+        by_time, by_rows = self.reaches
+        words = by_time.words(ages)
         if counts is not None and self.most_rows:
-            words = words & self._count.words(counts)
+            words = words & by_rows.words(counts)
         return words
 
     @property
     def reaches(self) -> tuple[Ages, Ages]:
         """How far back the members' windows reach: by time, and by rows."""
-        return self._time, self._count
+        if self._reaches is None:
+            timed = {m.slot: _span(m.window) for m in self.members.values() if not isinstance(m.window, Rows)}
+            counted = {m.slot: _rows(m.window) for m in self.members.values() if isinstance(m.window, Rows)}
+            by_time = Ages(tuple(timed.items()), self.width, list(counted))
+            self._reaches = by_time, Ages(tuple(counted.items()), self.width, list(timed))
+        return self._reaches
 
     def keep_within(self, words: Words, ages: Ints) -> npt.NDArray[np.bool_]:
         """Clear the bits of members whose time windows do not reach rows of these ages; returns per row whether a bit is left."""
-        left: npt.NDArray[np.bool_] = keep_within(words, ages, self._time.sizes, self._time.table)
+        by_time, _ = self.reaches
+        left: npt.NDArray[np.bool_] = keep_within(words, ages, by_time.sizes, by_time.table)
         return left
 
     def first_needed(self, store: Store, frontier: int, seen: int) -> int:
