@@ -65,7 +65,7 @@ check: lint ## lint, then unit, golden and documentation tests (under 2 minutes)
 	$(PYTEST) -n $(JOBS) $(FAST) $(ARGS)
 
 # What comes before the tests goes on side by side: mypy has one core, kernels the other, and the browser is downloaded meanwhile.
-test: $(STAMP) ## all that the build server runs: lint, every test, Spark and fault tests included (under 20 minutes)
+test: $(STAMP) ## all that the build server runs: lint, every test, Spark and fault tests included (about half an hour on two cores)
 	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target lint signatures browser-if-possible
 	$(PYTEST) -n $(JOBS) --dist worksteal -m "not long" $(addprefix --ignore=,tests/spark tests/fault tests/browser) $(ARGS)
 	$(if $(CLUSTER),$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not long" $(CLUSTER) $(ARGS))
