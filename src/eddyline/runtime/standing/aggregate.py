@@ -188,13 +188,21 @@ class AggregateQuery(LeavingQuery):
         self._finished_groups += sum(len(table) for table in tables)
         return tables
 
-    def _emitted(self, now: int, issues: Issues, released: Released) -> pa.Table | None:
+    def _has_begun(self, now: int, released: Released) -> bool:
+        """Whether there is a table at an instant of ON CHANGE, which is noted as emitted.
+
+        The one group without GROUP BY has no rows to come from: it begins with the first row of the query's streams.
+        """
         if not self.keys:
-            # The one group without GROUP BY has no rows to come from: it begins with the first row of the query's streams.
             first = self.first_row(released) if self._emitted_until is None else now
             if first is None or first > now:
-                return None
+                return False
             self._emitted_until = now
+        return True
+
+    def _emitted(self, now: int, issues: Issues, released: Released) -> pa.Table | None:
+        if not self._has_begun(now, released):
+            return None
         self.aggregation.leave(self.limits(now, released))
         made = self.aggregation.changes(now, issues)
         self.aggregation.forget(now)

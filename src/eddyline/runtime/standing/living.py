@@ -170,12 +170,8 @@ class LivingAggregate(AggregateQuery):
     # -- instants
 
     def _emitted(self, now: int, issues: Issues, released: Released) -> pa.Table | None:
-        if not self.keys:
-            # The one group without GROUP BY begins with the first row of the query's streams.
-            first = self.first_row(released) if self._emitted_until is None else now
-            if first is None or first > now:
-                return None
-            self._emitted_until = now
+        if not self._has_begun(now, released):
+            return None
         opening = now if self.aggregation.touched.count else None
         return self._step(now, lambda times: np.full(len(times), now, np.int64), opening, issues)
 
