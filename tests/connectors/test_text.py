@@ -1,6 +1,7 @@
 """CSV and JSON files: values, nulls, bad lines with their numbers, compression, exact positions."""
 
 import json
+import random
 import time
 from datetime import datetime
 from decimal import Decimal
@@ -54,6 +55,29 @@ def test_csv_columns_may_stand_in_another_order_with_others_between(tmp_path):
 def test_an_empty_value_is_null_and_quotes_make_it_empty_text(tmp_path):
     rows, _ = everything(source(tmp_path, HEADER + ',,,2024-01-01 12:00:00\n"","",1,2024-01-01 12:00:00\n'))
     assert [(r["note"], r["k"]) for r in rows] == [(None, None), ("", None)]
+
+
+@pytest.mark.parametrize("parsed_bytes", [32, 100, 700, 5000])
+def test_rows_are_the_same_however_many_bytes_a_core_parses_at_a_time(tmp_path, parsed_bytes):
+    draw = random.Random(parsed_bytes)
+    lines = [
+        '"a, b",7,1.5,2024-01-01 12:00:00',
+        "short,1",
+        ",,,2024-01-01 12:00:00",
+        '"open,1,1,2024-01-01 12:00:00',
+        'closed",1,1,2024-01-01 12:00:00',
+        "x" * 60 + ",1,1,2024-01-01 12:00:00",
+        "text,not a number,1,2024-01-01 12:00:00",
+        "",
+        'long,1,1,2024-01-01 12:00:00,"and more"',
+    ]
+    for share in (0.0, 0.02, 0.5):
+        text = HEADER + "".join(
+            (draw.choice(lines) if draw.random() < share else f"n{number},{number},1,2024-01-01 12:00:00") + "\n" for number in range(300)
+        )
+        whole = everything(source(tmp_path, text))
+        assert everything(source(tmp_path, text, tuning=InputTuning(parsed_bytes=parsed_bytes))) == whole
+        assert len(whole[0]) + len(whole[1]) == sum(1 for line in text.splitlines()[1:] if line)
 
 
 def test_csv_without_header_with_another_delimiter(tmp_path):

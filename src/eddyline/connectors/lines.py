@@ -76,46 +76,47 @@ def read_lines(path: str, portion_bytes: int, multiline: bool = False) -> Iterat
                 portion = portion.removeprefix(b"\xef\xbb\xbf")
             data = rest + portion
             if portion:
-                breaks = _breaks(data, multiline)
+                newlines, breaks = _breaks(data, multiline)
                 if not len(breaks) and multiline and len(data) > _LONGEST:
-                    breaks = _breaks(data, False)
+                    breaks = newlines
                 if not len(breaks):
                     rest = data
                     continue
                 cut = int(breaks[-1]) + 1
                 whole, rest = data[:cut], data[cut:]
+                newlines = newlines[: np.searchsorted(newlines, cut)]
             else:
                 # A cut-off last line of a broken file is not a record: its end is not known.
                 whole, rest = (data + b"\n" if data and problem is None else b""), b""
-                breaks = _breaks(whole, multiline)
+                newlines, breaks = _breaks(whole, multiline)
                 if len(whole) and not len(breaks):
-                    breaks = np.array([len(whole) - 1])
+                    breaks = newlines[-1:]
             if len(whole):
-                yield _records(whole, breaks, line)
-                line += whole.count(b"\n")
+                yield _records(whole, newlines, breaks, line)
+                line += len(newlines)
             if not portion:
                 break
         if problem is not None:
             raise problem
 
 
-def _breaks(data: bytes, multiline: bool) -> np.ndarray:
-    """Where records end: newlines, or with multiline those after an even number of quotes."""
+def _breaks(data: bytes, multiline: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Where lines end, and where records end: there, or with multiline only after an even number of quotes."""
     letters = np.frombuffer(data, np.uint8)
-    breaks = np.flatnonzero(letters == _NEWLINE)
-    if multiline and len(breaks):
-        quotes = np.flatnonzero(letters == _QUOTE)
-        breaks = breaks[np.searchsorted(quotes, breaks) % 2 == 0]
-    return breaks
+    newlines = np.flatnonzero(letters == _NEWLINE)
+    if not multiline or not len(newlines):
+        return newlines, newlines
+    quotes = np.flatnonzero(letters == _QUOTE)
+    return newlines, newlines[np.searchsorted(quotes, newlines) % 2 == 0]
 
 
-def _records(data: bytes, breaks: np.ndarray, line: int) -> Lines:
+def _records(data: bytes, newlines: np.ndarray, breaks: np.ndarray, line: int) -> Lines:
     starts = np.concatenate(([0], breaks[:-1] + 1))
     letters = np.frombuffer(data, np.uint8)
-    if data.count(b"\n") == len(breaks):
+    if len(newlines) == len(breaks):
         numbers = np.arange(line, line + len(breaks))
     else:
-        numbers = line + np.searchsorted(np.flatnonzero(letters == _NEWLINE), starts)
+        numbers = line + np.searchsorted(newlines, starts)
     lengths = breaks - starts
     blank = (lengths == 0) | ((lengths == 1) & (letters[starts] == _RETURN))
     if blank.any():

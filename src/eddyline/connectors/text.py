@@ -58,11 +58,11 @@ def read_csv(
     """The records of a CSV file from record `first` on; the header is none."""
 
     def stretches() -> Iterator[tuple[Lines, Parser]]:
-        parser = None if header else _csv_parser(list(schema.names), schema, delimiter, multiline)
+        parser = None if header else _csv_parser(list(schema.names), schema, delimiter, multiline, tuning)
         for lines in read_lines(file.path, tuning.text_bytes, multiline):
             if parser is None and len(lines):
                 names = next(csv.reader([lines.text(0)], delimiter=delimiter))
-                parser = _csv_parser([n.strip() for n in names], schema, delimiter, multiline)
+                parser = _csv_parser([n.strip() for n in names], schema, delimiter, multiline, tuning)
                 lines = lines.after(1)
             if parser is not None:
                 yield lines, parser
@@ -148,7 +148,7 @@ def _bad_rows(schema: Schema, reasons: list[str], texts: list[str | None]) -> pa
     return pa.Table.from_arrays([pa.array(texts, pa.string()), *others, reason], schema=bad_schema(schema))
 
 
-def _csv_parser(names: list[str], schema: Schema, delimiter: str, multiline: bool) -> Parser:
+def _csv_parser(names: list[str], schema: Schema, delimiter: str, multiline: bool, tuning: InputTuning) -> Parser:
     found = [find_column(names, name) for name in schema.names]
     kept = [names[i] for i in found if i >= 0] or names[:1]
     converting = pyarrow.csv.ConvertOptions(
@@ -159,19 +159,36 @@ def _csv_parser(names: list[str], schema: Schema, delimiter: str, multiline: boo
         quoted_strings_can_be_null=False,
     )
 
-    def parse(lines: Lines, low: int, high: int) -> Parsed:
+    def rows(lines: Lines, low: int, high: int, threads: bool, refuse: Callable[[Any], str]) -> pa.Table:
+        text = lines.buffer(low, high)
+        block = tuning.parsed_bytes if threads else max(text.size + 1, 1024)
+        reading = pyarrow.csv.ReadOptions(column_names=names, use_threads=threads, block_size=block)
+        parsing = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=multiline, invalid_row_handler=refuse)
+        return pyarrow.csv.read_csv(pa.BufferReader(text), reading, parsing, converting)
+
+    def careful(lines: Lines, low: int, high: int) -> Parsed:
         refused: list[tuple[int, str]] = []
 
         def refuse(row: Any) -> str:
             refused.append((low + row.number - 1, f"it has {row.actual_columns} values where {row.expected_columns} were expected"))
             return "skip"
 
-        text = lines.buffer(low, high)
-        reading = pyarrow.csv.ReadOptions(column_names=names, use_threads=False, block_size=max(text.size + 1, 1024))
-        parsing = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=multiline, invalid_row_handler=refuse)
-        return pyarrow.csv.read_csv(pa.BufferReader(text), reading, parsing, converting), refused
+        return rows(lines, low, high, False, refuse), refused
 
-    return Parser(parse, parse, 1)
+    def parse(lines: Lines, low: int, high: int) -> Parsed:
+        """A long stretch is parsed by all cores. They do not number refused records: then one thread parses the stretch again."""
+        if multiline or lines.ends[high - 1] - lines.starts[low] <= 2 * tuning.parsed_bytes:
+            return careful(lines, low, high)
+        strange: list[Any] = []
+
+        def refuse(row: Any) -> str:
+            strange.append(row)
+            return "skip"
+
+        table = rows(lines, low, high, True, refuse)
+        return careful(lines, low, high) if strange else (table, [])
+
+    return Parser(parse, careful, 1)
 
 
 def _json_parser(schema: Schema) -> Parser:
