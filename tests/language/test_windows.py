@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from eddyline.errors import SyntaxProblem, Unsupported, UserError
 from eddyline.language.parse import parse_select
 from eddyline.language.windows import LONGEST, parse_span
-from eddyline.model.window import UNBOUNDED, Range, Rows, span_text
+from eddyline.model.window import UNBOUNDED, Now, Range, Rows, span_text
 
 
 @pytest.mark.parametrize(
@@ -74,4 +74,4 @@ def test_no_window_text_breaks_the_parser(text: str) -> None:
     except UserError as problem:
         assert problem.message
     else:
-        assert window is None or isinstance(window, Range | Rows) or window == UNBOUNDED
+        assert window is None or isinstance(window, Range | Rows | Now) or window == UNBOUNDED

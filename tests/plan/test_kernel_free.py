@@ -1,4 +1,4 @@
-"""Checking and explaining a job loads no compiled code."""
+"""Checking and explaining a job loads no compiled code; checking one loads no arrays either."""
 
 import subprocess
 import sys
@@ -28,6 +28,37 @@ def test_planning_loads_no_kernels(command, tmp_path):
     (tmp_path / "job.sql").write_text(JOB)
     first, *rest = command
     done = subprocess.run([sys.executable, "-c", PROGRAM, first, "job.sql", *rest], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+#: Loaded by a job whose conditions have constants to compute, or whose trees are searched for.
+ARRAYS = ("numpy", "pyarrow")
+#: Loaded by jobs that run, by EXPLAIN, or by statements that this job does not have.
+LATER = (
+    "operators",
+    "state",
+    "connectors",
+    "plan.explain",
+    "plan.shape",
+    "plan.patterns",
+    "plan.predsat",
+    "plan.jtree.search",
+    "model.records",
+)
+
+CHECK = f"""
+import sys
+from eddyline.cli.__main__ import main
+assert main(["check", "job.sql"]) == 0
+loaded = [name for name in sys.modules if name.split(".")[0] in {ARRAYS} or name.startswith(tuple(f"eddyline.{{one}}" for one in {LATER}))]
+assert not loaded, loaded
+"""
+
+
+def test_checking_loads_no_arrays(tmp_path):
+    """Most of the time of `eddyline check` is loading: a job of joins, aggregates and declared streams needs no arrays."""
+    (tmp_path / "job.sql").write_text(JOB.replace("1 + 2", "3"))
+    done = subprocess.run([sys.executable, "-c", CHECK], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 

@@ -20,7 +20,8 @@ from eddyline.errors import PlanProblem
 from eddyline.plan.budget import unit_costs
 from eddyline.plan.cost import UnitCosts
 from eddyline.plan.join_graph import JoinGraph
-from eddyline.plan.jtree.search import METHODS, Choice, search
+from eddyline.plan.jtree.choice import Choice
+from eddyline.plan.jtree.search import METHODS, search
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:

@@ -14,8 +14,8 @@ from pathlib import Path
 from eddyline.errors import PlanProblem
 from eddyline.plan.cost import CostModel, UnitCosts
 from eddyline.plan.join_graph import JoinGraph
+from eddyline.plan.jtree.choice import Choice, PricedTree
 from eddyline.plan.jtree.enumeration import every_shape, random_shape
-from eddyline.plan.jtree.search import Choice, PricedTree
 
 #: Up to here every tree is drawn: 2,752 of them.
 EVERY_TREE = 6

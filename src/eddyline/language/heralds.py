@@ -23,12 +23,12 @@ from eddyline.model.datatypes import STRING
 from eddyline.model.expression import Call, ColumnRef, Expression, Literal, conjuncts
 from eddyline.model.herald import KIND, TEXT, Herald
 from eddyline.model.query import Reference
-from eddyline.model.records import Records
 from eddyline.model.schema import Schema, Stream
 from eddyline.model.window import UNBOUNDED
 
 if TYPE_CHECKING:
     from eddyline.language.catalog import Catalog
+    from eddyline.model.records import Records
 
 _FORM = "HERALD stream WHERE condition FOR 300 ROWS AT TIMESTAMP '2024-01-01 12:00:00'; a span of time is FOR 10 MINUTES"
 _SPAN = "FOR 300 ROWS, or FOR 10 MINUTES"
@@ -117,6 +117,8 @@ def _bare(e: Expression) -> Expression:
 
 def bind_herald(statement: HeraldStatement, catalog: Catalog) -> Records:
     """What a statement says, under a name that no other statement has."""
+    from eddyline.model.records import Records
+
     stream = catalog.relation(statement.stream, statement.position)
     if not isinstance(stream, Stream):
         raise BindingProblem(f"{stream.name} is a table", hint="heralds speak of streams", position=statement.position)

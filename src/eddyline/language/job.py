@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from eddyline.errors import EddylineError, Unsupported
 from eddyline.language.bind import bind_settings, bind_sink, bind_stream, bind_table
@@ -51,10 +51,12 @@ from eddyline.model.herald import speaks_of_rows
 from eddyline.model.own_function import OwnFunction
 from eddyline.model.punctuation import Derived
 from eddyline.model.query import BoundQuery
-from eddyline.model.records import Records
 from eddyline.model.schema import Stream, Table
 from eddyline.model.template import Request, RequestStream, Template
 from eddyline.settings import Settings
+
+if TYPE_CHECKING:
+    from eddyline.model.records import Records
 
 T = TypeVar("T", bound=Entry)
 
@@ -95,24 +97,26 @@ class ExplainTemplate:
     request: Request | None = None
 
 
-Applied = (
-    Stream
-    | DerivedStream
-    | Table
-    | BoundQuery
-    | Sink
-    | ConstraintSet
-    | Derived
-    | OwnFunction
-    | Records
-    | Template
-    | RequestStream
-    | Request
-    | Dropped
-    | Settings
-    | ExplainRequest
-    | ExplainTemplate
-)
+if TYPE_CHECKING:
+    #: What a statement made.
+    Applied = (
+        Stream
+        | DerivedStream
+        | Table
+        | BoundQuery
+        | Sink
+        | ConstraintSet
+        | Derived
+        | OwnFunction
+        | Records
+        | Template
+        | RequestStream
+        | Request
+        | Dropped
+        | Settings
+        | ExplainRequest
+        | ExplainTemplate
+    )
 
 #: The rules of a workflow, by its path and the options of WITH.
 Workflows = Callable[[str, Mapping[str, str]], Sequence[Rule]]

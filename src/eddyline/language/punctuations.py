@@ -10,9 +10,6 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
-
 from eddyline.errors import BindingProblem, Position, SyntaxProblem
 from eddyline.language.columns import column_of, marker_column
 from eddyline.language.expressions import Clause, bind_condition, bind_constant
@@ -22,12 +19,12 @@ from eddyline.language.syntax import Constant, CreatePunctuation, Node, Punctuat
 from eddyline.model.datatypes import BOOLEAN, STRING, TIMESTAMP
 from eddyline.model.punctuation import KIND, PATTERN, Derived, body_of, patterns_of, to_text
 from eddyline.model.query import Reference
-from eddyline.model.records import Records
 from eddyline.model.schema import Schema, Stream
 from eddyline.model.window import UNBOUNDED
 
 if TYPE_CHECKING:
     from eddyline.language.catalog import Catalog, Sink
+    from eddyline.model.records import Records
 
 _FORM = "PUNCTUATE stream WHERE column = value AND … AT TIMESTAMP '2024-01-01 12:00:00'"
 _DERIVED = "CREATE PUNCTUATION name ON stream (column, …) FROM stream (column, …) AT column"
@@ -222,7 +219,12 @@ def bind_punctuate(statement: Punctuate, catalog: Catalog) -> Records:
 
 def record_of(stream: Stream, text: str | None, instant: int, once: str | None = None) -> Records:
     """A punctuation after all rows of an instant."""
+    from eddyline.model.records import Records
+
     if text is None:
+        import numpy as np
+        import pyarrow as pa
+
         none = np.zeros(0, np.int64)
         return Records(stream.name, KIND, none, none, pa.table({PATTERN: pa.array([], pa.string())}), once=once)
     return Records.one(stream.name, KIND, instant, record_body(stream, text), once=once)

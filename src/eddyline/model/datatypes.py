@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
+if TYPE_CHECKING:
+    # Loaded with the first column: `eddyline check` knows types and has no columns.
+    import numpy as np
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +41,19 @@ class DataType:
 
     @property
     def arrow(self) -> pa.DataType:
+        plain = _arrow_types().get(self.name)
+        if plain is not None:
+            return plain
+        import pyarrow as pa
+
         if self.name == "STRUCT":
             return pa.struct([(name, kind.arrow) for name, kind in self.parts])
-        if self.name == "ARRAY":
-            return pa.list_(self.element.arrow)
-        return pa.decimal128(self.precision, self.scale) if self.name == "DECIMAL" else _ARROW[self.name]
+        return pa.list_(self.element.arrow) if self.name == "ARRAY" else pa.decimal128(self.precision, self.scale)
 
     @property
     def numpy(self) -> np.dtype[np.generic] | None:
         """The dtype of its plain array form; None for STRING, DECIMAL and nested types, which have none."""
-        return _NUMPY.get(self.name)
+        return _dtypes().get(self.name)
 
     @property
     def is_nested(self) -> bool:
@@ -83,27 +90,40 @@ BYTES = DataType("BYTES")
 #: An INTERVAL literal such as INTERVAL '5 minutes': int64 microseconds. It exists in expressions only, never as a column.
 INTERVAL = DataType("INTERVAL")
 
-_ARROW = {
-    "BOOLEAN": pa.bool_(),
-    "INT": pa.int32(),
-    "BIGINT": pa.int64(),
-    "DOUBLE": pa.float64(),
-    "STRING": pa.string(),
-    "DATE": pa.date32(),
-    "TIMESTAMP": pa.timestamp("us"),
-    "NULL": pa.null(),
-    "BYTES": pa.binary(),
-    "INTERVAL": pa.int64(),
-}
-_NUMPY: dict[str, np.dtype[np.generic]] = {
-    "BOOLEAN": np.dtype(np.bool_),
-    "INT": np.dtype(np.int32),
-    "BIGINT": np.dtype(np.int64),
-    "DOUBLE": np.dtype(np.float64),
-    "DATE": np.dtype(np.int32),
-    "TIMESTAMP": np.dtype(np.int64),
-    "INTERVAL": np.dtype(np.int64),
-}
+
+@cache
+def _arrow_types() -> dict[str, pa.DataType]:
+    """Arrow's form of the types without parameters."""
+    import pyarrow as pa
+
+    return {
+        "BOOLEAN": pa.bool_(),
+        "INT": pa.int32(),
+        "BIGINT": pa.int64(),
+        "DOUBLE": pa.float64(),
+        "STRING": pa.string(),
+        "DATE": pa.date32(),
+        "TIMESTAMP": pa.timestamp("us"),
+        "NULL": pa.null(),
+        "BYTES": pa.binary(),
+        "INTERVAL": pa.int64(),
+    }
+
+
+@cache
+def _dtypes() -> dict[str, np.dtype[np.generic]]:
+    """NumPy's form of the types that have one."""
+    import numpy as np
+
+    return {
+        "BOOLEAN": np.dtype(np.bool_),
+        "INT": np.dtype(np.int32),
+        "BIGINT": np.dtype(np.int64),
+        "DOUBLE": np.dtype(np.float64),
+        "DATE": np.dtype(np.int32),
+        "TIMESTAMP": np.dtype(np.int64),
+        "INTERVAL": np.dtype(np.int64),
+    }
 
 
 def decimal(precision: int, scale: int) -> DataType:
@@ -133,9 +153,12 @@ def _shown(name: str) -> str:
 def from_arrow(kind: pa.DataType) -> DataType | None:
     """The type of ours that holds every value of an Arrow type without loss, or None.
 
+    >>> import pyarrow as pa
     >>> str(from_arrow(pa.int16()))
     'INT'
     """
+    import pyarrow as pa
+
     if pa.types.is_boolean(kind):
         return BOOLEAN
     if pa.types.is_integer(kind):

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from eddyline.model.expression import Expression
-from eddyline.model.records import Records
+
+if TYPE_CHECKING:
+    from eddyline.model.records import Records
 
 #: The name of the kind of record, and the column of its body.
 KIND = "herald"

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from eddyline.errors import BindingProblem
 from eddyline.model.constraint import ConstraintSet
 from eddyline.model.datatypes import TIMESTAMP, DataType
 from eddyline.model.punctuation import Derived
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: The event time of results: a stream that reads the results of another job may declare it as its own.
 RESULT_TIME = "_ts"
@@ -47,6 +49,8 @@ class Schema:
 
     @property
     def arrow(self) -> pa.Schema:
+        import pyarrow as pa
+
         return pa.schema([(c.name, c.type.arrow) for c in self.columns])
 
     def find(self, name: str) -> Column | None:

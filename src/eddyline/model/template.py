@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from eddyline.model.datatypes import TIMESTAMP, DataType
 from eddyline.model.query import BoundQuery, Output, Reference
 from eddyline.model.schema import Stream
 from eddyline.model.window import UNBOUNDED, Range, Rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: The most address bits of a template's index.
 MOST_BITS = 24
@@ -98,6 +100,8 @@ class Request:
     text: str = field(default="", compare=False)
 
     def schema(self, template: Template) -> pa.Schema:
+        import pyarrow as pa
+
         found = [(template.keys if is_key else template.aggregates)[number] for is_key, number in self.columns]
         return pa.schema([(o.name, o.type.arrow) for o in found] + [("_ts", TIMESTAMP.arrow)])
 
@@ -133,6 +137,8 @@ class RequestStream:
     @property
     def schema(self) -> pa.Schema:
         """Of the results."""
+        import pyarrow as pa
+
         known = {c.name: c.type for c in self.stream.schema.columns}
         columns: list[tuple[str, DataType]] = [(name, known[name]) for name in self.carried]
         columns += [(o.name, o.type) for o in (*self.template.keys, *self.template.aggregates)]

@@ -18,7 +18,7 @@ from pathlib import Path
 from eddyline.errors import PlanProblem
 from eddyline.plan.cost import UnitCosts
 from eddyline.plan.index_costs import IndexCosts
-from eddyline.plan.jtree.search import Choice
+from eddyline.plan.jtree.choice import Choice
 from eddyline.settings import Settings
 
 #: Seconds per operation of this engine on one core of a small server.

@@ -11,18 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from math import isfinite
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from eddyline.errors import PlanProblem
 from eddyline.plan.join_graph import LEAST_ROWS, JoinGraph, members
-from eddyline.plan.jtree.mjoin import LARGEST_EXPONENT, chain_sums, chains
 from eddyline.plan.jtree.tree import JTree
 
-Floats = npt.NDArray[np.float64]
+if TYPE_CHECKING:
+    # Loaded with the first node of four inputs and more: the nodes of most queries are priced without arrays.
+    import numpy as np
+    import numpy.typing as npt
+
+    Floats = npt.NDArray[np.float64]
 
 #: A tree as masks: for every join node the masks of its children. The root is the mask of all inputs.
 Shape = dict[int, tuple[int, ...]]
@@ -87,9 +89,7 @@ class CostModel:
         self._rows = [max(item.rows, LEAST_ROWS) for item in graph.inputs]
         #: New rows per second for each row held: one over the window's length for a RANGE window.
         self._turnover = [item.rate / rows for item, rows in zip(graph.inputs, self._rows, strict=True)]
-        self._log_rows = np.log(np.array(self._rows))
-        self._log_selectivities = np.log(graph.selectivities)
-        self._selectivities: list[list[float]] = graph.selectivities.tolist()
+        self._selectivities = graph.selectivity_rows
         #: Per input the mask of those that it is joined to.
         self._joined = [sum(1 << other for other, part in enumerate(row) if part != 1.0) for row in self._selectivities]
         self._rows_memo: dict[int, float] = {0: 1.0}
@@ -146,15 +146,29 @@ class CostModel:
 
     # -- nodes ---------------------------------------------------------------------------------------------------------
 
+    @cached_property
+    def _logarithms(self) -> tuple[Floats, Floats]:
+        """Of the rows of each input, and of the selectivities between them."""
+        import numpy as np
+
+        return np.log(np.array(self._rows)), np.log(self.graph.selectivities)
+
     def arrays(self, nodes: Sequence[Sequence[int]]) -> tuple[Floats, Floats, Floats]:
         """For nodes of equal arity: logarithms of rows and of cross selectivities, and turnovers, of their children."""
+        import numpy as np
+
+        log_rows, log_selectivities = self._logarithms
         member = (np.array(nodes, dtype=np.int64)[:, :, None] >> np.arange(self.count) & 1).astype(np.float64)
-        reach = member @ self._log_selectivities
+        reach = member @ log_selectivities
         inside = np.einsum("nki,nki->nk", reach, member) / 2
-        return member @ self._log_rows + inside, reach @ member.transpose(0, 2, 1), member @ np.array(self._turnover)
+        return member @ log_rows + inside, reach @ member.transpose(0, 2, 1), member @ np.array(self._turnover)
 
     def node_works(self, nodes: Sequence[Sequence[int]], width: int = 1) -> Floats:
         """`node_work` of many nodes of equal arity at once; above the exact arity with a narrow beam."""
+        import numpy as np
+
+        from eddyline.plan.jtree.mjoin import LARGEST_EXPONENT, chain_sums
+
         if not nodes:
             return np.zeros(0)
         log_rows, log_cross, turnover = self.arrays(nodes)
@@ -192,6 +206,8 @@ class CostModel:
             partial = sum(self.turnover(child) * min(self.rows(left), self.rows(right)) for child, (left, right) in pairs.items())
             return work + (self.costs.join + self.costs.probe) * partial + self.links(children)
         if len(children) > 3:
+            from eddyline.plan.jtree.mjoin import chains
+
             log_rows, log_cross, turnover = self.arrays([children])
             sums, _ = chains(log_rows[0], log_cross[0])
             work += (self.costs.join + self.costs.probe) * float(turnover[0] @ sums) + self.links(children)
@@ -219,6 +235,8 @@ class CostModel:
         """For each child as origin: the positions of the others in the order in which they are probed."""
         if len(children) == 1:
             return [()]
+        from eddyline.plan.jtree.mjoin import chains
+
         log_rows, log_cross, _ = self.arrays([children])
         return chains(log_rows[0], log_cross[0])[1]
 

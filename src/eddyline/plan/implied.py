@@ -10,14 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from eddyline.model.datatypes import INTERVAL, TIMESTAMP
 from eddyline.model.expression import Call, Expression, Literal
 from eddyline.model.query import BoundQuery
 from eddyline.model.window import Range, Unbounded, Window
 from eddyline.plan.lower import Lowered
-from eddyline.plan.predsat import NO_BOUND, System, closed, conjuncts_of
 
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 
@@ -31,6 +28,11 @@ def implied_windows(query: BoundQuery, times: Mapping[str, str]) -> dict[str, Ra
     streams = query.streams
     if len(streams) < 2 or not any(isinstance(reference.window, Unbounded) for reference in streams):
         return {}
+    # Loaded with the first query that can have such a window.
+    import numpy as np
+
+    from eddyline.plan.predsat import NO_BOUND, System, closed, conjuncts_of
+
     found = conjuncts_of(_between(part) for part in query.where)
     places = {
         (variable.column.ref, variable.column.column): number

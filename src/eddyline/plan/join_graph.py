@@ -15,14 +15,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from eddyline.errors import PlanProblem
 
-Floats = npt.NDArray[np.float64]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Floats = npt.NDArray[np.float64]
 
 #: An empty window still divides (turnover is rate per row held), so no estimate is allowed to reach zero.
 LEAST_ROWS = 1e-9
@@ -145,15 +146,22 @@ class JoinGraph:
         return sum(1 << self.aliases.index(alias) for alias in aliases)
 
     @cached_property
-    def selectivities(self) -> Floats:
-        """Symmetric matrix of selectivities, 1 on the diagonal and where there is no predicate."""
-        matrix = np.ones((len(self.inputs), len(self.inputs)))
+    def selectivity_rows(self) -> list[list[float]]:
+        """Symmetric matrix of selectivities, 1 on the diagonal and where there is no predicate, row by row."""
+        matrix = [[1.0] * len(self.inputs) for _ in self.inputs]
         place = {alias: number for number, alias in enumerate(self.aliases)}
         for edge in self.edges:
             left, right = place[edge.left], place[edge.right]
-            matrix[left, right] *= max(edge.selectivity, LEAST_SELECTIVITY)
-            matrix[right, left] = matrix[left, right]
+            matrix[left][right] *= max(edge.selectivity, LEAST_SELECTIVITY)
+            matrix[right][left] = matrix[left][right]
         return matrix
+
+    @cached_property
+    def selectivities(self) -> Floats:
+        """The same matrix as an array."""
+        import numpy as np
+
+        return np.array(self.selectivity_rows)
 
     @cached_property
     def neighbours(self) -> tuple[int, ...]:

@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING
 from eddyline.errors import PlanProblem
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
-from eddyline.plan.explain import cost_lines, explain
-from eddyline.plan.implied import implied_line
 from eddyline.plan.jtree.tree import JTree
 from eddyline.plan.lower import Lowered, lower
-from eddyline.plan.promised import promise_line, times_of
 from eddyline.plan.rewrite import rewrite
 from eddyline.plan.statistics import Sources
 from eddyline.plan.tree_choice import choose, choose_tree, positions_of, qualified
@@ -42,18 +39,23 @@ def prepare_tree(query: BoundQuery, sources: Sources | None = None) -> tuple[Low
 
 def explained(lowered: Lowered, sources: Sources) -> str:
     """How a query would be answered if it ran alone, with what that would cost."""
+    from eddyline.plan.explain import cost_lines, explain
+
     choice = qualified(lowered, choose(lowered, sources))
     return explain(lowered, choice.tree, {**_endings(lowered.query, sources), **cost_lines(lowered, choice)})
 
 
 def _endings(query: BoundQuery, sources: Sources) -> dict[str, str]:
     """What ends the wait of rows that have no window."""
+    from eddyline.plan.implied import implied_line
+    from eddyline.plan.promised import promise_line, times_of
+
     return {**implied_line(query, times_of(sources)), **promise_line(query, sources)}
 
 
 def pattern_plan(query: BoundQuery, sources: Sources | None) -> PatternPlan:
     """The plan of an EVENT query under the constraints that its stream has now."""
-    # What only patterns or pictures need is loaded with the first of them.
+    # What only patterns, pictures or explanations need is loaded with the first of them.
     from eddyline.plan.patterns import plan_pattern, rules_for
 
     assert query.pattern is not None

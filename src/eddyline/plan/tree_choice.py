@@ -21,7 +21,7 @@ from eddyline.plan.budget import refuse, unit_costs
 from eddyline.plan.cost import CostModel, Price, UnitCosts, probe_orders
 from eddyline.plan.join_graph import JoinGraph
 from eddyline.plan.jtree.candidates import Budgets
-from eddyline.plan.jtree.search import Choice, PricedTree, search
+from eddyline.plan.jtree.choice import Choice, PricedTree
 from eddyline.plan.jtree.tree import JTree
 from eddyline.plan.lower import Lowered
 from eddyline.plan.statistics import Seen, Sources, assumed_rates, graph_of, is_declared
@@ -148,6 +148,9 @@ def _searched(lowered: Lowered, model: CostModel, left: Budgets, known: bool) ->
     limited = left.cpu is not None or left.memory is not None
     if wish.startswith("(") or len(lowered.moving) < 3 or not (known or limited):
         return None
+    # Loaded with the first query of three streams whose rates are known.
+    from eddyline.plan.jtree.search import search
+
     graph, streams = model.graph, {lowered.aliases[p] for p in lowered.moving}
     memory = left.memory
     if memory is not None:

@@ -8,10 +8,12 @@ Limits   If the runner refuses an entry, the entry leaves the catalog again, so 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from eddyline.errors import UserError
 from eddyline.language import Dropped, ExplainRequest, Job, parse_script
 from eddyline.language.catalog import Sink as DeclaredSink
-from eddyline.language.job import Applied, DerivedStream, ExplainTemplate
+from eddyline.language.job import DerivedStream, ExplainTemplate
 from eddyline.model.constraint import ConstraintSet
 from eddyline.model.own_function import OwnFunction
 from eddyline.model.punctuation import Derived
@@ -23,6 +25,9 @@ from eddyline.plan.prepare import check, notices
 from eddyline.plan.template_text import request_text
 from eddyline.runtime.own_functions import provide
 from eddyline.runtime.runner import Runner
+
+if TYPE_CHECKING:
+    from eddyline.language.job import Applied
 
 
 class Statements:

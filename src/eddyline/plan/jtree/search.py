@@ -9,7 +9,6 @@ Reading  docs/design/0002-cost-model.md#searching
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import inf, isfinite
 from time import perf_counter
 
@@ -18,42 +17,11 @@ from eddyline.plan.cost import CostModel, UnitCosts
 from eddyline.plan.join_graph import JoinGraph
 from eddyline.plan.jtree.bjtree import EXACT_INPUTS, best_bjtree
 from eddyline.plan.jtree.candidates import Budgets, Candidate, Candidates
+from eddyline.plan.jtree.choice import Choice, PricedTree
 from eddyline.plan.jtree.finder import finder
-from eddyline.plan.jtree.tree import JTree
 from eddyline.plan.jtree.two_layer import look_for_least_excess, stretched, two_layer
 
 METHODS = ("two-layer", "finder", "mjoin", "bjtree")
-
-
-@dataclass(frozen=True, slots=True)
-class PricedTree:
-    """A tree with what it costs."""
-
-    tree: JTree
-    cpu: float
-    memory: float
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What a search decided. On `none` the tree is None, and the price is that of `nearest`, which exceeds least."""
-
-    #: mjoin | bjtree | jtree | none
-    outcome: str
-    tree: JTree | None
-    cpu: float
-    memory: float
-    #: The budget that is exceeded more, None when the tree qualifies.
-    bound: str | None
-    #: The next best tree looked at: qualified, or the one that comes nearest.
-    runner_up: PricedTree | None
-    #: On none, the tree that exceeds the budgets least; otherwise the chosen one.
-    nearest: PricedTree
-    #: How far the price is above the failing budget, 0.25 for a quarter; 0 when the tree qualifies.
-    excess: float
-    seconds: float
-    #: Every tree the search priced, for drawings.
-    looked_at: tuple[PricedTree, ...] = ()
 
 
 def search(

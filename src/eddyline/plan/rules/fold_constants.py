@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import copysign, isnan
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from eddyline.model.expression import OWN, Aggregate, Call, Expression, Literal
 from eddyline.model.query import BoundQuery, Output
 from eddyline.plan.rules.terms import with_args
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def fold_constants(query: BoundQuery) -> BoundQuery:
@@ -82,6 +84,8 @@ def _computed(e: Expression) -> Expression:
 
 def _plain(array: pa.Array) -> object:
     """The one value of an array in the form that literals have: times are whole numbers."""
+    import pyarrow as pa
+
     if pa.types.is_timestamp(array.type):
         array = array.cast(pa.int64())
     elif pa.types.is_date32(array.type):
