@@ -17,8 +17,7 @@ import numpy as np
 
 from eddyline.errors import UserError
 from eddyline.model.triggers import checked, trigger_line
-from eddyline.operators.join.punctuations import Punctuations
-from eddyline.runtime.standing.query import StandingQuery
+from eddyline.runtime.unit import Moment
 from eddyline.settings import Settings
 from eddyline.state.columns import Ints
 
@@ -37,23 +36,18 @@ class PipelineTriggers:
 
     def change(self, query: str, given: Mapping[str, str]) -> None:
         """Give a query that stands other triggers; an error leaves everything as it was."""
-        standing = self._pipeline.queries[query]
         new = checked(query, given)
-        group = standing.group if isinstance(standing, StandingQuery) else None
-        purging = None if group is None else group.policy(Punctuations)
-        propagation = standing.propagation if isinstance(standing, StandingQuery) else None
-        if "purge" in new and purging is None:
+        known = self._pipeline.queries[query].triggers
+        if "purge" in new and "purge" not in known:
             raise UserError(f"query {query} forgets no rows", hint="a join with punctuations = 'on' does")
-        if "propagate" in new and (propagation is None or new["propagate"] == "off"):
+        if "propagate" in new and ("propagate" not in known or new["propagate"] == "off"):
             raise UserError(
                 f"query {query} cannot change whether values are announced while it runs",
                 detail="propagate = 'off' keeps no values",
                 hint="a join that was created with propagate takes on, a number or a time; or drop the query and add it again",
             )
-        if "purge" in new and purging is not None:
-            purging.run_when(new["purge"])
-        if "propagate" in new and propagation is not None:
-            propagation.run_when(new["propagate"])
+        for component, trigger in new.items():
+            known[component](trigger)
         self._changed[query] = {**self._changed.get(query, {}), **new}
 
     def forget(self, query: str) -> None:
@@ -64,13 +58,15 @@ class PipelineTriggers:
         return trigger_line(now["purge"], now["propagate"], settings.over_budget == "spill")
 
     def rest(self) -> None:
-        """Nothing comes in: joins look for rows to forget."""
-        for unit in self._pipeline.kinds.joins.units.values():
-            timeline = self._pipeline.timelines[unit.streams]
-            purging = unit.group.policy(Punctuations)
-            if purging is not None and timeline.frontier is not None:
+        """Nothing comes in: units do what waits for that."""
+        moments: dict[frozenset[str], Moment] = {}
+        for streams, timeline in self._pipeline.timelines.items():
+            if timeline.frontier is not None:
                 released = {name: queue.released for name, queue in timeline.queues.items()}
-                purging.settle(unit.group, timeline.frontier, partial(_nothing_since, released), closing=False, idle=True)
+                moments[streams] = Moment(timeline.frontier, False, partial(_nothing_since, released))
+        for unit in self._pipeline.kinds.units():
+            if unit.streams in moments:
+                unit.rest(moments[unit.streams])
 
 
 def _nothing_since(released: Mapping[str, int], source: str) -> tuple[int, Ints]:

@@ -135,6 +135,9 @@ class Unit(Protocol):
     def purge(self, now: int) -> None:
         """Rows still to come are at or after `now`: forget what none of them can use."""
 
+    def rest(self, moment: Moment) -> None:
+        """Nothing comes in: do what waits for that."""
+
     def held(self) -> tuple[int, int]:
         """Rows and bytes of its own stores now."""
 
@@ -181,6 +184,10 @@ class Standing(Protocol):
     @property
     def punctuations_out(self) -> int:
         """Punctuations of its results so far."""
+
+    @property
+    def triggers(self) -> Mapping[str, Callable[[str], None]]:
+        """Its components whose triggers change while it runs (`model/triggers.py`): what gives each another trigger."""
 
     @property
     def merging(self) -> Merging | None:

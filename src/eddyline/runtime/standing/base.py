@@ -5,6 +5,9 @@ Limits   Results, stop and schema are the kinds' own: some keep them here, other
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
 from eddyline.model.query import BoundQuery
 from eddyline.plan.shape import Part, text_shape
 from eddyline.runtime.unit import Unit
@@ -13,6 +16,8 @@ from eddyline.runtime.unit import Unit
 class StandingBase:
     #: Punctuations of its results so far.
     punctuations_out: int = 0
+    #: Components whose triggers change while it runs, with what gives each another trigger.
+    triggers: Mapping[str, Callable[[str], None]] = MappingProxyType({})
 
     def __init__(self, query: BoundQuery, unit: Unit, slot: int, start: int) -> None:
         self.query = query

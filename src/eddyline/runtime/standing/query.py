@@ -23,6 +23,7 @@ from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.inputs import StreamInput
 from eddyline.operators.join.propagation import Propagation
+from eddyline.operators.join.punctuations import Punctuations
 from eddyline.operators.project import Projection
 from eddyline.plan.lower import Lowered
 from eddyline.plan.shape import Part, query_shape
@@ -129,6 +130,12 @@ class StandingQuery(StandingBase):
     @property
     def punctuations_out(self) -> int:  # type: ignore[override]
         return 0 if self.propagation is None else self.propagation.out
+
+    @property
+    def triggers(self) -> Mapping[str, Callable[[str], None]]:  # type: ignore[override]
+        purging = self.group.policy(Punctuations)
+        found = {} if purging is None else {"purge": purging.run_when}
+        return found if self.propagation is None else {**found, "propagate": self.propagation.run_when}
 
     def finished(self, moment: Moment) -> list[pa.Table] | None:
         """The punctuations of its results that an epoch brings about; None: it puts out none."""

@@ -25,6 +25,7 @@ from eddyline.runtime.epoch import Outcome
 from eddyline.runtime.standing.aggregate import AggregateQuery
 from eddyline.runtime.standing.base import StandingBase
 from eddyline.runtime.unit import Blocks, Load, Moment, Slice, UnitFigures
+from eddyline.runtime.units.base import UnitBase
 from eddyline.runtime.units.joins import JoinKind, JoinUnit, until
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class CopiedQuery(StandingBase):
         return []
 
 
-class CopyUnit:
+class CopyUnit(UnitBase):
     def __init__(self, kind: CopyKind, query: BoundQuery, start: int, original: str) -> None:
         self.kind = kind
         self.name = f"copy {query.name}"
@@ -80,12 +81,6 @@ class CopyUnit:
         made = made if standing.stop is None else until(standing.stop, made)
         standing.results += sum(len(table) for table in made)
         outcome.results[standing.name].extend(made)
-
-    def purge(self, now: int) -> None:
-        """Nothing is kept."""
-
-    def held(self) -> tuple[int, int]:
-        return 0, 0
 
     def in_portions(self, rows: int) -> bool:
         return True

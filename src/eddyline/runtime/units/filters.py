@@ -27,6 +27,7 @@ from eddyline.runtime.report import query_operator
 from eddyline.runtime.response import Responses, SlotTimes
 from eddyline.runtime.standing.base import StandingBase
 from eddyline.runtime.unit import Blocks, Load, Moment, Slice, UnitFigures
+from eddyline.runtime.units.base import UnitBase
 
 if TYPE_CHECKING:
     from eddyline.runtime.pipeline import Pipeline
@@ -78,7 +79,7 @@ class FilterQuery(StandingBase):
         return query_shape(self.lowered, self.group.tree, passing=(self.unit.name, query_operator(self.name)))
 
 
-class FilterUnit:
+class FilterUnit(UnitBase):
     def __init__(self, kind: FilterKind, stream: str, key: str, uses_zones: bool) -> None:
         self.kind = kind
         self.pipeline = pipeline = kind.pipeline
@@ -135,12 +136,6 @@ class FilterUnit:
 
     def advance(self, moment: Moment, outcome: Outcome) -> None:
         """A filter has answered every row when it came."""
-
-    def purge(self, now: int) -> None:
-        """No row is kept."""
-
-    def held(self) -> tuple[int, int]:
-        return 0, 0
 
     def in_portions(self, rows: int) -> bool:
         return False

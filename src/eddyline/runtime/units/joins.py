@@ -110,6 +110,11 @@ class JoinUnit:
     def purge(self, now: int) -> None:
         self.group.purge(now)
 
+    def rest(self, moment: Moment) -> None:
+        """Rows that no row to come can need are looked for."""
+        if (purging := self.group.policy(Punctuations)) is not None:
+            purging.settle(self.group, moment.frontier, moment.came, closing=False, idle=True)
+
     def held(self) -> tuple[int, int]:
         rows = size = 0
         for kept in self.group.intermediates():

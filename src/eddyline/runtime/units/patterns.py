@@ -27,6 +27,7 @@ from eddyline.runtime.epoch import Outcome
 from eddyline.runtime.newest import placed
 from eddyline.runtime.standing.base import StandingBase
 from eddyline.runtime.unit import Blocks, Load, Moment, Slice, UnitFigures
+from eddyline.runtime.units.base import UnitBase
 
 if TYPE_CHECKING:
     from eddyline.runtime.pipeline import Pipeline
@@ -80,7 +81,7 @@ class PatternQuery(StandingBase):
         return [f"book {self._book.config.key}: " + ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in figures.items())]
 
 
-class PatternUnit:
+class PatternUnit(UnitBase):
     def __init__(self, kind: PatternKind, key: Key, stream: Stream, route: int | None) -> None:
         self.kind = kind
         self.pipeline = kind.pipeline

@@ -33,6 +33,7 @@ from eddyline.runtime.epoch import Outcome
 from eddyline.runtime.standing.base import StandingBase
 from eddyline.runtime.unit import Blocks, Load, Merging, Moment, Slice, UnitFigures
 from eddyline.runtime.units.ahead import AheadRows
+from eddyline.runtime.units.base import UnitBase
 from eddyline.runtime.units.templates import TemplateKind, TemplateUnit
 from eddyline.state.columns import Ints
 
@@ -68,7 +69,7 @@ class RequestsQuery(StandingBase):
         return [f"requests: {self.rows_in} answered with {self.results} rows"]
 
 
-class RequestsUnit:
+class RequestsUnit(UnitBase):
     def __init__(self, kind: RequestsKind, query: BoundQuery, asking: RequestStream, template: TemplateUnit, start: int) -> None:
         self.kind = kind
         self.asking = asking
@@ -181,12 +182,6 @@ class RequestsUnit:
         pipeline.intakes[self.asking.name].bad += len(bad)
         letters = rows.take(pa.array(bad)).append_column("_reason", pa.array(wrong, pa.string()))
         outcome.dead.setdefault(self.asking.name, []).append(letters)
-
-    def purge(self, now: int) -> None:
-        """The template's port says what the store has to keep."""
-
-    def held(self) -> tuple[int, int]:
-        return 0, 0
 
     def in_portions(self, rows: int) -> bool:
         return True

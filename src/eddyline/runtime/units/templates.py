@@ -28,6 +28,7 @@ from eddyline.plan.template_text import template_text
 from eddyline.runtime.epoch import Outcome
 from eddyline.runtime.standing.base import StandingBase
 from eddyline.runtime.unit import Blocks, Load, Moment, Slice, UnitFigures
+from eddyline.runtime.units.base import UnitBase
 from eddyline.state.columns import Ints
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class TemplateQuery(StandingBase):
         return [f"requests: {standing.answered} answered; probes: {paths}; rows looked at: {standing.visits.rows}"]
 
 
-class TemplateUnit:
+class TemplateUnit(UnitBase):
     def __init__(self, kind: TemplateKind, query: BoundQuery, start: int) -> None:
         assert isinstance(query, BoundTemplate) and query.template is not None
         pipeline = kind.pipeline
@@ -170,9 +171,6 @@ class TemplateUnit:
     def advance(self, moment: Moment, outcome: Outcome) -> None:
         self.frontier = moment.frontier
         self.standing.after_epoch()
-
-    def purge(self, now: int) -> None:
-        """The port says what the store has to keep."""
 
     def held(self) -> tuple[int, int]:
         return 0, self.standing.nbytes

@@ -9,23 +9,20 @@ Limits   A request that was asked at the end of a bounded run, and waits, is ref
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from eddyline.errors import EddylineError
-from eddyline.model.query import BoundQuery
-from eddyline.model.template import BoundTemplate, Request
+from eddyline.model.template import Request
 from eddyline.runtime.epoch import Outcome
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.requests import answer_parts, hold, is_ahead, release
 
 
 class ShardAsked:
-    def __init__(self, pipeline: Pipeline, queries: Sequence[BoundQuery]) -> None:
+    def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
-        #: Those of the layout.
-        self.queries = queries
         #: By token: `requests` as texts, their `instants`, and whether the run ends with them (`last`).
         self.waiting: dict[str, Any] = {}
 
@@ -63,9 +60,8 @@ class ShardAsked:
         from eddyline.language.catalog import Catalog
 
         catalog = Catalog()
-        for query in self.queries:
-            if isinstance(query, BoundTemplate) and query.template is not None:
-                catalog.add(query.template)
+        for unit in self.pipeline.kinds.templates.units.values():
+            catalog.add(unit.template)
         asked = self.waiting[token]
         found = bind_asks(asked["requests"], None, catalog)
         return [replace(request, as_of=instant) for request, instant in zip(found, asked["instants"], strict=True)]

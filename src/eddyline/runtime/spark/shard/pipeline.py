@@ -174,7 +174,7 @@ class ShardPipeline:
         self.layout = layout
         pipeline.planner.autonomous = False
         #: Requests that other processes sent to the job.
-        self.asked = ShardAsked(pipeline, layout.queries)
+        self.asked = ShardAsked(pipeline)
         #: Signature of a join group -> the tree and the probe orders that a control record gave it.
         self.moved: dict[str, dict[str, Any]] = {}
         #: What the last epoch added: counts that no header keeps.
@@ -228,7 +228,6 @@ class ShardPipeline:
                 self.pipeline.gating.promise(promising)
             self.layout = layout
             self.pipeline.routes = LayoutRoutes(layout, self._shard)
-            self.asked.queries = layout.queries
         changed: dict[str, Any] = {"started": {}, "stopped": {}, "gone": [], "moved": []}
         for record in records:
             self.asked.take(record)
