@@ -31,6 +31,15 @@ def test_a_whole_statement_can_be_pasted(tmp_path: Path, capsys: pytest.CaptureF
     assert "END(Finish)" in map(str, job.constraints[0].rules)
 
 
+def test_words_of_the_language_stand_in_quotes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["END", "And", "NOT", "it's", "a b", "7", "select", "IF", "BEGIN"]
+    path = tmp_path / "words.json"
+    path.write_text(json.dumps({"sequence": names}))
+    assert main(["constraints", str(path), "--on", "s TYPE type PARTITION BY k"]) == 0
+    rules = bind_script(STREAM + capsys.readouterr().out).constraints[0].rules
+    assert {name for rule in rules for name in rule.types} == set(names)
+
+
 def test_mistakes_exit_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["constraints", str(tmp_path / "none.bpmn")]) == 2
     assert "cannot be read" in capsys.readouterr().err

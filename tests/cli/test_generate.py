@@ -1,6 +1,7 @@
 """`eddyline generate`: every kind runs, prints statements that read what it wrote, and refuses nonsense."""
 
 import argparse
+import inspect
 
 import pyarrow.parquet as pq
 import pytest
@@ -42,6 +43,20 @@ def test_own_options_reach_the_generator(tmp_path, capsys):
     assert pq.read_table(tmp_path / "c").column_names == ["x2", "x3", "ts"]
     assert pq.read_table(tmp_path / "c")["x2"].to_numpy().max() > 5
     assert capsys.readouterr().out.count("CREATE STREAM") == 3
+
+
+def test_orders_of_20_events(tmp_path, capsys):
+    shares = ["--checking", "2", "--handling", "7", "--rejected", "0", "--concurrent", "10", "--seconds", "20"]
+    command("orders", "--out", str(tmp_path), *shares)
+    rows = pq.read_table(tmp_path / "orders")
+    assert rows.group_by("trace_id").aggregate([([], "count_all")])["count_all"].unique().to_pylist() == [20]
+
+
+@pytest.mark.parametrize("kind", generate.KINDS)
+def test_whatever_a_generator_takes_is_an_option(kind):
+    function, _, options = generate.KINDS[kind]
+    own = [p for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    assert {p.name: p.default for p in own} == {name: default for name, _, default, _ in options}
 
 
 def test_what_cannot_be_is_refused(tmp_path):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from eddyline.connectors.bpmn import read_net
-from eddyline.errors import Unsupported, UserError
+from eddyline.errors import PlanProblem, Unsupported, UserError
 from eddyline.plan.workflow import constraints_of
 
 HEAD = '<?xml version="1.0"?>\n<bpmn:definitions xmlns:bpmn="http://www.omg.org/spec/BPMN/20100524/MODEL">\n'
@@ -77,6 +77,38 @@ def test_instances_at_once_interleave(tmp_path: Path) -> None:
     body = node("startEvent", "s") + node("subProcess", "sub", inner) + node("endEvent", "e") + flows("s>sub", "sub>e")
     found = rules(document(tmp_path, body))
     assert "REQUIRE(A, B)" in found and not {"PRIOR(A, B)", "ONCE(A)"} & found
+
+
+@pytest.mark.parametrize("sequential", ["true", "false"])
+def test_several_instances_may_be_none(tmp_path: Path, sequential: str) -> None:
+    marker = f'<bpmn:multiInstanceLoopCharacteristics isSequential="{sequential}"/>'
+    inner = marker + node("startEvent", "s2") + node("task", "B") + node("endEvent", "e2") + flows("s2>B", "B>e2")
+    for several in (node("task", "B", marker), node("subProcess", "sub", inner)):
+        name = "B" if several.startswith("<bpmn:task") else "sub"
+        body = node("startEvent", "s") + node("task", "A") + several + node("task", "C") + node("endEvent", "e")
+        found = rules(document(tmp_path, body + flows("s>A", f"A>{name}", f"{name}>C", "C>e")))
+        assert {"REQUIRE(B, A)", "REQUIRE(B, C)", "REQUIRE(A, C)", "PRIOR(A, B)"} <= found
+        assert not {"REQUIRE(A, B)", "REQUIRE(C, B)", "ONCE(B)"} & found
+
+
+def test_an_event_based_gateway_is_a_choice(tmp_path: Path) -> None:
+    body = node("startEvent", "s") + node("eventBasedGateway", "x") + node("receiveTask", "A") + node("receiveTask", "B")
+    body += node("task", "C") + node("endEvent", "e") + flows("s>x", "x>A", "x>B", "A>C", "B>C", "C>e")
+    assert {"EXCLUSIVE(A, B)", "BEGIN(A, B)", "END(C)"} <= rules(document(tmp_path, body))
+
+
+def test_cycles_and_tasks_that_are_never_reached(tmp_path: Path) -> None:
+    body = node("startEvent", "s") + node("exclusiveGateway", "x") + node("task", "A") + node("exclusiveGateway", "y") + node("task", "B")
+    body += node("endEvent", "e") + node("task", "U") + node("task", "V")
+    found = rules(document(tmp_path, body + flows("s>x", "x>A", "A>y", "y>x", "y>B", "B>e", "U>V", "V>U")))
+    assert found == {"END(B)", "REQUIRE(A, B)", "REQUIRE(B, A)"}
+
+
+def test_a_loop_that_makes_tokens_is_refused(tmp_path: Path) -> None:
+    body = node("startEvent", "s") + node("exclusiveGateway", "x") + node("parallelGateway", "g") + node("parallelGateway", "j")
+    body += node("task", "U") + node("endEvent", "e") + flows("s>x", "x>g", "g>x", "g>j", "U>U", "U>j", "x>e")
+    with pytest.raises(PlanProblem, match="too many states"):
+        rules(document(tmp_path, body))
 
 
 def test_terminate_ends_all_branches(tmp_path: Path) -> None:

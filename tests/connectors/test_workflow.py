@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from eddyline.connectors.draws import Shape, rng_for
-from eddyline.connectors.workflow import HANDLING, TYPES, order_events
+from eddyline.connectors.workflow import CHECKING, HANDLING, TYPES, order_events
 from eddyline.errors import UserError
 
 SHARES = {"concurrent": 50, "quotes": 3, "local": 0.3, "cancelled": 0.2, "rejected": 0.1, "broken": 0.0}
@@ -69,8 +69,20 @@ def test_impossible_shares_are_refused():
         traces(concurrent=0)
     with pytest.raises(UserError, match="handling"):
         traces(handling=10)
+    with pytest.raises(UserError, match="checking"):
+        traces(checking=3)
 
 
 def test_handling_comes_between_the_branches_and_the_end():
     found = traces(handling=9, rejected=0.0)
     assert all(tuple(trace[10:19]) == HANDLING and len(trace) == 20 for trace in found)
+
+
+def test_checking_comes_between_the_inventory_and_the_choice_of_a_stock():
+    found = traces(checking=2, handling=7, rejected=0.0)
+    assert all(len(trace) == 20 and tuple(trace[12:19]) == HANDLING[:7] for trace in found)
+    for trace in found:
+        stock = "UseLocalStock" if "UseLocalStock" in trace else "UseRemoteStock"
+        places = [trace.index(name) for name in ("CheckInventory", *CHECKING, stock, "GenerateInvoice", "SendInvoice")]
+        assert places == sorted(places)
+    assert share(found, "UseLocalStock") == pytest.approx(0.3, abs=0.04)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from eddyline import Session
+from eddyline.errors import PlanProblem, UserError
 
 STREAM = "CREATE STREAM s (k BIGINT, j BIGINT, type STRING, ts TIMESTAMP) WITH (time = 'ts');"
 #: Types with their seconds.
@@ -188,3 +189,169 @@ def test_a_pattern_that_reads_nothing_keeps_places_for_one_that_comes() -> None:
         session.run(once=True)
         assert [list(row.values())[:-1] for row in more.table().to_pylist()] == [[2, 3]]
         assert len(none.table()) == 2
+
+
+# -- constraints
+
+
+@pytest.mark.parametrize(
+    ("rules", "trace", "letters"),
+    [
+        ("PRIOR(A, B)", "B0 A1", ["PRIOR(A, B)"]),
+        ("ONCE(A)", "A0 A1", ["ONCE(A)"]),
+        ("EXCLUSIVE(A, X), REQUIRE(B, X)", "A0 B1", ["EXCLUSIVE(A, X)"]),
+        ("IF A AND C THEN NOT B", "A0 C1 B2", ["IF A AND C THEN NOT B"]),
+        ("REQUIRE(A, X), PRIOR(X, Y), PRIOR(Y, A)", "A0 Y1", ["PRIOR(Y, A)"]),
+        ("REQUIRE(B, X), PRIOR(X, A)", "A0 B1", ["PRIOR(X, A)"]),
+        ("REQUIRE(A, X), END(E)", "A0 E1", ["REQUIRE(A, X)"]),
+        ("IF A AND B THEN X, END(E)", "A0 E1 A2 B3 E4", ["IF A AND B THEN X"]),
+        # The first of two rules that it breaks, once.
+        ("PRIOR(A, B), EXCLUSIVE(A, B), ONCE(B)", "B0 A1", ["PRIOR(A, B)"]),
+        # What silence has ended lacks nothing.
+        ("REQUIRE(A, X), END AFTER 5 SECONDS", "A0 B9 B20", []),
+    ],
+)
+def test_what_breaks_a_rule(rules: str, trace: Trace, letters: list[str]) -> None:
+    found = answer(book("OR(A, B, C, Y)", "", "A"), trace, rules)[1]
+    assert found == [f"violation: {rule}, trace 1" for rule in letters]
+
+
+def test_a_cycle_of_prior_through_required_types_is_a_violation() -> None:
+    found = answer(book("OR(A, B)", "", "A"), "A0 B1", "REQUIRE(A, X), REQUIRE(B, Y), PRIOR(X, Y), PRIOR(Y, X)")[1]
+    assert found == ["violation: PRIOR(X, Y) and PRIOR(Y, X), trace 1"]
+
+
+def test_a_violation_is_one_dead_letter_that_selects_and_other_books_see() -> None:
+    with Session() as session:
+        session.execute(f"{STREAM} CREATE CONSTRAINTS c ON s TYPE type PARTITION BY k (PRIOR(A, B), ONCE(B));")
+        mine = [session.query(f"q{n}", f"EVENT OR(A, {t}) FROM s TYPE type PARTITION BY k WITHIN 1 DAY") for n, t in enumerate("CD")]
+        other = session.query("other", "EVENT A FROM s TYPE type WITHIN 1 DAY")
+        chosen = session.query("chosen", "SELECT j FROM s WHERE type = 'A'")
+        session.push("s", rows("B0 A1"))
+        session.run(once=True)
+        assert len(session.dead_letters("s")) == 1
+        assert [len(handle.table()) for handle in (*mine, other, chosen)] == [0, 0, 1, 1]
+
+
+def test_constraints_of_one_book_add_up() -> None:
+    one, two = "EXCLUSIVE(A, X)", "REQUIRE(B, X)"
+    with Session() as session:
+        session.execute(f"{STREAM} CREATE CONSTRAINTS c ON s TYPE type PARTITION BY k ({one});")
+        session.execute(f"CREATE CONSTRAINTS other ON s TYPE type ({two});")
+        session.execute("CREATE QUERY q AS EVENT SEQ(A, B) FROM s TYPE type PARTITION BY k WITHIN 1 DAY;")
+        with pytest.raises(PlanProblem, match="can never match") as problem:
+            session.execute(f"CREATE CONSTRAINTS d ON s TYPE type PARTITION BY k ({two});")
+        assert one in str(problem.value) and two in str(problem.value)
+        session.execute("CREATE CONSTRAINTS e ON s TYPE type PARTITION BY k (ONCE(A));")
+        session.push("s", rows("A0 A1 X2"))
+        session.run(once=True)
+        assert [row["_reason"].split(",")[0] for row in session.dead_letters("s").to_pylist()] == [
+            "violation: ONCE(A)",
+            "violation: EXCLUSIVE(A",
+        ]
+
+
+def test_constraints_stay_as_they_are_while_a_job_runs() -> None:
+    rule = "CREATE CONSTRAINTS {} ON s TYPE type PARTITION BY k (ONCE(A));"
+    with Session() as session:
+        session.execute(STREAM + rule.format("c"))
+        session.query("q", "EVENT SEQ(A, B) FROM s TYPE type PARTITION BY k WITHIN 1 DAY")
+        session.push("s", rows("A0"))
+        session.step_pending()
+        with pytest.raises(UserError, match="constraints cannot be added to a running job"):
+            session.execute(rule.format("d"))
+        with pytest.raises(UserError, match="constraints cannot be dropped from a running job"):
+            session.execute("DROP CONSTRAINTS c")
+        session.push("s", rows("A1 B2"))
+        session.run(once=True)
+        assert len(session.dead_letters("s")) == 1 and len(session.queries["q"].table()) == 1
+
+
+@pytest.mark.parametrize("mode", ["prune", "check", "off"])
+def test_traces_are_cut_under_every_setting(mode: str) -> None:
+    assert answer(A_THEN_B, "A0 E1 B2", "END(E), ONCE(B)", mode=mode)[0] == []
+    assert answer(A_THEN_B, "A0 B7", "END AFTER 5 SECONDS, ONCE(B)", mode=mode)[0] == []
+    assert answer(A_THEN_B, "A0 B1 B2", "END(E), ONCE(B)", mode=mode)[0] == ([[0, 1], [0, 2]] if mode == "off" else [[0, 1]])
+
+
+def test_without_checks_no_event_is_a_violation() -> None:
+    with Session() as session:
+        session.execute(f"SET constraints = 'off'; {STREAM} CREATE CONSTRAINTS c ON s TYPE type PARTITION BY k (ONCE(A), END(E));")
+        handle = session.query("q", A_THEN_B.join(["EVENT ", ""]))
+        session.push("s", rows("A0 A1 B2 E3 B4"))
+        session.run(once=True)
+        assert len(handle.table()) == 2 and len(session.dead_letters("s")) == 0
+
+
+def test_a_not_takes_no_part_in_what_can_match() -> None:
+    assert answer(book("SEQ(A, NOT(X), B)", "", "A", "B"), "A0 B1", "EXCLUSIVE(A, X)")[0] == [[0, 1]]
+
+
+# -- what comes out, what is held
+
+
+def test_without_return_partition_columns_come_first_then_those_of_every_name() -> None:
+    with Session() as session:
+        session.execute(STREAM)
+        handle = session.query("q", "EVENT OR(SEQ(A, B b), 'x y' c) FROM s TYPE type PARTITION BY k WITHIN 1 DAY")
+        session.push("s", rows("A0 B1"))
+        session.run(once=True)
+        names = [f"{name}_{column}" for name in ("A", "b", "c") for column in ("k", "j", "type", "ts")]
+        table = handle.table()
+        assert table.column_names == ["k", *names, "_ts"]
+        assert table.to_pylist()[0]["c_j"] is None
+
+
+def test_types_are_words_texts_and_numbers_as_they_are_written() -> None:
+    assert answer(book("SEQ('a' x, b)", "", "x", "b"), "A0 a1 B2 b3")[0] == [[1, 3]]
+    with Session() as session:
+        session.execute("CREATE STREAM n (type INT, ts TIMESTAMP) WITH (time = 'ts');")
+        handle = session.query("q", "EVENT SEQ(7 x, -7 y) FROM n TYPE type WITHIN 1 DAY RETURN x.type AS x, y.type AS y")
+        session.push("n", [{"type": t, "ts": datetime(2024, 1, 1, 0, 0, at)} for at, t in enumerate((-7, 7, -7))])
+        session.run(once=True)
+        assert [list(row.values())[:-1] for row in handle.table().to_pylist()] == [[7, -7]]
+
+
+def test_the_last_event_of_a_match_lies_at_most_within_after_the_first() -> None:
+    assert answer(book("AND(A, B)", "WITHIN 5 SECONDS", "A", "B"), "B0 A5 A6")[0] == [[1, 0]]
+
+
+def held(event: str, trace: Trace, rules: str, mode: str = "prune") -> list[int]:
+    """Events held after each event of a trace."""
+    with Session() as session:
+        session.execute(f"{STREAM} CREATE CONSTRAINTS c ON s TYPE type PARTITION BY k ({rules});")
+        session.execute(f"CREATE QUERY q WITH (constraints = '{mode}') AS EVENT {event};")
+        found = []
+        # A row counts when the next one shows that no other comes before it.
+        for row in rows(f"{trace} X99"):
+            session.push("s", [row])
+            session.step_pending()
+            (figures,) = session.stats()["patterns"].values()
+            found.append(figures["events_held"])
+        return found[1:]
+
+
+def test_what_only_a_branch_that_is_over_needs_is_let_go() -> None:
+    event = book("SEQ(OR(SEQ(A, B), SEQ(C, D)), F)", "", "A", "C")
+    rules = "PRIOR(B, Y), EXCLUSIVE(D, Z), END(E)"
+    # Y ends the branch of A and B: A goes, a later A is not stored. Z ends the other one.
+    assert held(event, "A0 C1 Y2 A3 D4 X5", rules) == [1, 2, 1, 1, 2, 2]
+    assert held(event, "A0 C1 Z2 C3 Y4 X5", rules) == [1, 2, 1, 1, 0, 0]
+    assert held(event, "A0 C1 Y2 A3 D4 X5", rules, mode="check") == [1, 2, 2, 3, 4, 4]
+    # An event that two branches hold stays for the other one.
+    shared = book("OR(SEQ(A, B), SEQ(A, D))", "", "A")
+    assert held(shared, "A0 Y1 Z2", rules) == [1, 1, 0]
+
+
+def test_a_first_match_ends_the_search_within_a_slice() -> None:
+    many = 300
+    for expression, column in (("SEQ(A, B)", "B.j"), ("OR(SEQ(A, B), SEQ(A, C))", "B.j")):
+        with Session() as session:
+            session.execute(f"{STREAM} CREATE CONSTRAINTS c ON s TYPE type PARTITION BY k (END(E));")
+            handle = session.query("q", f"EVENT {expression} FROM s TYPE type PARTITION BY k FIRST MATCH RETURN A.j AS a, {column} AS b")
+            session.push("s", rows(" ".join(["A0"] * many + ["B1", "C1"] * many + ["A2"])))
+            session.run(once=True)
+            (figures,) = session.stats()["patterns"].values()
+            assert [list(row.values())[:-1] for row in handle.table().to_pylist()] == [[0, many]]
+            # One look per event and leaf, and one search for the first B: the others are not searched for.
+            assert figures["probes"] < 6 * many and figures["events_held"] == 0

@@ -43,11 +43,15 @@ def measured(statements: list[str], event: str, setting: str) -> dict[str, Any]:
     return {"peak": book["peak_events_held"], "probes": book["probes"], "results": stats["results"]["q"], "seconds": seconds}
 
 
-def made_orders(folder: str, events: int, handling: int, local: float) -> list[str]:
+#: Tasks between CheckInventory and the choice of a stock, and after the branches: 20 events of an order. README.md has the reason.
+CHECKING, HANDLING = 2, 7
+
+
+def made_orders(folder: str, events: int, local: float, checking: int = CHECKING, handling: int = HANDLING) -> list[str]:
     """Statements that declare the orders; a share of them uses local stock."""
     shape = Shape(100.0, events / 100, 0)
-    made = orders(folder, shape, concurrent=1_000, quotes=3, local=local, cancelled=0.0, rejected=0.0, handling=handling, values=400)
-    return made.statements
+    shares = {"local": local, "cancelled": 0.0, "rejected": 0.0}
+    return orders(folder, shape, concurrent=1_000, quotes=3, **shares, checking=checking, handling=handling, values=400).statements
 
 
 def needed_by_or(path: str, quote: int) -> int:
@@ -79,13 +83,14 @@ def needed_by_or(path: str, quote: int) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--events", type=int, default=400_000, help="events in all")
-    parser.add_argument("--handling", type=int, default=9, help="tasks after the branches of an order: 9 make 20 events of each")
+    parser.add_argument("--checking", type=int, default=CHECKING, help="tasks between CheckInventory and the choice of a stock")
+    parser.add_argument("--handling", type=int, default=HANDLING, help="tasks after the branches of an order")
     parser.add_argument("--ratios", default="0,50,90", help="fail ratios in per cent")
     args = parser.parse_args()
     for ratio in [int(r) for r in args.ratios.split(",")]:
         with TemporaryDirectory() as folder:
-            early = made_orders(f"{folder}/early", args.events, args.handling, ratio / 100)
-            late = made_orders(f"{folder}/late", args.events, args.handling, 0.0)
+            early = made_orders(f"{folder}/early", args.events, ratio / 100, args.checking, args.handling)
+            late = made_orders(f"{folder}/late", args.events, 0.0, args.checking, args.handling)
             for name, event in QUERIES.items():
                 # Quotes come three times: a branch fails where all of them do. The AND's first branch is fixed at half of its quotes.
                 quote = 200 if name == "AND" else round(400 * (ratio / 100) ** (1 / 3))

@@ -1,25 +1,24 @@
 """What an EVENT query costs beside the same pattern as a self-join, beside a filter, and in a crowd.
 
 Answer   CPU seconds of whole runs over the orders generator (reading included), medians of contenders that take turns in one process: a
-         sequence as an EVENT query, without and WITHIN the join's windows, as a self-join on the trace and a plain filter; `prune` and
-         `check` at 0 and 90 % failing; 1,000 patterns beside one; a stream ten times as long beside one.
+         sequence as an EVENT query, without and WITHIN the join's windows, as a self-join on the trace and a plain filter; 1,000
+         patterns beside one; `prune` and `check` at 0 and 90 % failing; a stream ten times as long beside one. Ratios are given of the
+         medians and of the least seconds (`least`).
 Limits   CPU time still depends on what else the machine does; read ratios, not seconds.
-Reading  `python bench/papers/event-patterns/speed.py [--events N] [--repeats N] [--patterns N]`
+Reading  `python bench/papers/event-patterns/speed.py [--events N] [--repeats N] [--patterns N] [--parts sequence,crowd,settings,length]`
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from statistics import median
 from tempfile import TemporaryDirectory
 from time import process_time
 
-from counts import CONSTRAINTS, QUERIES
+from counts import CONSTRAINTS, QUERIES, made_orders
 
-from eddyline.connectors.draws import Shape
-from eddyline.connectors.generate import orders
 from eddyline.session import Session
 
 _BOOK = "FROM orders TYPE type PARTITION BY trace_id RETURN trace_id"
@@ -52,18 +51,63 @@ def cpu(stream: str, text: str, setting: str = "off") -> tuple[float, int]:
         return process_time() - began, sum(session.stats()["results"].values())
 
 
-def in_turns(contenders: Mapping[str, tuple[str, str, str]], repeats: int) -> dict[str, float]:
+Turns = Mapping[str, list[float]]
+
+
+def in_turns(contenders: Mapping[str, tuple[str, str, str]], repeats: int) -> Turns:
+    """Seconds of every turn; every other round goes backwards, so that none always follows the same one."""
     for contender in contenders.values():
         cpu(*contender)
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
-    for _ in range(repeats):
-        for name, contender in contenders.items():
-            seconds[name].append(cpu(*contender)[0])
-    return {name: median(found) for name, found in seconds.items()}
+    for turn in range(repeats):
+        for name in list(contenders)[:: -1 if turn % 2 else 1]:
+            seconds[name].append(cpu(*contenders[name])[0])
+    return seconds
 
 
-def told(subject: str, figures: Mapping[str, float]) -> None:
-    print(json.dumps({"subject": subject, **{name: round(figure, 3) for name, figure in figures.items()}}), flush=True)
+def put_out(subject: str, turns: Turns, pairs: Iterable[tuple[str, str]]) -> None:
+    """One line: medians, and per pair the ratio of the medians and that of the least seconds."""
+    found = {name: median(seconds) for name, seconds in turns.items()}
+    ratios = {f"{a}/{b}": found[a] / found[b] for a, b in pairs}
+    least = {f"{a}/{b} least": min(turns[a]) / min(turns[b]) for a, b in pairs}
+    print(json.dumps({"subject": subject, **{name: round(figure, 3) for name, figure in (found | ratios | least).items()}}), flush=True)
+
+
+def sequence(events: int, repeats: int) -> None:
+    """Orders of 11 events: with more, fewer rows are of a pattern, which favours EVENT."""
+    with TemporaryDirectory() as folder:
+        stream = "\n".join(made_orders(folder, events, 0.5, checking=0, handling=0))
+        assert cpu(stream, SEQUENCE)[1] == cpu(stream, WITHIN)[1] == cpu(stream, JOIN)[1]
+        texts = {"event": SEQUENCE, "within": WITHIN, "join": JOIN, "filter": FILTER}
+        found = in_turns({name: (stream, text, "off") for name, text in texts.items()}, repeats)
+        put_out("sequence", found, [(a, b) for a in ("event", "within") for b in ("join", "filter")])
+
+
+def patterns(events: int, repeats: int, count: int) -> None:
+    with TemporaryDirectory() as folder:
+        stream = "\n".join(made_orders(folder, events, 0.5, checking=0, handling=0))
+        found = in_turns({"one": (stream, crowd(1), "off"), "many": (stream, crowd(count), "off")}, max(1, repeats // 2))
+        put_out(f"{count} patterns", found, [("many", "one")])
+
+
+def settings(events: int, repeats: int) -> None:
+    for ratio in (0, 90):
+        with TemporaryDirectory() as folder:
+            early, late = ("\n".join(made_orders(f"{folder}/{share}", events, share)) for share in (ratio / 100, 0.0))
+            for name, event in QUERIES.items():
+                stream = late if name == "SEQ late" else early
+                bounds = {"quote": 200 if name == "AND" else round(400 * (ratio / 100) ** (1 / 3)), "late": round(400 * ratio / 100)}
+                text = f"{CONSTRAINTS} CREATE QUERY q AS {event.format(**bounds)} {_BOOK};"
+                found = in_turns({setting: (stream, text, setting) for setting in ("check", "prune")}, repeats)
+                put_out(f"{name} at {ratio} %", found, [("prune", "check")])
+
+
+def length(events: int, repeats: int) -> None:
+    with TemporaryDirectory() as folder:
+        text = f"{CONSTRAINTS} {SEQUENCE}"
+        streams = {f"{times}x": "\n".join(made_orders(f"{folder}/{times}", times * events, 0.9)) for times in (1, 10)}
+        found = in_turns({name: (stream, text, "prune") for name, stream in streams.items()}, max(1, repeats // 2))
+        put_out("length", found, [("10x", "1x")])
 
 
 def main() -> None:
@@ -71,40 +115,16 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=400_000)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--patterns", type=int, default=1_000)
-    parser.add_argument("--long", action="store_true", help="also ten times as many events")
+    parser.add_argument("--parts", default="sequence,crowd,settings,length", help="which of these to measure")
     args = parser.parse_args()
-    with TemporaryDirectory() as folder:
-        made = orders(
-            folder, Shape(100.0, args.events / 100, 0), concurrent=1_000, quotes=3, local=0.5, cancelled=0.0, rejected=0.0, values=400
-        )
-        stream = "\n".join(made.statements)
-        assert cpu(stream, SEQUENCE)[1] == cpu(stream, WITHIN)[1] == cpu(stream, JOIN)[1]
-        texts = {"event": SEQUENCE, "within": WITHIN, "join": JOIN, "filter": FILTER}
-        found = in_turns({name: (stream, text, "off") for name, text in texts.items()}, args.repeats)
-        ratios = {f"{a}/{b}": found[a] / found[b] for a in ("event", "within") for b in ("join", "filter")}
-        told("sequence", found | ratios)
-        many = {"one": (stream, crowd(1), "off"), "many": (stream, crowd(args.patterns), "off")}
-        found = in_turns(many, max(1, args.repeats // 2))
-        told(f"{args.patterns} patterns", found | {"many/one": found["many"] / found["one"]})
-    for ratio in (0, 90):
-        with TemporaryDirectory() as folder:
-            shape = Shape(100.0, args.events / 100, 0)
-            made = orders(folder, shape, concurrent=1_000, quotes=3, local=ratio / 100, cancelled=0.0, rejected=0.0, values=400)
-            stream = "\n".join(made.statements)
-            for name, event in QUERIES.items():
-                text = f"{CONSTRAINTS} CREATE QUERY q AS {event.format(quote=200, late=200)} {_BOOK};"
-                found = in_turns({setting: (stream, text, setting) for setting in ("check", "prune")}, args.repeats)
-                told(f"{name} at {ratio} %", found | {"prune/check": found["prune"] / found["check"]})
-    if args.long:
-        sizes = {}
-        for times in (1, 10):
-            with TemporaryDirectory() as folder:
-                made = orders(
-                    folder, Shape(100.0, times * args.events / 100, 0), concurrent=1_000, quotes=3, local=0.9, cancelled=0.0, rejected=0.0
-                )
-                text = f"{CONSTRAINTS} {SEQUENCE}"
-                sizes[f"{times}x"] = in_turns({"prune": ("\n".join(made.statements), text, "prune")}, max(1, args.repeats // 2))["prune"]
-        told("length", sizes | {"10x/1x": sizes["10x"] / sizes["1x"]})
+    parts = {
+        "sequence": lambda: sequence(args.events, args.repeats),
+        "crowd": lambda: patterns(args.events, args.repeats, args.patterns),
+        "settings": lambda: settings(args.events, args.repeats),
+        "length": lambda: length(args.events, args.repeats),
+    }
+    for part in args.parts.split(","):
+        parts[part]()
 
 
 if __name__ == "__main__":

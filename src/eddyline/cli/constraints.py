@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 
+from eddyline.language.render import render_rule
 from eddyline.runtime.workflows import workflow_rules
 
 
@@ -23,9 +24,9 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     options = {"types": args.types} | ({} if args.process is None else {"process": args.process})
-    rules = workflow_rules(args.workflow, options)
+    rules = [render_rule(rule) for rule in workflow_rules(args.workflow, options)]
     if args.on is None:
-        print("\n".join(map(str, rules)))
+        print("\n".join(rules))
     else:
-        print(f"CREATE CONSTRAINTS workflow ON {args.on} (\n  " + ",\n  ".join(map(str, rules)) + "\n);")
+        print(f"CREATE CONSTRAINTS workflow ON {args.on} (\n  " + ",\n  ".join(rules) + "\n);")
     return 0

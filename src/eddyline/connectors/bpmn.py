@@ -207,7 +207,8 @@ class _Process:
             net.step(self._label(node), (begin,), (done,))
         if loop is not None:
             net.step(None, (done,), (begin,))
-            if loop.attributes.get("testBefore", "false") == "true":
+            # A collection may be empty: several instances may be none.
+            if loop.tag.startswith("multi") or loop.attributes.get("testBefore", "false") == "true":
                 net.step(None, (begin,), (done,))
         net.step(None, (done,), exits)
 

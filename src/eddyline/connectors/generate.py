@@ -152,6 +152,7 @@ def orders(
     cancelled: float = 0.2,
     rejected: float = 0.05,
     broken: float = 0.0,
+    checking: int = 0,
     handling: int = 0,
     values: int = 400,
 ) -> Generated:
@@ -166,6 +167,7 @@ def orders(
         cancelled=cancelled,
         rejected=rejected,
         broken=broken,
+        checking=checking,
         handling=handling,
     )
     rng = rng_for(shape.seed, "order values")

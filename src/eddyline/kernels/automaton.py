@@ -19,17 +19,19 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from eddyline.kernels.automaton_arrays import ENDED, OFF, PRUNE, PRUNED, SERIAL, TAIL, TAILS, TODO, VIOLATIONS
+from eddyline.kernels.automaton_arrays import ENDED, OFF, OUT, PRUNE, PRUNED, SERIAL, TAIL, TAILS, TODO, VIOLATIONS
 from eddyline.kernels.automaton_matches import enumerate_matches
 from eddyline.kernels.automaton_monitor import breaks
-from eddyline.kernels.automaton_runs import dead_before, end_trace, fails, is_over, masked, new_run, release, remove_run, step
+from eddyline.kernels.automaton_runs import dead_before, end_trace, fails, is_over, masked, new_run, release, remove_run, settle_runs, step
 from eddyline.kernels.borrowing import borrowed
 
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
 
-#: Places in `resume`: the row at hand, whether its matches are being enumerated, the run, and how many of its matches are out.
-ROW, ENUMERATING, RUN, SKIP = range(4)
+#: Places in `resume`: the row at hand, whether its matches are being enumerated, the run, how many of its matches are out, and whether
+#: there are any.
+ROW, ENUMERATING, RUN, SKIP, SOME = range(5)
+PLACES = 5
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -184,15 +186,24 @@ def _process(rows, traces, runs, links, events, machines, monitor, scratch, out,
             # a run that opens later is asked then.
             resume[ENUMERATING] = 1 if fresh and _is_watched(t, machines) else 2
         while resume[RUN] < count[TODO]:
-            at = resume[RUN]
+            at, before = resume[RUN], count[OUT]
             found = enumerate_matches(
                 scratch.todo_run[at], scratch.todo_sinks[at], event, row, trace, resume[SKIP],
                 traces, machines, runs, links, events, scratch, out, count,
             )  # fmt: skip
+            if count[OUT] > before:
+                resume[SOME] = 1
             if found >= 0:
                 resume[ROW], resume[SKIP] = row, found
                 return 1
-            resume[RUN], resume[SKIP] = at + 1, 0
+            if resume[SOME]:
+                scratch.todo_sinks[at] = _ZERO
+            resume[RUN], resume[SKIP], resume[SOME] = at + 1, 0, 0
+        for at in range(count[TODO]):
+            # Runs that had a match. All runs of the pattern have had theirs with this event before the first of them is settled.
+            single = machines.single[runs.machine[scratch.todo_run[at]]]
+            if scratch.todo_sinks[at] == _ZERO and single >= 0:
+                settle_runs(trace, single, traces, machines, runs, links, events, count)
         if resume[ENUMERATING] == 1:
             _prune(trace, t, traces, machines, runs, links, events, count)
         resume[ENUMERATING] = 0

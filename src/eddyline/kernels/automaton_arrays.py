@@ -96,6 +96,8 @@ class Machines(NamedTuple):
     mask_whole: np.ndarray
     #: Bits of the types that failing conditions of a machine that prunes look at.
     watched: np.ndarray
+    #: The same number for all machines of a pattern of which each trace has one result, the first match that is found; -1: for the others.
+    single: np.ndarray
 
 
 class Monitor(NamedTuple):

@@ -96,6 +96,20 @@ def end_trace(trace, traces, machines, runs, links, events, count):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
+def settle_runs(trace, single, traces, machines, runs, links, events, count):
+    """The trace has had its one result of a pattern: the pattern's runs hold no event and take none."""
+    run = traces.run[trace]
+    while run >= 0:
+        m = runs.machine[run]
+        if machines.single[m] == single and not runs.done[run]:
+            for leaf in range(machines.size[m]):
+                release(runs.heads[runs.block[run] + leaf], links, events, count)
+                runs.heads[runs.block[run] + leaf] = -1
+            runs.done[run] = 1
+        run = runs.next[run]
+
+
+@njit(cache=True, nogil=True, forceinline=True)
 def is_over(m, reached, dead, machines):
     whole = machines.whole[m]
     if ~reached & dead & whole != _ZERO:

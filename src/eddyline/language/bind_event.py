@@ -129,8 +129,9 @@ def _check_type(value: EventType, kind: DataType, book: Book, position: Position
     if isinstance(value, str) != (kind.name == "STRING"):
         hint = "write the type as a number" if isinstance(value, str) else "write the type as a word or a 'text'"
         raise BindingProblem(f"column {book.type} is {kind}, and {value!r} is not", hint=hint, position=position)
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise BindingProblem(f"{value} does not fit into BIGINT", position=position)
+    half = 2**31 if kind.name == "INT" else 2**63
+    if isinstance(value, int) and not -half <= value < half:
+        raise BindingProblem(f"{value} does not fit into column {book.type}, which is {kind}", position=position)
 
 
 def _leaf(leaf: EventLeaf, negated: bool, kind: DataType, book: Book, stream: Stream, catalog: Catalog) -> Leaf:

@@ -34,7 +34,11 @@ def read_event(reader: Reader, items: Callable[[Reader], tuple[Item, ...]]) -> E
     first, start = reader.index, reader.position
     reader.expect("EVENT")
     begin = reader.index
-    expression = _expression(reader)
+    try:
+        expression = _expression(reader)
+    except RecursionError as failure:
+        hint = "a SEQ in a SEQ, an AND in an AND and an OR in an OR are their members"
+        raise SyntaxProblem("this pattern is nested too deeply", hint=hint, position=start) from failure
     text = reader.text_since(begin)
     reader.expect("FROM", hint=EVENT_FORM)
     book = _book(reader)

@@ -46,7 +46,7 @@ from eddyline.language.syntax import (
     Statement,
     Union,
 )
-from eddyline.model.constraint import EventType
+from eddyline.model.constraint import EventType, Rule
 from eddyline.model.window import PartitionedRows, Window, span_text
 from eddyline.settings import Value
 
@@ -267,7 +267,12 @@ def _constraints(statement: CreateConstraints) -> str:
     head = f"CREATE CONSTRAINTS {_name(statement.name)} ON {_book(statement.book)}"
     if statement.workflow is not None:
         return f"{head} FROM WORKFLOW {_quoted(statement.workflow)}{_options(statement.options)}"
-    return f"{head} ({', '.join(rule.text(_type) for rule in statement.rules)})"
+    return f"{head} ({', '.join(map(render_rule, statement.rules))})"
+
+
+def render_rule(rule: Rule) -> str:
+    """A constraint as a statement has it; a type that is a word of the language stands in quotes."""
+    return rule.text(_type)
 
 
 def _type(value: EventType) -> str:

@@ -1,7 +1,8 @@
 """Constraints that hold in every complete run of a workflow.
 
-Answer   `constraints_of` plays the token game of a net: every marking that tokens can reach, at most 100,000. Of these it keeps the ones
-         from which the end can be reached, and reads off what holds on every path from the beginning to the end:
+Answer   `constraints_of` plays the token game of a net: every marking that tokens can reach, at most 100,000, each of at most 1,000
+         tokens, so that a loop that makes tokens without end is soon refused. Of these it keeps the ones from which the end can be
+         reached, and reads off what holds on every path from the beginning to the end:
 
              ONCE(a)          no a can come after an a
              EXCLUSIVE(a, b)  neither can come after the other
@@ -22,6 +23,7 @@ from eddyline.model.constraint import Rule
 from eddyline.model.workflow import Net
 
 MOST_MARKINGS = 100_000
+MOST_TOKENS = 1_000
 
 Marking = tuple[int, ...]
 
@@ -98,10 +100,11 @@ def _played(net: Net, most: int) -> _Game:
                 tokens = [place for place in tokens if place not in inside[step.clears]]
             reached: Marking = tuple(sorted([*tokens, *step.gives]))
             if reached not in known:
-                if len(known) == most:
+                if len(known) == most or len(reached) > MOST_TOKENS:
+                    many = f"more than {most:,} markings" if len(known) == most else f"markings of more than {MOST_TOKENS:,}"
                     raise PlanProblem(
                         "the workflow has too many states",
-                        detail=f"more than {most:,} markings of its tokens can be reached",
+                        detail=f"{many} of its tokens can be reached",
                         hint="write its constraints by hand, or split parallel branches into sub-processes of their own files",
                     )
                 known[reached] = len(steps)

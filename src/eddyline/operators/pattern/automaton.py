@@ -265,7 +265,22 @@ def _laid_out(machines: list[Machine | None], monitor: MonitorTable) -> Machines
         mask_types=np.array(failing.masks, np.uint64).reshape(len(failing.masks), monitor.width),
         mask_whole=np.array(failing.mask_whole, np.bool_),
         watched=failing.watched(machines),
+        single=_single(machines),
     )
+
+
+def _single(machines: list[Machine | None]) -> Ints:
+    """Patterns with FIRST MATCH of which the kernel itself decides every match, as numbers of machines."""
+    found = np.full(len(machines), -1, np.int64)
+    of_query: dict[str, list[int]] = {}
+    for number, machine in enumerate(machines):
+        if machine is not None:
+            of_query.setdefault(machine.config.name, []).append(number)
+    for numbers in of_query.values():
+        mine = [machines[number] for number in numbers]
+        if all(m is not None and m.config.pattern.first and not m.config.pattern.waits and not m.rest and not m.gap_rest for m in mine):
+            found[numbers] = numbers[0]
+    return found
 
 
 def _starts(sizes: list[int]) -> Ints:

@@ -206,7 +206,7 @@ class Book:
         out = self._output(rows, tails)
         for counter in (VIOLATIONS, ENDED, OUT, GAPS, TAILS, TODO):
             count[counter] = 0
-        resume = np.zeros(4, np.int64)
+        resume = np.zeros(kernels.PLACES, np.int64)
         while True:
             full = kernels.process(
                 part, state.traces, state.runs, state.links, state.events, machines, self.monitor.kernel, scratch, out, count, resume

@@ -182,6 +182,8 @@ class PatternMatcher:
             if a < b:
                 self.candidates += int(b - a)
                 self._fresh = self._fresh.also(self._kept(raw, number, machine, int(a), int(b)))
+        if self.config.pattern.first and not self.config.pattern.waits:
+            self._fresh = _oldest(self._fresh)
 
     def _kept(self, raw: Raw, number: int, machine: Machine, first: int, stop: int) -> Matches:
         events = raw.events[first:stop, : machine.events]
@@ -243,7 +245,6 @@ class PatternMatcher:
             return
         fresh = fresh.at(fresh.order(waits=False))
         if self.config.pattern.first:
-            fresh = fresh.at(np.sort(np.unique(fresh.serial, return_index=True)[1]))
             self._finished.append((fresh.code, fresh.serial))
         self._ready.append(self._made(fresh, raw.gather, raw.state))
 
@@ -303,8 +304,7 @@ class PatternMatcher:
             chosen = sure.at(sure.order(waits=True))
             keep = ~due
             if self.config.pattern.first:
-                by_age = sure.at(sure.order(waits=False))
-                chosen = by_age.at(np.sort(np.unique(by_age.serial, return_index=True)[1]))
+                chosen = _oldest(sure)
                 chosen = chosen.at(chosen.order(waits=True))
                 self._finished.append((chosen.code, chosen.serial))
                 keep &= ~np.isin(self.waiting.serial, chosen.serial)
@@ -341,6 +341,12 @@ class PatternMatcher:
     def holders(self) -> list[Ints]:
         """Arrays of event indices that move with the events."""
         return [self.waiting.ids, self.waiting.last]
+
+
+def _oldest(matches: Matches) -> Matches:
+    """Of every trace the first match."""
+    by_age = matches.at(matches.order(waits=False))
+    return by_age.at(np.sort(np.unique(by_age.serial, return_index=True)[1]))
 
 
 def _once(matches: Matches) -> Matches:
