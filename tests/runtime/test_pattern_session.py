@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from rich.console import Console
 from eddyline import Session
 from eddyline.cli.__main__ import main
 from eddyline.cli.shell import Shell
-from eddyline.errors import DataProblem
+from eddyline.errors import CheckpointProblem, DataProblem
 
 BEGIN = datetime(2024, 1, 1)
 STREAM = "CREATE STREAM orders (id BIGINT, type STRING, price BIGINT, ts TIMESTAMP) WITH (time = 'ts'{options});"
@@ -71,3 +72,25 @@ def test_patterns_and_constraints_in_the_shell(tmp_path: Path, monkeypatch: pyte
     said = output.getvalue()
     assert "price" in said and "9" in said
     assert "error" not in said
+
+
+def test_rules_do_not_change_under_a_checkpoint(tmp_path: Path) -> None:
+    workflow, checkpoint = tmp_path / "order.json", str(tmp_path / "checkpoint")
+    rules = f"CREATE CONSTRAINTS rules ON orders TYPE type PARTITION BY id FROM WORKFLOW '{workflow}';"
+
+    def run(tasks: list[str], before: str, *events: tuple[int, str, int]) -> int:
+        """Runs the job over more events; the number of its results."""
+        workflow.write_text(json.dumps({"sequence": tasks}))
+        with Session(checkpoint=checkpoint) as session:
+            session.execute(f"{before} {STREAM.format(options='')} {rules} {QUERY}")
+            session.push("orders", [row | {"ts": BEGIN + timedelta(minutes=len(events), seconds=n)} for n, row in enumerate(rows(*events))])
+            session.run(once=True)
+            return len(session.queries["q"].table())
+
+    tasks = ["Quote", "Check", "Send", "Done"]
+    assert run(tasks, "", (1, "Quote", 9)) == 0
+    for other, before in ((["Quote", "Send", "Check", "Done"], ""), (tasks, "SET constraints = 'off';")):
+        with pytest.raises(CheckpointProblem, match="is not the one in the checkpoint") as found:
+            run(other, before, (1, "Check", 0), (1, "Send", 0))
+        assert "rules of the constraints: rules " in str(found.value) and "workflow's file has changed" in str(found.value.hint)
+    assert run(tasks, "SET constraints = 'check';", (1, "Check", 0), (1, "Send", 0)) == 1

@@ -1,6 +1,7 @@
 """What a stream must not change about itself under a checkpoint, in both runtimes.
 
-Answer   `identity` describes a stream as plain JSON: columns, time, lateness, sequence, place in the catalog, format and path.
+Answer   `identity` describes a stream as plain JSON: columns, time, lateness, sequence, place in the catalog, format, path and constraints,
+         of which there is a digest of the rules too, since they may stand in a workflow's file, and whether they are checked.
          `check_identities` refuses streams that differ from those of a checkpoint and says in what.
 Limits   Two paths are the same if they are equal as absolute paths, or lead to the same place once symbolic links are
          resolved. A relative path begins at the working directory. `files_per_batch`, `delimiter` and `idle` may change.
@@ -8,12 +9,14 @@ Limits   Two paths are the same if they are equal as absolute paths, or lead to 
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from eddyline.errors import CheckpointProblem
+from eddyline.model.constraint import ConstraintSet
 from eddyline.model.schema import Stream
 
 Identity = dict[str, Any]
@@ -29,6 +32,7 @@ _WORDS = {
     "records": "options header and multiline",
     "path": "path",
     "constraints": "constraints",
+    "rules": "rules of the constraints",
     "promises": "punctuations",
 }
 
@@ -54,9 +58,16 @@ def identity(stream: Stream) -> Identity:
         "records": [str(options.get(name, default)).strip().lower() for name, default in (("header", "true"), ("multiline", "false"))],
         "path": os.path.abspath(path) if path else None,
         "constraints": [" ".join(c.text.split()) for c in stream.constraints],
+        "rules": [_rules(c) for c in stream.constraints],
         "promises": _promises(stream),
         "real_path": os.path.realpath(path) if path else None,
     }
+
+
+def _rules(constraints: ConstraintSet) -> str:
+    """What decides which types a trace is known to have had."""
+    digest = hashlib.sha256("\n".join(map(str, constraints.rules)).encode()).hexdigest()[:16]
+    return f"{constraints.name} {digest}" + (" off" if constraints.settings.constraints == "off" else "")
 
 
 def _promises(stream: Stream) -> list[str]:
@@ -88,7 +99,9 @@ def check_identities(streams: Iterable[Stream], saved: Mapping[str, Identity], n
 def _check(stream: Stream, then: Identity, now: Identity) -> None:
     if then.get("path") is not None and then.get("real_path") == now["real_path"]:
         now["path"] = then["path"]
-    changed = [part for part in _WORDS if then.get(part, [] if part in ("constraints", "promises") else None) != now[part]]
+    # A checkpoint from before there were digests has none to compare.
+    then = {"constraints": [], "promises": [], "rules": now["rules"], **then}
+    changed = [part for part in _WORDS if then.get(part) != now[part]]
     if not changed:
         return
     said = "; ".join(f"{_WORDS[part]}: {_shown(then.get(part))} in the checkpoint, {_shown(now[part])} now" for part in changed)
@@ -98,6 +111,8 @@ def _check(stream: Stream, then: Identity, now: Identity) -> None:
             "restore the path, or start with an empty checkpoint; if the same files were moved, "
             "make the old path a symbolic link to the new one"
         )
+    if changed == ["rules"]:
+        hint = "a workflow's file has changed, or SET constraints is off in one of them: restore it, or start with an empty checkpoint"
     raise CheckpointProblem(f"stream {stream.name} is not the one in the checkpoint", detail=said, hint=hint)
 
 
