@@ -150,5 +150,40 @@ def test_queries_that_go_and_come_again() -> None:
     assert dropped > CASES // 40
 
 
+@pytest.mark.property
+def test_queries_that_come_and_go_on_shards_that_crash() -> None:
+    cut = later = 0
+    for seed in range(first_seed(17_800), first_seed(17_800) + CASES // 2):
+        made = drawn(seed)
+        if made is None:
+            continue
+        rng, case = made
+        table, upto = case.table, max(r["ts"] for r in case.rows)
+        come, gone = sorted(rng.sample(range(1, len(table) + 1), 2))
+        with TemporaryDirectory() as folder:
+            job = Simulated(statements(case, {"q0"}), folder, rng.choice([1, 2, 3, 5]), rng)
+            at = 0
+            for end in (come, gone, len(table)):
+                while at < end:
+                    step = min(rng.choice([1, 3, 20]), end - at)
+                    job.run({"s": table.slice(at, step)}, crashes=0.2)
+                    at += step
+                if end == come:
+                    job.add(case.create(case.queries[1]))
+                elif end == gone:
+                    job.drop("q1")
+                job.settle(crashes=0.2)
+            job.run(closing=True, crashes=0.2)
+            _, start, stop = job.listed()["q1"]
+            found = [[plain(tuple(r.values())) for r in job.sinks[q.name].table().to_pylist()] for q in case.queries]
+            job.close()
+        whole = case.answer(case.queries[1], start=start, upto=upto)
+        expected = [row for row in whole if stop is None or row[-1] <= stop]
+        assert found == [case.answer(case.queries[0], upto=upto), expected], f"seed {seed}: {start} to {stop} {case}"
+        cut += expected != whole
+        later += start is not None and len(whole) < len(case.answer(case.queries[1], upto=upto))
+    assert cut and later, (cut, later)
+
+
 def results_of(handle: Any) -> list[tuple[Any, ...]]:
     return [] if handle is None else [plain(tuple(r.values())) for r in handle.table().to_pylist()]
