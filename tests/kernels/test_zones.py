@@ -9,7 +9,7 @@ import pytest
 from eddyline.kernels import zones
 from eddyline.kernels.probe import Asking
 from eddyline.state.columns import string_buffers
-from tests.oracle.kernels_zones import bounded, prefix, ranges, scanned, settled
+from tests.oracle.kernels_zones import bounded, prefix, ranges, scanned, settled, starts
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -24,6 +24,18 @@ def test_ranges_of_stretches(seed: int) -> None:
         zones.stretch_ranges(keys, valid, has_nulls, cuts, low, high, nulls)
         found = list(zip(low.tolist(), high.tolist(), nulls.tolist(), strict=True))
         assert found == ranges(keys.tolist(), valid.tolist() if has_nulls else [True] * rows, cuts.tolist())
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_starts_of_zones(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    begin, rows = int(rng.integers(0, 50)), int(rng.integers(1, 300))
+    heralds = np.unique(rng.integers(begin + 1, begin + rows + 1, int(rng.integers(1, 40))))
+    heralds = heralds[heralds < begin + rows]
+    least = int(rng.integers(1, 20))
+    most = least + int(rng.integers(0, 60))
+    found = zones.zone_starts(begin, begin + rows, heralds, most, least)
+    assert found.tolist() == starts(begin, begin + rows, heralds.tolist(), most, least)
 
 
 def test_prefixes_of_texts_ascend_as_texts_do() -> None:

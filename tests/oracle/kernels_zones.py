@@ -15,6 +15,15 @@ def ranges(keys: Sequence[int], valid: Sequence[bool], cuts: Sequence[int]) -> l
     return found
 
 
+def starts(begin: int, end: int, heralds: Sequence[int], most: int, least: int) -> list[int]:
+    """Row by row: whether a zone begins here."""
+    found = [begin]
+    for row in range(begin + 1, end):
+        if row - found[-1] >= (least if row in heralds else most):
+            found.append(row)
+    return found
+
+
 def prefix(text: str) -> int:
     return int.from_bytes(text.encode()[:8].ljust(8, b"\0"), "big") - 2**63
 

@@ -195,3 +195,56 @@ def test_declarations_come_back_from_their_text() -> None:
     assert job.streams[0].herald == "note" and not job.streams[0].heralded
     said = bind_script(SALES + "; HERALD sales WHERE store = 1 FOR 5 ROWS AT TIMESTAMP '2024-01-01 00:00:00'")
     assert said.streams[0].heralded and said.streams[0].counted and not said.streams[0].spoken_of
+
+
+def test_a_herald_moves_no_horizon_and_no_window_counts_it() -> None:
+    with Session() as session:
+        session.execute(SALES)
+        last = session.query("q", "SELECT a.store AS x, b.store AS y FROM sales [ROWS 1] a, sales [ROWS 1] b WHERE a.store < b.store")
+        session.push("sales", [(1, 1, None, 1_000_000), (None, None, "store < 9 FOR 1 HOUR", 900_000_000)])
+        session.step()
+        # Far below the herald, and not late: the herald is no row.
+        session.push("sales", [(2, 1, None, 2_000_000), (3, 1, None, 901_000_000), (99, 1, None, 902_000_000)])
+        session.run(once=True)
+        stats = session.stats()
+        assert stats["late"] == {"sales": 0} and stats["violations"] == {"sales": 1}
+        assert last.table().num_rows == 0
+        assert session.dead_letters("sales").column("store").to_pylist() == ["99"]
+
+
+def test_punctuations_are_checked_first_and_a_row_is_counted_once() -> None:
+    with Session() as session:
+        session.execute(SALES)
+        query = session.query("q", "SELECT store FROM sales")
+        session.push("sales", [(1, 1, None, 1_000_000), (None, None, "store < 5 FOR 3 ROWS", 2_000_000)])
+        session.punctuate("sales", "store >= 7", at="1970-01-01 00:00:02")
+        session.push("sales", [(8, 1, None, 3_000_000), (6, 1, None, 4_000_000), (4, 1, None, 5_000_000), (6, 1, None, 6_000_000)])
+        session.run(once=True)
+        assert query.table().column("store").to_pylist() == [1, 4, 6]
+        reasons = [str(row["_reason"]) for row in session.dead_letters("sales").to_pylist()]
+        # The row that breaks both has the punctuation's reason, and counts as one of the three rows of the herald.
+        assert [reason.startswith("violation: herald") for reason in reasons] == [False, True]
+        assert session.stats()["violations"] == {"sales": 2}
+
+
+@pytest.mark.parametrize("heralds", ["on", "auto"])
+def test_errata_rows_that_no_herald_speaks_of_meet_all_partners(heralds: str) -> None:
+    """§14.2.2 joins the pairs of partitions that a control table lists; what nothing is known of must be evaluated."""
+    with Session(SMALL_ZONES) as session:
+        for name in "ab":
+            session.execute(f"CREATE STREAM {name} (v BIGINT, said STRING, ts TIMESTAMP) WITH (time = 'ts', herald = 'said')")
+        query = session.query("q", "SELECT a.v AS x, b.v AS y FROM a [UNBOUNDED], b [UNBOUNDED] WHERE a.v < b.v", heralds=heralds)
+        made: dict[str, list[int]] = {"a": [], "b": []}
+        for name in "ab":
+            rows: list[tuple[int | None, str | None, int]] = []
+            for n in range(200):
+                value = n * 37 % 100 if n < 40 or n >= 120 else 500 + n
+                if n == 40:
+                    rows.append((None, "v >= 500 FOR 80 ROWS", n * 1000))
+                rows.append((value, None, n * 1000))
+                made[name].append(value)
+            session.push(name, rows)
+        session.run(once=True)
+        wanted = sorted((x, y) for x in made["a"] for y in made["b"] if x < y)
+        assert sorted((row["x"], row["y"]) for row in query.table().to_pylist()) == wanted
+        assert session.stats()["violations"] == {"a": 0, "b": 0} and session.stats()["zones_skipped"] > 0

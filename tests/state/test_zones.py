@@ -57,7 +57,7 @@ def test_zones_follow_their_rows(seed: int, tmp_path: Path) -> None:
     for step in range(30):
         append(store, rng, int(rng.integers(1, 150)))
         if rng.random() < 0.3:
-            store.zones.cut(store.end)
+            store.zones.cut(np.array([store.end]))
         if step > 5 and rng.random() < 0.6:
             store.forget_before(store.first + int(rng.integers(0, store.extent)))
         if seed % 2 and store.extent and rng.random() < 0.5:
@@ -73,9 +73,9 @@ def test_zones_follow_their_rows(seed: int, tmp_path: Path) -> None:
 def test_a_herald_ends_a_zone_that_has_rows_enough() -> None:
     store, rng = Store("s", COLUMNS), np.random.default_rng(1)
     append(store, rng, TUNING.least_rows)
-    store.zones.cut(store.end)
+    store.zones.cut(np.array([store.end]))
     append(store, rng, TUNING.least_rows - 1)
-    store.zones.cut(store.end)
+    store.zones.cut(np.array([store.end]))
     append(store, rng, 100)
     assert store.zones.cuts(store.first, store.end).tolist() == [0, 16, 80, 131]
     check(store)

@@ -1,7 +1,8 @@
 """Least and greatest keys of stretches of rows, and scans that leave stretches out.
 
-Answer   `stretch_ranges` gives, per stretch, the least and greatest key and whether a value is missing. `text_prefixes` gives texts keys of
-         their first 8 bytes. `probe_stretches` pairs probing rows with the stored rows of the stretches that a grid does not skip.
+Answer   `stretch_ranges` gives, per stretch, the least and greatest key and whether a value is missing. `zone_starts` says where the zones
+         of a store begin. `text_prefixes` gives texts keys of their first 8 bytes. `probe_stretches` pairs probing rows with the stored
+         rows of the stretches that a grid does not skip.
          `settled_stretches` writes the stored rows of stretches that need no test, among pairs that have been tested; `spread` repeats
          what a probing row has for each of its pairs. `within_stretches` tests bounds of keys on its way.
 State    None.
@@ -68,6 +69,26 @@ def stretch_ranges(keys, valid, has_nulls, cuts, low, high, nulls):
                 least = min(least, keys[row])
                 most = max(most, keys[row])
         low[i], high[i], nulls[i] = least, most, missing
+
+
+@njit(cache=True, nogil=True)
+def zone_starts(begin, end, heralds, most, least):
+    """Where the zones of the rows begin … end-1 begin: after the most rows of a zone, and at a herald if the zone before it has the least
+    rows; a zone of fewer goes on behind the herald. Heralds rise, and lie between the ends."""
+    starts = np.empty((end - begin) // most + 2 + len(heralds), np.int64)
+    starts[0] = begin
+    n = 1
+    for row in heralds:
+        while row - starts[n - 1] > most:
+            starts[n] = starts[n - 1] + most
+            n += 1
+        if row - starts[n - 1] >= least:
+            starts[n] = row
+            n += 1
+    while end - starts[n - 1] > most:
+        starts[n] = starts[n - 1] + most
+        n += 1
+    return starts[:n]
 
 
 @njit(cache=True, nogil=True)

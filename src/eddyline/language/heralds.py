@@ -8,13 +8,14 @@ Limits   A condition is a conjunction of `= < <= > >= BETWEEN IN IS NULL`, each 
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from eddyline.errors import BindingProblem, Position, SyntaxProblem
 from eddyline.language.columns import marker_column
 from eddyline.language.expressions import Clause, bind_condition, bind_constant
+from eddyline.language.herald_forms import Texts
 from eddyline.language.reader import Reader
 from eddyline.language.scope import Entry, Scope
 from eddyline.language.syntax import Constant, HeraldStatement, Node
@@ -76,12 +77,20 @@ def _span(reader: Reader) -> tuple[int | None, int | None]:
 
 def herald_of(stream: Stream, text: str) -> Herald:
     """A herald as a text says it: a condition and its span."""
-    return _herald_of(stream.name, stream.schema, stream.time, text)
+    return herald_texts(stream).herald(text)
 
 
-@lru_cache(maxsize=4096)
-def _herald_of(stream: str, schema: Schema, time: str, text: str) -> Herald:
-    """Texts come again, with the next rows of their stream and from intake and gate."""
+def herald_texts(stream: Stream) -> Texts:
+    """What reads the heralds of a stream, one for all that ask: texts come again, with the next rows and from intake and gate."""
+    return _texts(stream.name, stream.schema, stream.time)
+
+
+@lru_cache(maxsize=64)
+def _texts(stream: str, schema: Schema, time: str) -> Texts:
+    return Texts(partial(_read_text, Stream(stream, schema, time)))
+
+
+def _read_text(stream: Stream, text: str) -> Herald:
     from eddyline.language.parse import reader_of
 
     reader = reader_of(text)
@@ -89,7 +98,7 @@ def _herald_of(stream: str, schema: Schema, time: str, text: str) -> Herald:
     rows, micros = _span(reader)
     if reader.next.kind != "end":
         reader.fail("expected the end")
-    return Herald(bound_condition(Stream(stream, schema, time), where), rows, micros, " ".join(text.split()))
+    return Herald(bound_condition(stream, where), rows, micros, " ".join(text.split()))
 
 
 def bound_condition(stream: Stream, where: Node) -> Expression:

@@ -191,8 +191,8 @@ class Timeline:
             store = reader.store
             for batch in ranked.get(supply.stream.name, ()):
                 if batch.records.kind == HERALD:
-                    for rank in batch.ranks[batch.ranks >= first].tolist():
-                        store.zones.cut(store.first + int(np.searchsorted(store.mark(reader.order), rank)))
+                    ranks = batch.ranks[batch.ranks.searchsorted(first) :]
+                    store.zones.cut(store.first + store.mark(reader.order).searchsorted(ranks))
 
     def _rows_seen(self, source: str, ranks: Ints) -> Ints:
         """How many rows of a stream there are at or before each place of the total order."""

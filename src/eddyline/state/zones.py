@@ -22,12 +22,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.kernels.intervals import double_keys
-from eddyline.kernels.zones import stretch_ranges, text_prefixes
+from eddyline.kernels.zones import stretch_ranges, text_prefixes, zone_starts
 from eddyline.model.datatypes import DataType
 from eddyline.state.columns import FixedColumn, Ints, StoredColumn, StringColumn, string_buffers, validity
 from eddyline.tuning import ZoneTuning
 
 Flags = npt.NDArray[np.bool_]
+
+_NO_ROWS: Ints = np.empty(0, np.int64)
 
 #: The keys of rows start … stop-1 of a column, and where they have values (None: everywhere).
 KeysOf = Callable[[Hashable, int, int], tuple[Ints, Flags | None]]
@@ -58,8 +60,8 @@ class Zones:
         self._starts: Ints = np.empty(0, np.int64)
         self._end = 0
         #: Ids at which a herald stands: those that have cut no zone yet, and the latest of all.
-        self._heralds: list[int] = []
-        self._latest: list[int] = []
+        self._heralds: Ints = _NO_ROWS
+        self._latest: Ints = _NO_ROWS
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -73,17 +75,18 @@ class Zones:
         self._columns.clear()
         self._starts = np.empty(0, np.int64)
         self._end = 0
-        self._heralds.clear()
-        self._latest.clear()
+        self._heralds = self._latest = _NO_ROWS
 
-    def cut(self, row: int) -> None:
-        """Note that a herald stands before this row, which is the newest or the next to come."""
+    def cut(self, rows: Ints) -> None:
+        """Note that heralds stand before these rows, in order, which are among the newest or the next to come."""
+        self._heralds, self._latest = self._noted(self._heralds, rows), self._noted(self._latest, rows)
+
+    def _noted(self, places: Ints, rows: Ints) -> Ints:
         most = self.tuning.most_heralds
-        for places in (self._heralds, self._latest):
-            if len(places) >= most:
-                # Nothing has asked for zones for long, or the rows have been probed with: the oldest places are of no use.
-                del places[: most // 2]
-            places.append(row)
+        if len(places) + len(rows) > most:
+            # Nothing has asked for zones for long, or the rows have been probed with: the oldest places are of no use.
+            places = places[len(places) // 2 :]
+        return np.concatenate((places, rows))[-most:]
 
     def cuts(self, first: int, end: int) -> Ints:
         """Ids at which the rows first … end-1 are cut, both ends included."""
@@ -98,10 +101,9 @@ class Zones:
         """Ids at which new rows start … stop-1 are cut, both ends included: where zones begin, and at every herald, however few rows it
         has. The rows first … end-1 are those of the store."""
         self._cover(first, end)
-        self._latest = [row for row in self._latest if row > first]
-        places = [row for row in self._latest if start < row < stop]
-        inner = self._starts[(self._starts > start) & (self._starts < stop)]
-        return np.unique(np.concatenate(([start], inner, np.array(places, np.int64), [stop])))
+        self._latest = self._latest[self._latest > first]
+        inner = np.concatenate((self._starts, self._latest))
+        return np.unique(np.concatenate(([start], inner[(inner > start) & (inner < stop)], [stop])))
 
     def ranges(self, column: Hashable, first: int, end: int) -> tuple[Ints, Ints, Flags]:
         """Least and greatest keys of a column per zone, and whether values are missing; zones as `cuts` gives them."""
@@ -139,20 +141,11 @@ class Zones:
 
     def _zones(self, begin: int, end: int) -> Ints:
         """Where zones begin: after the most rows of a zone, or at a herald."""
-        size, least = self.tuning.rows, self.tuning.least_rows
-        heralds = [row for row in self._heralds if begin < row < end]
-        self._heralds = [row for row in self._heralds if row >= end]
-        if not heralds:
-            return np.arange(begin, end, size)
-        pieces, start = [], begin
-        for row in sorted(set(heralds)):
-            piece = np.arange(start, row, size)
-            pieces.append(piece)
-            # A zone of few rows goes on behind the herald.
-            start = row if row - int(piece[-1]) >= least else int(piece[-1])
-            if start != row:
-                pieces[-1] = piece[:-1]
-        return np.concatenate([*pieces, np.arange(start, end, size)])
+        heralds, self._heralds = self._heralds, self._heralds[self._heralds >= end]
+        heralds = heralds[(heralds > begin) & (heralds < end)]
+        if not len(heralds):
+            return np.arange(begin, end, self.tuning.rows)
+        return zone_starts(begin, end, np.unique(heralds), self.tuning.rows, self.tuning.least_rows)
 
     def _fill(self, name: Hashable, one: _Column, starts: Ints) -> None:
         if not len(starts):

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.errors import BindingProblem, UserError
-from eddyline.language.heralds import herald_of
+from eddyline.language.heralds import herald_of, herald_texts
 from eddyline.language.windows import parse_span
 from eddyline.model.coercion import read_text
 from eddyline.model.datatypes import TIMESTAMP
@@ -44,7 +43,7 @@ class HeraldKind(RecordKind):
         return None if stream.herald is None else _Splitter(stream, stream.herald)
 
     def checker(self, stream: Stream, streams: Mapping[str, Stream]) -> Heralded:
-        return Heralded(stream.name, partial(herald_of, stream))
+        return Heralded(stream.name, herald_texts(stream).herald)
 
     def counts_rows(self, stream: Stream) -> bool:
         return stream.herald is not None or stream.counted
@@ -54,8 +53,7 @@ class _Splitter:
     def __init__(self, stream: Stream, column: str) -> None:
         self.stream = stream
         self.column = column
-        #: Text -> why it is no herald; None: it is one.
-        self._problems: dict[str, str | None] = {}
+        self._texts = herald_texts(stream)
 
     def __call__(self, rows: pa.Table) -> Split:
         noted = pc.is_valid(rows.column(self.column)).to_numpy()
@@ -78,15 +76,12 @@ class _Splitter:
         return Split(~noted, records, bad)
 
     def _problem(self, text: str) -> str | None:
-        if text not in self._problems:
-            if len(self._problems) > 4096:
-                self._problems.clear()
-            try:
-                herald_of(self.stream, text)
-                self._problems[text] = None
-            except UserError as problem:
-                self._problems[text] = f"its herald cannot be read: {problem.message}"
-        return self._problems[text]
+        """Why a text is no herald; None: it is one."""
+        try:
+            self._texts.herald(text)
+        except UserError as problem:
+            return f"its herald cannot be read: {problem.message}"
+        return None
 
 
 def herald(runner: Runner, stream: Stream, condition: str, rows: int | None, span: str | None, at: str | datetime | None) -> None:

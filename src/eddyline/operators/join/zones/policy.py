@@ -75,10 +75,13 @@ class ZoneSkipping(JoinPolicy):
         self.passes = passes
         self.tuning = tuning
         self._steps: dict[tuple[str, int, tuple[int, ...]], StepZones | None] = {}
+        #: By node: the conditions of all its steps are the same.
+        self._systems: dict[str, Contradictions] = {}
         self._epoch = 0
 
     def planted(self, group: JoinGroup) -> None:
         self._steps.clear()
+        self._systems.clear()
 
     def purge(self, group: JoinGroup, frontier: int) -> None:
         self._epoch += 1
@@ -126,7 +129,9 @@ class ZoneSkipping(JoinPolicy):
         constants = tuple(n for n in used if of[n] is None)
         inputs = {r: at for at, other in enumerate(node.inputs) for r in other.references}
         later = tuple((n, inputs[r]) for n in used if n not in rows and n not in stored and (r := of[n]) is not None)
-        system = self.differences.system(conditions)
+        if node.name not in self._systems:
+            self._systems[node.name] = self.differences.system(conditions)
+        system = self._systems[node.name]
         side_of = {**dict.fromkeys(rows, 0), **dict.fromkeys(stored, 1), **{n: 2 + at for n, at in later}, **dict.fromkeys(constants, -1)}
         across = [(i, j) for i, j in system.pairs() if i in side_of and j in side_of and side_of[i] != side_of[j]]
         across += [(p.left, p.right) for p in parts if p.operator == "<>"]

@@ -1,0 +1,84 @@
+"""Texts of heralds that are filled in say what they say when they are read."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from eddyline.errors import UserError
+from eddyline.language.herald_forms import Texts
+from eddyline.language.heralds import _read_text
+from eddyline.model.datatypes import BIGINT, DOUBLE, INT, STRING, TIMESTAMP, decimal
+from eddyline.model.herald import Herald
+from eddyline.model.schema import Column, Schema, Stream
+
+KINDS = {"i": INT, "l": BIGINT, "d": DOUBLE, "m": decimal(9, 2), "t": STRING, "col1": INT, "ts": TIMESTAMP}
+STREAM = Stream("s", Schema(tuple(Column(name, kind) for name, kind in KINDS.items())), "ts")
+
+
+def read(text: str) -> Herald | str:
+    try:
+        return _read_text(STREAM, text)
+    except UserError as problem:
+        return problem.message
+
+
+def text_of(random: Random) -> str:
+    """Mostly heralds; some texts are none."""
+
+    def number() -> str:
+        return random.choice(
+            ["0", "7", "-3", "- 4", "007", "999999999", "1234567890", "3.5", "1e3", "+5", "-0", "5 + 2", "--5", str(random.randrange(99))]
+        )
+
+    def part() -> str:
+        name = random.choice(["i", "l", "d", "m", "t", "col1", "I", "s.i", "nothing"])
+        return random.choice([
+            f"{name} {random.choice(['=', '<', '<=', '>', '>=', '<>'])} {number()}", f"{name} BETWEEN {number()} AND {number()}",
+            f"{number()} < {name}", f"{name} IN ({number()}, {number()})", f"{name} IS NULL", f"{name} < {number()} OR {name} > {number()}",
+            f"NOT {name} < {number()}", f"({name} < {number()})", f"{name}<{number()}",
+        ])  # fmt: skip
+
+    span = random.choice(["ROWS", "ROW", "rows", "SECONDS", "minutes", "DAYS", "HOURS 30 MINUTES", "MONTHS", ""])
+    length = random.choice(["0", "1", "30", "30", "999999999", "4000000000", "1.5"])
+    return f"{' AND '.join(part() for _ in range(random.randint(1, 3)))} FOR {length} {span}"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_filled_in_is_what_is_read(seed: int) -> None:
+    random = Random(seed)
+    reads: list[str] = []
+
+    def reading(text: str) -> Herald:
+        reads.append(text)
+        return _read_text(STREAM, text)
+
+    forms, plain = Texts(reading), 0
+    texts = [text_of(random) for _ in range(60)] + ["i >= 7 AND d < 30 FOR 30 ROWS", "i < # FOR # ROWS", "i IS NULL FOR 7 ROWS", ""]
+    for text in texts + [text.replace("7", "8").replace("30", "41") for text in texts]:
+        before, found = len(reads), None
+        try:
+            found = forms.herald(text)
+        except UserError as problem:
+            found = problem.message
+        assert found == read(text), text
+        plain += len(reads) == before
+    assert plain > 0
+
+
+def test_a_form_is_read_once_and_numbers_that_are_no_span_are_errors() -> None:
+    reads: list[str] = []
+
+    def reading(text: str) -> Herald:
+        reads.append(text)
+        return _read_text(STREAM, text)
+
+    forms = Texts(reading)
+    for n in range(50):
+        found = forms.herald(f"l BETWEEN {n} AND {n + 9} AND i > -{n} FOR {n + 1} ROWS")
+        assert found == read(f"l BETWEEN {n} AND {n + 9} AND i > -{n} FOR {n + 1} ROWS")
+    # The first one, and the second text that shows that filling in is right.
+    assert len(reads) == 2
+    with pytest.raises(UserError, match="is no span"):
+        forms.herald("l BETWEEN 1 AND 2 AND i > -3 FOR 0 ROWS")
