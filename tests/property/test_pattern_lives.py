@@ -9,6 +9,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from eddyline.errors import EddylineError
@@ -94,7 +95,7 @@ def test_shards_that_crash() -> None:
             continue
         rng, case = made
         with TemporaryDirectory() as folder:
-            job = Simulated(statements(case, {"q0", "q1"}), folder, rng.choice([1, 2, 3]), rng)
+            job = Simulated(statements(case, {"q0", "q1"}), folder, rng.choice([1, 2, 3, 5]), rng)
             table, at = case.table, 0
             while at < len(table):
                 step = rng.choice([1, 3, 20])
@@ -148,6 +149,21 @@ def test_queries_that_go_and_come_again() -> None:
             assert after == case.answer(case.queries[1], start=start, upto=upto), f"seed {seed}: {start} {case}"
         dropped += before != whole
     assert dropped > CASES // 40
+
+
+def test_results_of_two_shards_at_one_time_are_in_the_order_of_arrival(tmp_path: Path) -> None:
+    """The shard of k = 0 has had one row and that of k = 1 three when both rows of time 1 are there."""
+    rows = [(1, "E", 0), (1, "E", 0), (1, "B", 1), (0, "B", 1), (1, "E", 3)]
+    table = pa.table(
+        {"k": [k for k, *_ in rows], "type": [t for _, t, _ in rows], "ts": pa.array([ts for *_, ts in rows], pa.timestamp("us"))}
+    )
+    stream = "CREATE STREAM s (k BIGINT, type STRING, ts TIMESTAMP) WITH (time = 'ts');"
+    job = Simulated(f"{stream} CREATE QUERY q AS EVENT B FROM s TYPE type PARTITION BY k RETURN k;", str(tmp_path), 5, Random(0))
+    for at in range(len(table)):
+        job.run({"s": table.slice(at, 1)})
+    job.run(closing=True)
+    assert job.table("q").column("k").to_pylist() == [1, 0]
+    job.close()
 
 
 @pytest.mark.property

@@ -122,7 +122,7 @@ class PatternUnit(UnitBase):
         name = self.stream.name
         if name not in part.tables:
             return 0
-        table, ts, ranks, numbers = part.tables[name], part.ts[name], part.ranks[name], part.numbers[name]
+        table, ts, ranks, numbers = part.tables[name], part.ts[name], part.ranks[name], part.arrival[name]
         routes = part.routes[name]
         if routes is not None and self.route is not None:
             sent = np.flatnonzero((routes >> np.uint64(self.route)) & np.uint64(1))
