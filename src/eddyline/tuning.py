@@ -165,17 +165,17 @@ class ZoneTuning:
 class TemplateTuning:
     #: Rows of a block of the index. `bench/papers/templates/figures.py` shows what requests visit of two and of four blocks.
     block_rows: int = 1 << 16
-    #: The newest rows are a block of their own once they are one in this number of a block's rows. Chosen: 4,096 rows are scanned in a few
-    #: microseconds.
-    least_young: int = 16
+    #: The newest rows are a piece of their own once they are one in this number of a block's rows. Chosen: 1,024 rows are scanned in a
+    #: microsecond, and clustering them takes as long as some forty requests that scan them.
+    least_piece: int = 64
     #: Rows whose key words are worked out at a time. A bound of memory.
     portion: int = 1 << 18
     #: Whether the finest groups of the whole window are kept where requests ask for them, if they are at most this part of its rows: fewer
     #: groups than rows are what it lives on. Chosen, not measured.
     precomputed: bool = True
     most_groups: float = 0.25
-    #: The first size of a buffer of pairs, which doubles as it fills. A bound of memory: 256 kB.
-    least_room: int = 1 << 14
+    #: The first size of a buffer of pairs, which doubles as it fills. A bound of memory: 1 MB.
+    least_room: int = 1 << 16
     #: A column with at most this number of values in a block is numbered: hashes of a few values per address are uneven. The bound is an
     #: eighth of a block; it was chosen by that rule, not measured.
     most_codes: int = 1 << 13
@@ -185,7 +185,7 @@ class TemplateTuning:
     most_addresses: int = 1 << 16
     #: One request sends at most this number of probes; further values of IN lists are tested row by row. A bound of memory.
     most_probes: int = 4096
-    #: Blocks that are clustered again per epoch after a change of the configuration: about 5 ms at `build` seconds per row.
+    #: Blocks that are clustered again per epoch after a change of the configuration: about 8 ms at `build` seconds per row.
     rebuilt_per_epoch: int = 2
     #: A look at the configuration is due after this number of requests, or of epochs in which requests came. `figures.py` of the same
     #: folder shows what looks and changes cost.
@@ -204,12 +204,15 @@ class TemplateTuning:
     most_scale: float = 1e4
     least_scale: float = 1e-3
     #: Seconds per row of a scan that many requests share (a hash and a look into their table), of one that a single request makes, and to
-    #: cluster a block. Measured over a million rows when templates were built; no script repeats that.
+    #: cluster a block. `python -m bench.papers.run templates --steps costs` measures them.
     shared_scan: float = 4.0e-9
     single_scan: float = 1.0e-9
-    build: float = 40e-9
-    #: Between two numbers of address bits that are tried: more bits look at fewer rows and begin more runs. Chosen so that a search over
-    #: 24 bits tries eight of them.
+    build: float = 60e-9
+    #: Up to so many configurations, each in every order of its fields, are all priced: some milliseconds. Three columns and 16 bits have
+    #: 5,814; four have more, and are searched bits first.
+    most_layouts: int = 1 << 13
+    #: Between two numbers of address bits that are tried in that case: more bits look at fewer rows and begin more runs. Chosen so that a
+    #: search over 24 bits tries eight of them.
     step: int = 3
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from eddyline.kernels import request_blocks as alone
 from eddyline.kernels import requests as kernels
-from eddyline.kernels.clustered import cluster
-from eddyline.operators.template.blocks import Block, Fields, Together
+from eddyline.kernels.block_building import cluster_rows
+from eddyline.operators.template.blocks import Fields, Together, clustered
 from eddyline.tuning import TemplateTuning
 
 
@@ -40,8 +40,9 @@ def test_scanned_and_clustered_rows(seed: int) -> None:
     assert gathered(lambda begin, a, b: _scan(words, nulls, fixed, first, begin, probes, low, high, a, b), rows, rng) == right
     # One bit of each column; the first column's field may be left open.
     address = sum((words[c] & 1) << c for c in range(columns)) if rows else np.zeros(0, np.int64)
-    order, offsets = cluster(np.asarray(address, np.int64), 1 << columns)
-    block = kernels.Clustered(offsets, order.astype(np.int32), np.ascontiguousarray(words[:, order]), nulls[order], first)
+    none = np.empty(words.shape, np.int32), np.zeros(columns, np.bool_)
+    *rows_of, _ = cluster_rows(np.asarray(address, np.int64), 1 << columns, words, *none, nulls, np.arange(rows))
+    block = kernels.Clustered(*rows_of, first)
     asked = sum((probes[c] & 1) << c for c in range(columns))
     args = (block, np.arange(columns), fixed)
     asking, there = kernels.Probes(probes, low, high), np.ones(count, np.bool_)
@@ -73,16 +74,13 @@ def test_probes_that_work_alone(seed: int) -> None:
     cuts = [0, *sorted(rng.sample(range(1, rows), 2)), rows]
     blocks = []
     for begin, end in pairwise(cuts):
-        fields = Fields(tuple(rng.randint(0, 3) for _ in range(columns)), rng.randrange(1 << columns))
+        order = rng.choice(((), tuple(rng.sample(range(columns), columns))))
+        fields = Fields(tuple(rng.randint(0, 3) for _ in range(columns)), rng.randrange(1 << columns), order)
         together = Together(tuple(sorted(rng.sample(range(columns), rng.randint(1, columns)))), rng.randint(0, 4))
         addressing = rng.choice((fields, together))
         here, gone = words[:, begin:end], nulls[begin:end]
-        addresses = addressing.fit(here, gone, TemplateTuning(most_codes=rng.choice((0, 100))))
-        order, offsets = cluster(addresses.of_rows(here, gone), 1 << addresses.bits)
-        clustered = kernels.Clustered(
-            offsets, order.astype(np.int32), np.ascontiguousarray(here[:, order]), np.ascontiguousarray(gone[order]), first + begin
-        )
-        blocks.append(Block(addressing, addresses, clustered, first + end, alone.prints_of(clustered.words), 8))
+        tuning = TemplateTuning(most_codes=rng.choice((0, 100)), least_room=8)
+        blocks.append(clustered(addressing, here, gone, np.arange(end - begin), first + begin, first + end, tuning))
     table = np.stack([block.line(columns) for block in blocks])
     assert gathered(lambda begin, a, b: alone.read_blocks(table, begin, asking, a, b)[:2], count, rng) == right
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import replace
 from random import Random
+from types import FrameType
 
 import numpy as np
 import pyarrow as pa
@@ -169,6 +171,34 @@ def test_requests_for_the_whole_window_are_answered_from_groups() -> None:
             there = [v for v in mine if v is not None]
             assert (row["n"], row["total"], row["mean"]) == (len(mine), sum(there), sum(there) / len(there))
     assert session.pipeline.kinds.templates.unit("x").standing.paths["groups"] > 5
+
+
+def test_a_template_that_is_not_asked_costs_two_calls_per_epoch() -> None:
+    """It keeps nothing beside the rows of its stream, and looks at none of them."""
+    session = Session()
+    session.execute(
+        "CREATE STREAM s0 (k INT, v INT, ts TIMESTAMP) WITH (time = 'ts');"
+        "CREATE TEMPLATE t AS SELECT k, SUM(v) AS total FROM s0 [RANGE 100 SECONDS] GROUP BY k;"
+    )
+    standing = session.pipeline.kinds.templates.unit("t").standing
+    called: list[str] = []
+    before = standing.nbytes
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        if event == "call" and "operators/template" in frame.f_code.co_filename and "Port" not in frame.f_code.co_qualname:
+            called.append(frame.f_code.co_qualname)
+
+    for epoch in range(12):
+        session.push("s0", [(n % 7, n, (epoch * 50 + n) * 1_000_000) for n in range(50)])
+        session.step()
+        called.clear()
+        sys.setprofile(note)
+        session.push("s0", [(1, 1, (epoch * 50 + 49) * 1_000_000)])
+        session.step()
+        sys.setprofile(None)
+        in_epoch = [name for name in called if not name.endswith(".nbytes")]
+        assert in_epoch == ["StandingTemplate.after_epoch", "Adjustment.after_epoch"], called
+    assert standing.nbytes == before and standing.visits.rows == 0 and standing.stream.store.live < 300
 
 
 def test_values_are_counted_again_when_a_quarter_of_the_rows_is_new() -> None:

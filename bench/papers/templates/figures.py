@@ -2,7 +2,7 @@
 
 Answer   Prints one JSON line per measurement and writes all of them to `results/figures.json`.
 
-    python -m bench.papers.run templates [--steps visits,times,search,tuning,batch,million,storing]
+    python -m bench.papers.run templates [--steps visits,times,search,tuning,batch,million,storing,costs]
 
 Limits   Counts are exact and the same on every machine. CPU seconds are those of this process: contenders in turns, median of the rounds.
 """
@@ -12,10 +12,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median
-from time import process_time
+from time import perf_counter, process_time
 
 import numpy as np
 import pyarrow as pa
@@ -23,12 +25,17 @@ from load import EXAMPLES, SECOND, VALUES, Running
 from searches import search
 
 from eddyline import Session
+from eddyline.cli.calibrate_index import measure_index
+from eddyline.kernels.request_blocks import Alone, scan_each
+from eddyline.kernels.requests import Probes, Stretch, scan, table_of
+from eddyline.operators.template.blocks import Fields, clustered
 from eddyline.operators.template.search import Pattern
-from eddyline.plan.budget import index_costs
+from eddyline.plan.budget import SHIPPED_INDEX, index_costs
 from eddyline.plan.index_choice.search import choose_index
 from eddyline.plan.index_choice.templates import TemplatePrice
 from eddyline.plan.index_choice.workload import Attribute, Workload
 from eddyline.plan.index_costs import IndexCosts
+from eddyline.tuning import TemplateTuning
 
 HERE = Path(__file__).parent
 BLOCK = 1 << 16
@@ -82,8 +89,8 @@ def configured(statistics: dict[str, float], window: int, bits: int = 16) -> str
     """The IMP index that the cost model finds for a load and a window."""
     price = TemplatePrice(3, bits, index_costs())
     patterns = [Pattern(sum(1 << "abc".index(name) for name in kind), 1e6 * w, float(window), 1e6 * w) for kind, w in statistics.items()]
-    found = price.best(patterns, [VALUES] * 3, 1e6, float(window))
-    return f"imp({', '.join(map(str, found.bits))})"
+    found = price.best(patterns, [VALUES] * 3, float(window))
+    return f"imp({', '.join(map(str, found.layout.bits))})"
 
 
 def times(requests: int = 1_000, rounds: int = 3) -> Iterator[Line]:
@@ -97,9 +104,9 @@ def times(requests: int = 1_000, rounds: int = 3) -> Iterator[Line]:
                 running[contender] = one = Running(window, index)
                 one.rows(window + 1)
                 one.step()
-                # Enough requests for `auto` to look at them, and to rebuild its blocks.
-                for _ in range(12 if contender == "auto" else 1):
-                    one.turn(statistics, 100 if contender != "auto" else 500)
+                # Enough requests for two looks at them, and for blocks to be rebuilt.
+                for _ in range(8):
+                    one.turn(statistics, 300)
             taken: dict[str, list[tuple[float, float]]] = {contender: [] for contender in running}
             for _ in range(rounds):
                 for contender, one in running.items():
@@ -117,7 +124,7 @@ def times(requests: int = 1_000, rounds: int = 3) -> Iterator[Line]:
             }  # fmt: skip
 
 
-def tuning(requests: int = 60_000, at_once: int = 2_000) -> Iterator[Line]:
+def tuning(requests: int = 200_000, at_once: int = 2_000) -> Iterator[Line]:
     """Figure 22.4: three stages, with the index tuned, and with the one that is best for the first stage. Rows and requests in turns."""
     window = 8 * BLOCK
     stages = [EXAMPLES[name] for name in ("Example 2", "Example 1", "Example 3")]
@@ -128,7 +135,9 @@ def tuning(requests: int = 60_000, at_once: int = 2_000) -> Iterator[Line]:
         running.step()
         for _ in range(6):
             running.turn(stages[0], at_once)
-        running.rebuilding, visited, cpu, finding = 0.0, 0.0, 0.0, 0.0
+        # The fixed one has seen the first stage, and stays as it is.
+        running.standing.tuned = contender == "tuned"
+        running.building, running.rebuilding, visited, cpu, finding = 0.0, 0.0, 0.0, 0.0, 0.0
         running.epochs = []
         per_stage = []
         for statistics in stages:
@@ -143,7 +152,7 @@ def tuning(requests: int = 60_000, at_once: int = 2_000) -> Iterator[Line]:
         yield {
             "figure": "22.4", "contender": contender, "index": index, "visited": round(visited / (3 * requests), 5), "cpu": round(cpu, 3),
             "stages": per_stage, "finding": round(finding, 3), "rebuilding_share": round(running.rebuilding / cpu, 4),
-            "changes": running.standing.adjustment.changes,
+            "building_share": round(running.building / cpu, 4), "changes": running.standing.adjustment.changes,
             "p99_to_median": [round(float(np.percentile(times, 99) / np.median(times)), 2) for times in share],
         }  # fmt: skip
     tuned, not_tuned = found["tuned"], found["fixed"]
@@ -210,7 +219,7 @@ def million(rounds: int = 30) -> Iterator[Line]:
     }  # fmt: skip
 
 
-def storing(rows: int = 400_000, rounds: int = 15) -> Iterator[Line]:
+def storing(rows: int = 400_000, rounds: int = 25) -> Iterator[Line]:
     """A stream whose rows are stored for a template that is not asked, against the same port without a template behind it."""
     text = "CREATE STREAM r (a INT, b INT, c INT, v BIGINT, ts TIMESTAMP) WITH (time = 'ts');"
     template = "CREATE TEMPLATE t AS SELECT a, b, c, SUM(v) AS total FROM r [RANGE 100000 SECONDS] GROUP BY a, b, c;"
@@ -218,27 +227,74 @@ def storing(rows: int = 400_000, rounds: int = 15) -> Iterator[Line]:
     columns = {name: pa.array(random.integers(0, VALUES, rows), pa.int32()) for name in "abc"}
     whole = pa.table({**columns, "v": np.ones(rows, np.int64), "ts": pa.array(np.arange(rows) * SECOND, pa.timestamp("us"))})
 
-    def taken(plain: bool) -> float:
+    def ready(plain: bool) -> Session:
         session = Session(keep_results=False)
         session.execute(f"SET epoch_rows = 20000; {text} {template}")
+        # Both pipelines are built before the clock runs.
+        unit = session.pipeline.kinds.templates.unit("t")
         if plain:
             # The rows are stored for a port, and nothing is done with them.
-            session.pipeline.kinds.templates.unit("t").advance = lambda moment, outcome: None  # type: ignore[method-assign]
+            unit.advance = lambda moment, outcome: None  # type: ignore[method-assign]
         session.push("r", whole)
+        return session
+
+    def taken(plain: bool) -> float:
+        session = ready(plain)
         began = process_time()
         session.step_pending()
         return process_time() - began
 
+    def called(plain: bool) -> int:
+        """Calls of functions, in Python and from it: the same on every machine."""
+        session, calls = ready(plain), 0
+
+        def count(frame: object, event: str, argument: object) -> None:
+            nonlocal calls
+            calls += event in ("call", "c_call")
+
+        sys.setprofile(count)
+        session.step_pending()
+        sys.setprofile(None)
+        return calls
+
     taken(False)
-    pairs = [(taken(False), taken(True)) for _ in range(rounds)]
+    times = [(taken(False), taken(True)) if number % 2 else (taken(True), taken(False))[::-1] for number in range(rounds)]
+    least = [min(one) for one in zip(*times, strict=True)]
     yield {
-        "figure": "a template without requests", "to_storing": round(median(t / p for t, p in pairs), 3),
-        "ns_per_row": round(median(t for t, _ in pairs) / rows * 1e9, 1),
+        "figure": "a template without requests", "to_storing": round(least[0] / least[1], 3),
+        "median_of_ratios": round(median(t / p for t, p in times), 3), "calls": [called(False), called(True)],
+        "ns_per_row": round(least[0] / rows * 1e9, 1),
     }  # fmt: skip
+
+
+def costs(rounds: int = 9) -> Iterator[Line]:
+    """What scans and the building of blocks cost per row, as `TemplateTuning` has it, and what `eddyline calibrate` finds: least of all."""
+    random = np.random.default_rng(5)
+    words, nulls, every = random.integers(0, VALUES, (3, BLOCK)), np.zeros(BLOCK, np.int64), np.empty(0, np.bool_)
+    room = np.empty(1 << 20, np.int64), np.empty(1 << 20, np.int64)
+    keys = random.integers(0, VALUES, (1, 400))
+    few = Alone(np.zeros(1, np.int64), 1, keys[:, :40].copy(), np.zeros(40, np.int64), np.full(40, BLOCK))
+    many = Probes(keys, np.zeros(400, np.int64), np.full(400, BLOCK))
+    stretch, chains = Stretch(words[:1].copy(), nulls, every, 0), table_of(keys)
+    work: dict[str, tuple[int, Callable[[], object]]] = {
+        "single_scan": (40, lambda: scan_each(words, nulls, every, 0, BLOCK, 0, 0, few, *room)),
+        "shared_scan": (1, lambda: scan(stretch, 1, 0, many, *chains, *room)),
+        "build": (1, lambda: clustered(Fields((6, 5, 5)), words, nulls, np.arange(BLOCK), 0, BLOCK, TemplateTuning())),
+    }
+    taken: dict[str, list[float]] = {name: [] for name in work}
+    for _ in range(rounds):
+        for name, (times, call) in work.items():
+            began = process_time()
+            call()
+            taken[name].append((process_time() - began) / times / BLOCK)
+    found = {name: round(min(times[1:]) * 1e9, 2) for name, times in taken.items()}
+    yield {"figure": "costs", "ns_per_row": found, "assumed": {name: round(getattr(TemplateTuning(), name) * 1e9, 2) for name in work},
+           "calibrated": asdict(measure_index(3)), "shipped": asdict(SHIPPED_INDEX)}  # fmt: skip
 
 
 STEPS: dict[str, Callable[[], Iterator[Line]]] = {
     "visits": visits, "times": times, "search": search, "tuning": tuning, "batch": batch, "million": million, "storing": storing,
+    "costs": costs,
 }  # fmt: skip
 
 
@@ -249,11 +305,12 @@ def main() -> None:
     path = HERE / "results" / "figures.json"
     kept: dict[str, object] = json.loads(path.read_text()) if path.exists() else {}
     for step in chosen:
-        lines = []
+        lines, began = [], perf_counter()
         for line in STEPS[step]():
             lines.append(line)
             print(json.dumps(line), flush=True)
-        kept[step] = {"load": round(os.getloadavg()[0], 2), "lines": lines}
+        # The load of the machine, this process included, and how long the step has taken.
+        kept[step] = {"load": round(os.getloadavg()[0], 2), "seconds": round(perf_counter() - began, 1), "lines": lines}
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(kept, indent=1) + "\n")
 

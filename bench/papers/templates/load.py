@@ -50,7 +50,7 @@ class Running:
         self.random = np.random.default_rng(22)
         self.at = 0
         self.asked = False
-        self.finding = self.rebuilding = 0.0
+        self.finding = self.building = self.rebuilding = 0.0
         self.epochs: list[float] = []
         self._measure()
 
@@ -59,8 +59,8 @@ class Running:
         return self.session.pipeline.kinds.templates.unit("t").standing
 
     def _measure(self) -> None:
-        """Time the finding of rows, and the building of blocks, inside of what the session does."""
-        found, built = StandingTemplate._found, Imp.rebuild
+        """Time the finding of rows, the building of blocks, and of these the rebuilding after a change, inside of what the session does."""
+        found, built, rebuilt = StandingTemplate._found, Imp._build, Imp.rebuild
         standing, index = self.standing, self.standing.index
 
         def find(requests: object) -> object:
@@ -69,13 +69,19 @@ class Running:
             self.finding += process_time() - began
             return pairs
 
+        def build(first: int, stop: int) -> None:
+            began = process_time()
+            built(index, first, stop)  # type: ignore[arg-type]
+            self.building += process_time() - began
+
         def rebuild(first: int) -> None:
             began = process_time()
-            built(index, first)  # type: ignore[arg-type]
+            rebuilt(index, first)  # type: ignore[arg-type]
             self.rebuilding += process_time() - began
 
         standing._found = find  # type: ignore[method-assign, assignment]
         if index is not None:
+            index._build = build  # type: ignore[method-assign]
             index.rebuild = rebuild  # type: ignore[method-assign]
 
     def rows(self, count: int) -> None:

@@ -1,55 +1,64 @@
 """The index part of `eddyline calibrate`: what addresses, runs and visited rows cost on this machine.
 
-Answer   `measure_index` clusters random rows by address, reads them with requests that leave different numbers of bits open, and finds the
-         seconds per run and per visited row that explain the times best.
+Answer   `measure_index` clusters random rows as templates do, reads the blocks with requests that leave different numbers of bits open, and
+         finds the seconds per run and per visited row that explain the times best.
 State    None.
-Limits   CPU time of this process; the fastest of several runs counts. Key columns of 64-bit words, one block of 65,536 rows.
+Limits   CPU time of this process; the fastest of several runs counts. Two key columns of 2,048 values, four blocks of 65,536 rows.
 Reading  docs/operators/index.md
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from time import process_time
 
 import numpy as np
 
 from eddyline.cli.least_squares import explained
-from eddyline.kernels.clustered import addresses, cluster, read_runs
+from eddyline.kernels.request_blocks import Alone, read_blocks
+from eddyline.operators.template.blocks import Block, Fields, clustered
 from eddyline.plan.index_costs import IndexCosts
+from eddyline.state.columns import Ints
+from eddyline.tuning import TemplateTuning
 
-#: Rows of a block.
-_ROWS = 1 << 16
+#: Rows of a block, and how many blocks there are.
+_ROWS, _BLOCKS = 1 << 16, 4
+#: Values of a column.
+_VALUES = 2048
 #: Bits of the two fields of an address. Fewer bits give longer runs.
-_WIDTHS = ((6, 7), (7, 6), (3, 4), (4, 3), (9, 2), (2, 9))
-#: How many requests are timed together.
-_REQUESTS = 32
+_WIDTHS = ((6, 7), (7, 6), (3, 4), (4, 3), (9, 2), (2, 9), (1, 5), (5, 1))
+#: How many requests are timed together: their rows do not all stay in the cache.
+_REQUESTS = 200
 
 
 def measure_index(repeats: int = 5) -> IndexCosts:
     lots = np.random.default_rng(7)
-    words = lots.integers(0, 2048, (2, _ROWS))
-    hashing = _fastest(repeats, lambda: addresses(words, np.array(_WIDTHS[0]))) / words.size
-    # Requests on the first column leave the second field open, and the other way round.
+    words = lots.integers(0, _VALUES, (2, _BLOCKS * _ROWS))
+    asked = {column: lots.integers(0, _VALUES, (1, _REQUESTS)) for column in (0, 1)}
+    room = np.empty(_BLOCKS * _ROWS, np.int64), np.empty(_BLOCKS * _ROWS, np.int64)
     counts, seconds = [], []
     for widths in _WIDTHS:
-        fields = np.array(widths)
-        address = addresses(words, fields)
-        order, offsets = cluster(address, 1 << sum(widths))
-        clustered = np.ascontiguousarray(words[:, order])
-        for column, mask in ((0, (1 << widths[0]) - 1), (1, ((1 << widths[1]) - 1) << widths[0])):
-            fixed, free = np.array([column]), ((1 << sum(widths)) - 1) & ~mask
-            asked = lots.integers(0, _ROWS, _REQUESTS)
-            keys = [(np.array([words[column, row]]), int(address[row]) & mask) for row in asked]
-            ask = lambda offsets=offsets, clustered=clustered, fixed=fixed, keys=keys, free=free: [
-                read_runs(offsets, clustered, fixed, key, at, free) for key, at in keys
-            ]
-            found = np.array(ask())
-            counts.append([int(found[:, 1].sum()), int(found[:, 2].sum()), len(keys)])
-            seconds.append(_fastest(repeats, ask))
-    # The third cost is that of a call from Python, which the index does not have.
-    run, visit, _call = explained(counts, seconds).tolist()
+        # A request on the first column leaves the second field open, and the other way round.
+        blocks = [_block(words, number, widths) for number in range(_BLOCKS)]
+        table = np.stack([block.line(2) for block in blocks])
+        for column, keys in asked.items():
+            every = np.zeros(_REQUESTS, np.int64), np.full(_REQUESTS, words.shape[1])
+            asking = Alone(np.array([column]), 1 << column, keys, *every)
+            _, _, runs, visited = read_blocks(table, 0, asking, *room)
+            counts.append([runs, visited, _REQUESTS * _BLOCKS])
+            seconds.append(_fastest(repeats, partial(read_blocks, table, 0, asking, *room)))
+    # The third cost is that of looking a block up and of the rows that are found, which every configuration has.
+    run, visit, _block_cost = explained(counts, seconds).tolist()
+    built = [_fastest(repeats, partial(_block, words, 0, widths)) for widths in ((6, 6), (6, 0))]
+    hashing = max(built[0] - built[1], 0.0) / _ROWS
     return IndexCosts(*(float(f"{cost:.3g}") for cost in (hashing, run, visit)))
+
+
+def _block(words: Ints, number: int, widths: tuple[int, int]) -> Block:
+    first, stop = number * _ROWS, (number + 1) * _ROWS
+    here = words[:, first:stop]
+    return clustered(Fields(widths), here, np.zeros(_ROWS, np.int64), np.arange(_ROWS), first, stop, TemplateTuning())
 
 
 def _fastest(repeats: int, work: Callable[[], object]) -> float:

@@ -20,11 +20,14 @@ from eddyline.kernels.hashing import fold, mix
 
 #: Places in a line of a block table: the first row id and the one after the last, rows in the block, the addresses of its arrays, the bits
 #: of all columns that are null somewhere, the columns that are hashed together (0: each column has a field of its own) and their bits.
-FIRST, STOP, ROWS, OFFSETS, IDS, WORDS, NULLS, PRINTS, NULL_BITS, TOGETHER, HASH_BITS = range(11)
-#: From here on, per column: the bits of its field, how words become fields, and the sorted codes or cuts with their number.
-FIELDS, PER_FIELD = 11, 4
-BITS, KIND, SORTED, COUNT = range(4)
+FIRST, STOP, ROWS, OFFSETS, IDS, WORDS, NULLS, FORMS, NULL_BITS, TOGETHER, HASH_BITS = range(11)
+#: From here on, per column: the bits of its field and those below it, how words become fields, and the sorted codes or cuts with their
+#: number.
+FIELDS, PER_FIELD = 11, 5
+BITS, SHIFT, KIND, SORTED, COUNT = range(5)
 HASHED, CODES, CUTS = range(3)
+#: Rows of a run whose short forms are compared at once.
+PORTION = 64
 
 
 class Alone(NamedTuple):
@@ -56,44 +59,37 @@ def _longs(address, count):
 @njit(cache=True, inline="always")
 def _place(values, word, count, right):
     """Where a word belongs among sorted values; after equal ones if `right`."""
-    low, high = 0, count
-    while low < high:
-        middle = (low + high) >> 1
-        if values[middle] < word or (right and values[middle] == word):
-            low = middle + 1
-        else:
-            high = middle
+    low = 0
+    # Without a branch: no processor foresees on which side a word lies.
+    while count > 0:
+        half = count >> 1
+        behind = (values[low + half] < word) | (right & (values[low + half] == word))
+        low += (half + 1) * behind
+        count = half + (count - 2 * half - 1) * behind
     return low
 
 
 @njit(cache=True, inline="always")
-def _print(word):
+def form_of(word):
+    """The short form of a word without a code, sixteen bits of its hash: rows with other bits have another word."""
     return np.uint16(mix(word) >> np.uint64(48))
 
 
-@njit(cache=True, nogil=True)
-def prints_of(words):
-    """Sixteen bits of each word's hash: rows with other bits have another word, and a run of them is short to read."""
-    out = np.empty(words.shape, np.uint16)
-    for c in range(words.shape[0]):
-        for row in range(words.shape[1]):
-            out[c, row] = _print(words[c, row])
-    return out
+@njit(cache=True, inline="always")
+def _is_exact(line, at):
+    """Whether equal short forms of a column are equal words: they are its codes."""
+    return line[at + KIND] == CODES and line[at + COUNT] <= 1 << 16
 
 
 @njit(cache=True, nogil=True)
-def _field(word, line, at):
-    """The field of a word, or -1: the block has no such word."""
-    bits, kind, count = line[at + BITS], line[at + KIND], line[at + COUNT]
-    if kind == HASHED:
-        return np.int64(mix(word) & ((np.uint64(1) << np.uint64(bits)) - np.uint64(1)))
+def _code(word, line, at):
+    """The code of a word or the cut that it lies behind; -1: the block has no such word."""
+    count = line[at + COUNT]
     values = _longs(line[at + SORTED], count)
-    place = _place(values, word, count, kind == CUTS)
-    if kind == CUTS:
-        return np.int64(place)
-    if place == count or values[place] != word:
+    place = _place(values, word, count, line[at + KIND] == CUTS)
+    if line[at + KIND] == CODES and (place == count or values[place] != word):
         return np.int64(-1)
-    return np.int64(place if count <= 1 << bits else (place << bits) // count)
+    return np.int64(place)
 
 
 @njit(cache=True, nogil=True)
@@ -113,29 +109,88 @@ def _hashed(asking, p, line):
 
 
 @njit(cache=True, nogil=True)
-def _located(asking, p, line, columns):
-    """Where a probe looks in a block: address (-1: nowhere), open bits above the lowest run, bits of the lowest run."""
+def _located(asking, p, line, columns, forms):
+    """Where a probe looks in a block: address (-1: nowhere), open bits above the lowest run, bits of the lowest run.
+
+    The short forms of its words in the block are written to `forms`.
+    """
+    address, taken, total = np.int64(0), np.int64(0), np.int64(0)
+    for column in range(columns):
+        total += line[FIELDS + PER_FIELD * column + BITS]
+    low_free = total
+    for c in range(len(asking.columns)):
+        at, word = FIELDS + PER_FIELD * asking.columns[c], asking.words[c, p]
+        bits, shift, kind = line[at + BITS], line[at + SHIFT], line[at + KIND]
+        field = np.int64(mix(word) & ((np.uint64(1) << np.uint64(bits)) - np.uint64(1))) if kind == HASHED else _code(word, line, at)
+        if field < 0:
+            return np.int64(-1), np.int64(0), np.int64(0)
+        forms[c] = np.uint16(field) if kind == CODES else form_of(word)
+        if bits:
+            if kind == CODES and line[at + COUNT] > 1 << bits:
+                field = (field << bits) // line[at + COUNT]
+            address |= field << shift
+            taken |= ((np.int64(1) << bits) - 1) << shift
+            low_free = min(low_free, shift)
     if line[TOGETHER]:
         hashed = _hashed(asking, p, line)
         return (np.int64(0), np.int64(0), line[HASH_BITS]) if hashed < 0 else (hashed, np.int64(0), np.int64(0))
-    address, taken, shift, c = np.int64(0), np.int64(0), np.int64(0), 0
-    for column in range(columns):
-        bits = line[FIELDS + PER_FIELD * column + BITS]
-        here = c < len(asking.columns) and asking.columns[c] == column
-        if bits and here:
-            field = _field(asking.words[c, p], line, FIELDS + PER_FIELD * column)
-            if field < 0:
-                return np.int64(-1), np.int64(0), np.int64(0)
-            address |= field << shift
-            taken |= ((np.int64(1) << bits) - 1) << shift
-        c += here
-        shift += bits
-    low_free = shift
-    if taken:
-        low_free = np.int64(0)
-        while not taken >> low_free & 1:
-            low_free += 1
-    return address, ((np.int64(1) << shift) - 1) & ~taken & ~((np.int64(1) << low_free) - 1), low_free
+    return address, ((np.int64(1) << total) - 1) & ~taken & ~((np.int64(1) << low_free) - 1), low_free
+
+
+@njit(cache=True, nogil=True)
+def _fitting(address, begin, stop, form, out, n):
+    """Write the places from `begin` on with this short form; `address` is that of the column's forms. Returns n plus their number."""
+    at = begin
+    while at < stop:
+        size = min(PORTION, stop - at)
+        here = carray(_pointer(address + 2 * at), (size,), np.uint16)
+        # Neither loop has a branch: the first is compiled to instructions that compare many at once, and no processor foresees which fit.
+        found = False
+        for row in range(len(here)):
+            found |= here[row] == form
+        if found:
+            for row in range(size):
+                out[n] = at + row
+                n += here[row] == form
+        at += size
+    return n
+
+
+@njit(cache=True, inline="always")
+def _keenest(asking, line):
+    """The fixed column, by its place among these, whose field has the fewest bits: its words differ most within a run."""
+    chosen = 0
+    for c in range(1, len(asking.columns)):
+        if line[FIELDS + PER_FIELD * asking.columns[c] + BITS] < line[FIELDS + PER_FIELD * asking.columns[chosen] + BITS]:
+            chosen = c
+    return chosen
+
+
+@njit(cache=True, nogil=True)
+def _kept(asking, p, line, forms, out_probe, out_row, start, n):
+    """Of the places `out_row[start:n]` keep the rows that have all words of a probe and lie in its range, as row ids; returns their end.
+
+    One loop over all places of a block: what it reads lies far apart, and is fetched at the same time.
+    """
+    rows, first, low, high = line[ROWS], line[FIRST], asking.low[p], asking.high[p]
+    ids = carray(_pointer(line[IDS]), (rows,), np.int32)
+    kept = start
+    for at in range(start, n):
+        out_probe[kept] = p
+        id = first + ids[out_row[at]]
+        place = out_row[at]
+        fits = low <= id < high
+        for c in range(len(asking.columns)):
+            column = asking.columns[c]
+            if len(asking.columns) > 1:
+                fits &= carray(_pointer(line[FORMS] + 2 * rows * column), (rows,), np.uint16)[place] == forms[c]
+            if not _is_exact(line, FIELDS + PER_FIELD * column):
+                fits &= _longs(line[WORDS] + 8 * rows * column, rows)[place] == asking.words[c, p]
+        if asking.fixed & line[NULL_BITS]:
+            fits &= _longs(line[NULLS], rows)[place] & asking.fixed == 0
+        out_row[kept] = id
+        kept += fits
+    return kept
 
 
 @njit(cache=True, nogil=True)
@@ -145,52 +200,36 @@ def read_blocks(table, begin, asking, out_probe, out_row):
     Returns:
         the first probe that was not finished, pairs written, runs begun, rows looked at.
     """
-    n, runs, visited = 0, 0, 0
-    columns, low, high = asking.columns, asking.low, asking.high
+    n, runs, visited = np.int64(0), 0, np.int64(0)
+    low, high = asking.low, asking.high
     fields = (table.shape[1] - FIELDS) // PER_FIELD
+    forms = np.empty(fields, np.uint16)
     for p in range(begin, len(low)):
         mark = n
-        key = asking.words[0, p]
-        key_print = _print(key)
         for b in range(len(table)):
             line = table[b]
             if low[p] >= line[STOP] or high[p] <= line[FIRST] or low[p] >= high[p]:
                 continue
-            address, free, low_free = _located(asking, p, line, fields)
+            address, free, low_free = _located(asking, p, line, fields, forms)
             if address < 0:
                 continue
-            rows, first = line[ROWS], line[FIRST]
-            offsets = _longs(line[OFFSETS], 1)
-            ids = carray(_pointer(line[IDS]), (rows,), np.int32)
-            nulls = _longs(line[NULLS], rows)
-            fixed = asking.fixed & line[NULL_BITS]
-            words = _longs(line[WORDS] + 8 * rows * columns[0], rows)
-            prints = carray(_pointer(line[PRINTS] + 2 * rows * columns[0]), (rows,), np.uint16)
-            width, part = np.int64(1) << low_free, np.int64(0)
+            offsets = carray(_pointer(line[OFFSETS]), (1,), np.int32)
+            keenest = _keenest(asking, line)
+            column, form = line[FORMS] + 2 * line[ROWS] * asking.columns[keenest], forms[keenest]
+            width, part, start = np.int64(1) << low_free, np.int64(0), n
             while True:
                 place = address | part
                 runs += 1
-                start, stop = offsets[place], offsets[place + width]
-                visited += stop - start
-                for at in range(start, stop):
-                    if prints[at] != key_print:
-                        continue
-                    if words[at] != key or (fixed and nulls[at] & fixed):
-                        continue
-                    id = first + ids[at]
-                    same = low[p] <= id < high[p]
-                    for c in range(1, len(columns)):
-                        same &= asking.words[c, p] == _longs(line[WORDS] + 8 * rows * columns[c], rows)[at]
-                    if same:
-                        if n == len(out_probe):
-                            return p, mark, runs, visited
-                        out_probe[n] = p
-                        out_row[n] = id
-                        n += 1
+                at, stop = np.int64(offsets[place]), np.int64(offsets[place + width])
+                visited += stop - at
+                if n + stop - at >= len(out_row):
+                    return p, mark, runs, visited
+                n = _fitting(column, at, stop, form, out_row, n)
                 # The next subset of the free bits.
                 part = (part - free) & free
                 if part == 0:
                     break
+            n = _kept(asking, p, line, forms, out_probe, out_row, start, n)
     return len(low), n, runs, visited
 
 

@@ -1,7 +1,7 @@
 """Groups of requests' rows, and plain aggregates of whole numbers over them.
 
-Answer   `group_rows` numbers the groups of rows by (request, key words); `count_groups` and `sum_groups` give what each group counts, sums
-         up, and has as least and greatest value.
+Answer   `group_rows` numbers the groups of rows by (request, key words), `group_requests` by request alone; `count_groups` and
+         `sum_groups` give what each group counts, sums up, and has as least and greatest value.
 State    None.
 Limits   Words of texts are hashes: the caller verifies that the rows of a group have equal values. Sums wrap: `sum_groups` says how large
          the values are that were added.
@@ -56,6 +56,21 @@ def group_rows(request, at, words, nulls, columns, mask):
                 codes[row] = group
                 break
             place = (place + 1) & (size - 1)
+    return codes, firsts[:count]
+
+
+@njit(cache=True, nogil=True)
+def group_requests(request, requests):
+    """As `group_rows` where rows are grouped by nothing but their request, of which there are so many."""
+    number = np.full(requests, -1, np.int64)
+    codes, firsts = np.empty(len(request), np.int64), np.empty(requests, np.int64)
+    count = 0
+    for row in range(len(request)):
+        if number[request[row]] < 0:
+            number[request[row]] = count
+            firsts[count] = row
+            count += 1
+        codes[row] = number[request[row]]
     return codes, firsts[:count]
 
 

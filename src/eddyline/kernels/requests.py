@@ -22,7 +22,7 @@ class Clustered(NamedTuple):
     """Rows of one block in the order of their addresses."""
 
     #: Where the rows of each address begin; one more than there are addresses.
-    offsets: npt.NDArray[np.int64]
+    offsets: npt.NDArray[np.int32]
     #: Row ids, as distances from `first`.
     rows: npt.NDArray[np.int32]
     #: Key words, one line per grouping column, and bits of the columns that are null.

@@ -9,7 +9,7 @@ Limits   Plain data. What a request answers is said in docs/semantics.md.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from eddyline.model.datatypes import TIMESTAMP, DataType
@@ -100,10 +100,15 @@ class Request:
     text: str = field(default="", compare=False)
 
     def schema(self, template: Template) -> pa.Schema:
-        import pyarrow as pa
-
         found = [(template.keys if is_key else template.aggregates)[number] for is_key, number in self.columns]
-        return pa.schema([(o.name, o.type.arrow) for o in found] + [("_ts", TIMESTAMP.arrow)])
+        return _schema(tuple((o.name, o.type) for o in found))
+
+
+@lru_cache(maxsize=256)
+def _schema(columns: tuple[tuple[str, DataType], ...]) -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema([(name, kind.arrow) for name, kind in columns] + [("_ts", TIMESTAMP.arrow)])
 
 
 @dataclass(frozen=True)

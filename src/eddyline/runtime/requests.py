@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from eddyline.errors import UserError
 from eddyline.model.datatypes import TIMESTAMP
@@ -152,7 +151,9 @@ def _text(instant: int) -> str:
 
 def _columns(template: Template, request: Request, rows: pa.Table, instant: int | None) -> pa.Table:
     schema = request.schema(template)
-    columns = [rows.column(name) for name in schema.names[:-1]]
-    stamp = pa.scalar(instant, pa.int64())
-    stamps = pc.cast(pa.repeat(stamp, len(rows)), TIMESTAMP.arrow) if instant is not None else pa.nulls(len(rows), TIMESTAMP.arrow)
-    return pa.table([*columns, stamps], schema=schema)
+    # Before the keys come the numbers of requests; then follow the aggregates.
+    columns = [rows.column(1 + number + (0 if is_key else len(template.keys))) for is_key, number in request.columns]
+    stamps = pa.nulls(len(rows), TIMESTAMP.arrow)
+    if instant is not None:
+        stamps = pa.Array.from_buffers(TIMESTAMP.arrow, len(rows), [None, pa.py_buffer(np.full(len(rows), instant, np.int64))])
+    return pa.Table.from_arrays([*columns, stamps], schema=schema)

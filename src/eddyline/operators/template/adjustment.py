@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
+from eddyline.kernels.block_building import number_words
 from eddyline.operators.template.rows import TemplateRows
-from eddyline.operators.template.search import Pattern, Price
+from eddyline.operators.template.search import Layout, Pattern, Price
 from eddyline.state.columns import Ints
 from eddyline.tuning import TemplateTuning
 
@@ -30,10 +29,10 @@ class Seen:
     values: tuple[int, ...]
     #: Requests of a window length, and the configuration that was running.
     requests: float
-    running: tuple[int, ...]
+    running: Layout
 
     @classmethod
-    def of(cls, patterns: list[Pattern], values: list[int], running: tuple[int, ...]) -> Seen:
+    def of(cls, patterns: list[Pattern], values: list[int], running: Layout) -> Seen:
         total = sum(p.requests for p in patterns) or 1.0
         shares = {p.columns: p.requests / total for p in patterns}
         return cls(shares, {p.columns: p.rows for p in patterns}, tuple(values), total, running)
@@ -90,13 +89,12 @@ class Adjustment:
     def due(self) -> bool:
         return self.requests >= self.tuning.requests_between or (self.requests > 0 and self.epochs >= self.tuning.epochs_between)
 
-    def choose(self, rows: TemplateRows, running: tuple[int, ...], window_rows: float) -> tuple[int, ...] | None:
-        """Another configuration that pays for its migration; None: the running one stays."""
+    def choose(self, rows: TemplateRows, running: Layout, window_rows: float, bits: tuple[int, ...] | None = None) -> Layout | None:
+        """Another configuration that pays for its migration, or another order of given bits; None: the running one stays."""
         self.looks += 1
         came, self._looked_upto = max(rows.store.end - self._looked_upto, 1), rows.store.end
         # As many requests as one window length brings.
         scale = min(max(window_rows / came, self.tuning.least_scale), self.tuning.most_scale)
-        since = max(self.requests, 1) * scale
         patterns = [
             Pattern(p, self.counts[p] * scale, self.rows[p] / self.counts[p], self.batches[p] * scale)
             for p in self.counts
@@ -110,14 +108,14 @@ class Adjustment:
             return None
         self._seen = seen
         self.searches += 1
-        found = self.price.best(patterns, values, since, window_rows)
-        if found.bits == running:
+        found = self.price.best(patterns, values, window_rows, bits)
+        if found.layout == running:
             return None
-        now = self.price.of(patterns, values, running, since, window_rows)
+        now = self.price.of(patterns, values, running, window_rows)
         if now - found.price <= self.price.rebuilding(window_rows):
             return None
         self.changes += 1
-        return found.bits
+        return found.layout
 
     def _decay(self) -> None:
         for pattern in list(self.counts):
@@ -133,8 +131,8 @@ class Adjustment:
         came = end - self._counted_upto
         if not self._values or came < 0 or came * self.tuning.new_share > end - first:
             nulls: Ints = rows.null_bits(first, end)
-            words = (rows.column(column, first, end)[nulls >> column & 1 == 0] for column in range(rows.columns))
-            self._values = [max(1, len(np.unique(found))) for found in words]
+            lines = (rows.column(column, first, end) for column in range(rows.columns))
+            self._values = [max(1, len(number_words(words, nulls, column, end - first)[0])) for column, words in enumerate(lines)]
             self._counted_upto = end
             self.counted += 1
         return self._values

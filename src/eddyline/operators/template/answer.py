@@ -121,7 +121,11 @@ class Answering:
         """The groups that were found; requests that group by nothing and have none get the aggregates of no row."""
         parts = [] if found is None else [found]
         if not mask and (found is None or len(found) < len(asking)):
-            rest = asking if found is None else np.setdiff1d(asking, np.asarray(found.column(REQUEST)))
+            rest = asking
+            if found is not None:
+                missing = np.ones(int(asking[-1]) + 1, np.bool_)
+                missing[np.asarray(found.column(REQUEST))] = False
+                rest = asking[missing[asking]]
             parts += [self._nothing(rest, issues)] if len(rest) else []
         return parts
 

@@ -10,7 +10,7 @@ Limits   The values that a column has in a block are numbered, and the numbers s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from eddyline.kernels import request_blocks as tables
 from eddyline.kernels import requests as kernels
-from eddyline.kernels.clustered import cluster
+from eddyline.kernels.block_building import add_field, cluster_rows, code_rows, number_words
 from eddyline.kernels.hashing import mix_all
 from eddyline.operators.keys import combined
 from eddyline.operators.template.rows import TemplateRows
@@ -44,13 +44,41 @@ class Located:
 Spans = Mapping[int, tuple[Ints, Ints]]
 
 
+@dataclass(slots=True)
+class Codes:
+    """The codes of rows: one line per column, -1 for nulls; and the distinct words of each column in order, None where they are many."""
+
+    rows: npt.NDArray[np.int32]
+    distinct: list[Ints | None]
+
+    @classmethod
+    def of(cls, words: Ints, nulls: Ints, most: Sequence[int]) -> Codes:
+        """Columns with at most so many distinct words are coded."""
+        rows = np.empty(words.shape, np.int32)
+        distinct: list[Ints | None] = []
+        for column, limit in enumerate(most):
+            found, numbers = number_words(words[column], nulls, column, limit)
+            if not len(found) and len(numbers) and not (nulls >> column & 1).all():
+                distinct.append(None)
+                continue
+            order = np.argsort(found)
+            codes = np.empty(len(order), np.int32)
+            codes[order] = np.arange(len(order))
+            code_rows(numbers, codes)
+            rows[column] = numbers
+            distinct.append(found[order])
+        return cls(rows, distinct)
+
+    @property
+    def coded(self) -> npt.NDArray[np.bool_]:
+        return np.array([found is not None for found in self.distinct])
+
+
 class Addresses(Protocol):
     bits: int
 
     def describe(self, line: Ints) -> None:
         """Write how words become addresses into the line of a block table (`kernels/request_blocks.py`)."""
-
-    def of_rows(self, words: Ints, nulls: Ints) -> Ints: ...
 
     def locate(self, columns: list[int], keys: Ints, spans: Spans) -> Located: ...
 
@@ -61,7 +89,8 @@ class Addressing(Protocol):
     def helps(self, pattern: int, ranged: int) -> bool:
         """Whether probes that fix these columns, and keep those within ranges, read less than the whole block."""
 
-    def fit(self, words: Ints, nulls: Ints, tuning: TemplateTuning) -> Addresses: ...
+    def fit(self, words: Ints, nulls: Ints, codes: Codes, tuning: TemplateTuning) -> tuple[Addresses, Ints]:
+        """How these rows are addressed, and the address of each."""
 
 
 @dataclass(slots=True)
@@ -69,6 +98,8 @@ class Field:
     """How one column's words become a field of the address."""
 
     bits: int
+    #: The bits of the address below its own.
+    shift: int
     #: The distinct words in order, where these are numbered; None: there are too many.
     codes: Ints | None
     #: Where there are no codes: the first word of every field but the lowest, in order; None: words are hashed.
@@ -81,8 +112,8 @@ class Field:
         """
         if self.codes is not None:
             begin, end = np.searchsorted(self.codes, low), np.searchsorted(self.codes, high, side="right")
-            first = self._numbered(begin)
-            return first, np.where(begin < end, self._numbered(end - 1) + 1, first)
+            first = self.numbered(begin)
+            return first, np.where(begin < end, self.numbered(end - 1) + 1, first)
         if self.cuts is None:
             return None
         first, last = np.searchsorted(self.cuts, low, side="right"), np.searchsorted(self.cuts, high, side="right")
@@ -97,15 +128,15 @@ class Field:
             return hashed, np.ones(len(words), np.bool_)
         at = np.minimum(np.searchsorted(self.codes, words), max(len(self.codes) - 1, 0))
         there = self.codes[at] == words if len(self.codes) else np.zeros(len(words), np.bool_)
-        return np.where(there, self._numbered(at), 0), there
+        return np.where(there, self.numbered(at), 0), there
 
     def describe(self, line: Ints) -> None:
-        """Four numbers of a block table's line."""
+        """The numbers of a field in a block table's line."""
         values = self.codes if self.codes is not None else self.cuts
         kind = tables.CODES if self.codes is not None else tables.HASHED if self.cuts is None else tables.CUTS
-        line[:] = self.bits, kind, 0 if values is None else values.ctypes.data, 0 if values is None else len(values)
+        line[:] = self.bits, self.shift, kind, 0 if values is None else values.ctypes.data, 0 if values is None else len(values)
 
-    def _numbered(self, codes: Ints) -> Ints:
+    def numbered(self, codes: Ints) -> Ints:
         """Codes as fields: each code has its own, or each field has about the same number of neighbouring codes."""
         assert self.codes is not None
         values = len(self.codes)
@@ -114,63 +145,64 @@ class Field:
 
 @dataclass(frozen=True)
 class Fields:
-    """The IMP index: `bits[c]` bits of the address for grouping column c, the first column's lowest."""
+    """The IMP index: `bits[c]` bits of the address for grouping column c. `order` has the columns from the lowest field to the highest."""
 
     bits: tuple[int, ...]
     #: Columns that are asked for by ranges, as bits.
     ranged: int = 0
+    #: Empty: the first column's field lies lowest.
+    order: tuple[int, ...] = ()
 
     def helps(self, pattern: int, ranged: int) -> bool:
         return any(bits and (pattern | ranged) >> c & 1 for c, bits in enumerate(self.bits))
 
-    def fit(self, words: Ints, nulls: Ints, tuning: TemplateTuning) -> Addresses:
-        fields: list[Field | None] = []
-        for column, bits in enumerate(self.bits):
+    def fit(self, words: Ints, nulls: Ints, codes: Codes, tuning: TemplateTuning) -> tuple[Addresses, Ints]:
+        fields: list[Field] = [Field(0, 0, distinct) for distinct in codes.distinct]
+        address = np.zeros(words.shape[1], np.int64)
+        shift = 0
+        for column in self.order or range(len(self.bits)):
+            bits = self.bits[column]
             if not bits:
-                fields.append(None)
                 continue
-            known = np.sort(words[column][nulls >> column & 1 == 0])
-            distinct = known[np.concatenate([[True], known[1:] != known[:-1]])] if len(known) else known
-            if len(distinct) <= max(1 << bits, tuning.most_codes):
-                fields.append(Field(bits, distinct))
-            elif self.ranged >> column & 1:
-                quantiles = known[np.arange(1, 1 << bits) * len(known) >> bits]
-                fields.append(Field(bits, None, np.unique(quantiles)))
+            distinct = codes.distinct[column]
+            if distinct is not None:
+                fields[column] = field = Field(bits, shift, distinct)
+                add_field(address, codes.rows[column], field.numbered(np.arange(len(distinct))), shift)
             else:
-                fields.append(Field(bits, None))
-        return FieldAddresses(fields, tuning)
+                fields[column] = field = Field(bits, shift, None, self._cuts(column, words[column], nulls))
+                # The word of a null means nothing: its row gets field 0, and no probe takes the row.
+                address |= np.where(nulls >> column & 1 == 0, field.of(words[column])[0], 0) << shift
+            shift += bits
+        return FieldAddresses(fields, tuning), address
+
+    def _cuts(self, column: int, words: Ints, nulls: Ints) -> Ints | None:
+        """Quantiles of the words of a column that is asked for by ranges; None: it is not, and words are hashed."""
+        if not self.ranged >> column & 1:
+            return None
+        known = np.sort(words[nulls >> column & 1 == 0])
+        return np.unique(known[np.arange(1, 1 << self.bits[column]) * len(known) >> self.bits[column]])
 
 
 class FieldAddresses:
-    def __init__(self, fields: list[Field | None], tuning: TemplateTuning) -> None:
+    def __init__(self, fields: list[Field], tuning: TemplateTuning) -> None:
+        """One field per column; columns without a share in the address have fields without bits."""
         self.fields = fields
         self.tuning = tuning
-        self.bits = sum(f.bits for f in fields if f is not None)
+        self.bits = sum(f.bits for f in fields)
 
     def describe(self, line: Ints) -> None:
         for column, field in enumerate(self.fields):
-            if field is not None:
-                at = tables.FIELDS + tables.PER_FIELD * column
-                field.describe(line[at : at + tables.PER_FIELD])
-
-    def of_rows(self, words: Ints, nulls: Ints) -> Ints:
-        address = np.zeros(words.shape[1], np.int64)
-        shift = 0
-        for column, field in enumerate(self.fields):
-            if field is not None:
-                part, _ = field.of(words[column])
-                # The word of a null means nothing: its row gets field 0, and no probe takes the row.
-                address |= np.where(nulls >> column & 1 == 0, part, 0) << shift
-                shift += field.bits
-        return address
+            at = tables.FIELDS + tables.PER_FIELD * column
+            field.describe(line[at : at + tables.PER_FIELD])
 
     def locate(self, columns: list[int], keys: Ints, spans: Spans) -> Located:
         address, alive = np.zeros(keys.shape[1], np.int64), np.ones(keys.shape[1], np.bool_)
         probe = np.arange(keys.shape[1])
-        shift, taken = 0, 0
+        taken = 0
         for column, field in enumerate(self.fields):
-            if field is None:
+            if not field.bits:
                 continue
+            shift = field.shift
             here = ((1 << field.bits) - 1) << shift
             if column in columns:
                 part, there = field.of(keys[columns.index(column)])
@@ -183,10 +215,9 @@ class FieldAddresses:
                 if narrow and count[probe].sum() <= self.tuning.most_addresses:
                     address, alive, probe = _spread(address, alive, probe, first, count, shift)
                     taken |= here
-            shift += field.bits
         # The lowest open bits, up to the lowest fixed one, make one run.
-        low_free = shift if not taken else (taken & -taken).bit_length() - 1
-        return Located(address, alive, ((1 << shift) - 1) & ~taken & ~((1 << low_free) - 1), low_free, probe)
+        low_free = self.bits if not taken else (taken & -taken).bit_length() - 1
+        return Located(address, alive, ((1 << self.bits) - 1) & ~taken & ~((1 << low_free) - 1), low_free, probe)
 
 
 def _spread(
@@ -209,27 +240,28 @@ class Together:
     def helps(self, pattern: int, ranged: int) -> bool:
         return all(pattern >> c & 1 for c in self.columns)
 
-    def fit(self, words: Ints, nulls: Ints, tuning: TemplateTuning) -> Addresses:
-        return _HashAddresses(self.columns, self.bits)
+    def fit(self, words: Ints, nulls: Ints, codes: Codes, tuning: TemplateTuning) -> tuple[Addresses, Ints]:
+        addresses = _HashAddresses(self.columns, self.bits, [Field(0, 0, distinct) for distinct in codes.distinct])
+        whole = sum(1 << c for c in self.columns)
+        return addresses, np.where(nulls & whole == 0, addresses.hashed([words[c] for c in self.columns]), 0)
 
 
 class _HashAddresses:
-    def __init__(self, columns: tuple[int, ...], bits: int) -> None:
+    def __init__(self, columns: tuple[int, ...], bits: int, fields: list[Field]) -> None:
+        """`fields` have no bits: they know the codes of the columns."""
         self.columns = columns
         self.bits = bits
+        self.fields = fields
 
     def describe(self, line: Ints) -> None:
+        FieldAddresses.describe(self, line)  # type: ignore[arg-type]
         line[tables.TOGETHER], line[tables.HASH_BITS] = sum(1 << c for c in self.columns), self.bits
 
-    def of_rows(self, words: Ints, nulls: Ints) -> Ints:
-        whole = sum(1 << c for c in self.columns)
-        return np.where(nulls & whole == 0, self._hash([words[c] for c in self.columns]), 0)
-
     def locate(self, columns: list[int], keys: Ints, spans: Spans) -> Located:
-        address = self._hash([keys[columns.index(c)] for c in self.columns])
+        address = self.hashed([keys[columns.index(c)] for c in self.columns])
         return Located(address, np.ones(keys.shape[1], np.bool_), 0, 0, np.arange(keys.shape[1]))
 
-    def _hash(self, columns: list[Ints]) -> Ints:
+    def hashed(self, columns: list[Ints]) -> Ints:
         hashed: Ints = mix_all(combined([np.ascontiguousarray(c) for c in columns])) & ((1 << self.bits) - 1)
         return hashed
 
@@ -244,7 +276,7 @@ class Block:
     #: The id after the last row that it covers.
     stop: int
     #: Short forms of the key words (`kernels/request_blocks.py`).
-    prints: npt.NDArray[np.uint16]
+    forms: npt.NDArray[np.uint16]
     least_room: int
 
     def line(self, columns: int) -> Ints:
@@ -254,14 +286,14 @@ class Block:
         found[tables.FIRST], found[tables.STOP], found[tables.ROWS] = rows.first, self.stop, len(rows.rows)
         found[tables.OFFSETS], found[tables.IDS] = rows.offsets.ctypes.data, rows.rows.ctypes.data
         found[tables.WORDS], found[tables.NULLS] = rows.words.ctypes.data, rows.nulls.ctypes.data
-        found[tables.PRINTS] = self.prints.ctypes.data
+        found[tables.FORMS] = self.forms.ctypes.data
         found[tables.NULL_BITS] = np.bitwise_or.reduce(rows.nulls) if len(rows.nulls) else 0
         self.addresses.describe(found)
         return found
 
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in self.rows[:4]) + self.prints.nbytes
+        return sum(array.nbytes for array in self.rows[:4]) + self.forms.nbytes
 
     def pairs(
         self, pattern: int, columns: list[int], keys: Ints, spans: Spans, probes: Ints, low: Ints, high: Ints, visits: Visits
@@ -286,19 +318,23 @@ class Block:
         return made
 
 
-def build(rows: TemplateRows, first: int, addressing: Addressing) -> Block:
-    """Cluster the rows of one block, as far as the template has reached them."""
-    begin, end = max(first, rows.store.first), min(first + rows.tuning.block_rows, rows.end)
-    words = rows.words(list(range(rows.columns)), begin, end)
-    nulls = rows.null_bits(begin, end)
-    wanted = rows.wanted(begin, end)
-    kept = np.arange(end - begin) if not len(wanted) else np.flatnonzero(wanted)
-    return clustered(addressing, words[:, kept], nulls[kept], kept + (begin - first), first, end, rows.tuning)
+def build(rows: TemplateRows, first: int, stop: int, addressing: Addressing) -> Block:
+    """Cluster the rows first … stop-1, without those that have left."""
+    begin = max(first, rows.store.first)
+    words, nulls, wanted = rows.keys.lines(begin, stop), rows.null_bits(begin, stop), rows.wanted(begin, stop)
+    if not len(wanted):
+        return clustered(addressing, words, nulls, np.arange(begin - first, stop - first), first, stop, rows.tuning)
+    kept = np.flatnonzero(wanted)
+    return clustered(addressing, words[:, kept], nulls[kept], kept + (begin - first), first, stop, rows.tuning)
 
 
 def clustered(addressing: Addressing, words: Ints, nulls: Ints, ids: Ints, first: int, stop: int, tuning: TemplateTuning) -> Block:
     """A block of rows with these words; `ids` are their distances from `first`."""
-    addresses = addressing.fit(words, nulls, tuning)
-    order, offsets = cluster(addresses.of_rows(words, nulls), 1 << addresses.bits)
-    rows = kernels.Clustered(offsets, ids[order].astype(np.int32), np.ascontiguousarray(words[:, order]), nulls[order], first)
-    return Block(addressing, addresses, rows, stop, tables.prints_of(rows.words), tuning.least_room)
+    shares = addressing.bits if isinstance(addressing, Fields) else (0,) * len(words)
+    codes = Codes.of(words, nulls, [max(1 << bits, tuning.most_codes) for bits in shares])
+    addresses, address = addressing.fit(words, nulls, codes, tuning)
+    offsets, places, sorted_words, sorted_nulls, forms = cluster_rows(
+        address, 1 << addresses.bits, words, codes.rows, codes.coded, nulls, ids
+    )
+    rows = kernels.Clustered(offsets, places, sorted_words, sorted_nulls, first)
+    return Block(addressing, addresses, rows, stop, forms, tuning.least_room)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.kernels.request_groups import count_groups, group_rows, sum_groups
+from eddyline.kernels.request_groups import count_groups, group_requests, group_rows, sum_groups
 from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression
 from eddyline.model.joining import is_exact
 from eddyline.model.query import Output
@@ -64,7 +64,10 @@ class Direct:
         words = self.rows.keys
         columns = np.array(chosen, np.int64)
         mask = sum(1 << k for k in chosen)
-        codes, first = group_rows(request, ids - words.base, words.words, words.nulls, columns, mask)
+        if chosen:
+            codes, first = group_rows(request, ids - words.base, words.words, words.nulls, columns, mask)
+        else:
+            codes, first = group_requests(request, int(request.max()) + 1)
         keys: list[pa.Array] = [pa.nulls(len(first), output.type.arrow) for output in self.keys]
         for k in chosen:
             output = self.keys[k]

@@ -6,8 +6,9 @@ Answer   `pairs(requests)`: in every sealed block a probe computes the fields of
              address of a row      | field of c | field of b | field of a |      a probe that fixes b reads 2^(bits of c) runs;
                                                                                  the lowest open field makes runs longer, not more
 
-State    Blocks of 65,536 row ids, each with the configuration under which it was built. A block is built when it is first read; the newest
-         may have fewer rows and is built again as it grows.
+State    Blocks of 65,536 row ids, each with the configuration under which it was built. A block is built when it is first read. Rows behind
+         the last full block lie in *pieces*, smaller blocks: a new piece takes in those before it that have no more rows than it has
+         itself, so that there are few of them and a row is clustered a few times.
          `reconfigure` changes the configuration: blocks built before are rebuilt a few at a time by `rebuild`, and are read as they are
          until then.
 Limits   Ids must not change: `forget` drops all blocks where they do. A pattern that the configuration does not help is scanned.
@@ -37,6 +38,8 @@ class Imp:
         self._scan = Scan(rows, visits)
         #: The blocks as kernels read them; None: they have changed.
         self._table: Ints | None = None
+        #: Bytes of all blocks; None: they have changed.
+        self._nbytes: int | None = None
         #: Seconds that were spent on rows behind the last full block since these were clustered.
         self._owed = 0.0
 
@@ -66,7 +69,7 @@ class Imp:
         fields = addresses.fields if isinstance(addresses, FieldAddresses) else []
         found = 1.0
         for column, field in enumerate(fields):
-            if ranged >> column & 1 and field is not None:
+            if ranged >> column & 1 and field.bits:
                 span = field.covered(requests.lows[column][probes], requests.highs[column][probes])
                 found *= 1 << field.bits if span is None else max(float(np.maximum(span[1] - span[0], 0).mean()), 1.0)
         return found
@@ -74,27 +77,36 @@ class Imp:
     def forget(self) -> None:
         """Row ids have changed, or blocks are no longer wanted."""
         self.blocks = {}
-        self._table = None
+        self._table = self._nbytes = None
 
     def stale(self) -> list[int]:
         """Blocks that were built under an earlier configuration, oldest rows first."""
         return sorted(first for first, block in self.blocks.items() if block.addressing != self.addressing)
 
     def rebuild(self, first: int) -> None:
-        self.blocks[first] = build(self.rows, first, self.addressing)
+        """Cluster the rows of a block under the present configuration."""
+        self._build(first, self.blocks[first].stop)
+
+    def _build(self, first: int, stop: int) -> None:
+        """Cluster the rows first … stop-1; pieces among them go."""
+        for piece in [at for at in self.blocks if first < at < stop]:
+            del self.blocks[piece]
+        self.blocks[first] = build(self.rows, first, stop, self.addressing)
         self.built += 1
-        self._table = None
+        self._table = self._nbytes = None
 
     def purge(self) -> None:
         """Forget blocks whose rows have all gone."""
-        gone = self.rows.store.first - self.rows.tuning.block_rows
-        if self.blocks and min(self.blocks) <= gone:
-            self.blocks = {first: block for first, block in self.blocks.items() if first > gone}
-            self._table = None
+        gone = self.rows.store.first
+        if any(block.stop <= gone for block in self.blocks.values()):
+            self.blocks = {first: block for first, block in self.blocks.items() if block.stop > gone}
+            self._table = self._nbytes = None
 
     @property
     def nbytes(self) -> int:
-        return sum(block.nbytes for block in self.blocks.values())
+        if self._nbytes is None:
+            self._nbytes = sum(block.nbytes for block in self.blocks.values())
+        return self._nbytes
 
     def pairs(self, requests: Requests, pattern: int, ranged: int, probes: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
         """Pairs (probe, row id) of one selection pattern; rows beside a range may be among them."""
@@ -115,23 +127,28 @@ class Imp:
     def _cover(self, first: int, end: int, probes: int) -> int:
         """Build the blocks that are read for the first time; returns the id after the last row that lies in a block.
 
-        Rows behind the last full block are scanned until that has cost as much as clustering them does.
+        Rows behind the last block are scanned until that has cost as much as clustering them does.
         """
         size, tuning = self.rows.tuning.block_rows, self.rows.tuning
         full = self.rows.end // size * size
         for start in range(max(first, self.rows.store.first) // size * size, min(end, full), size):
             if start not in self.blocks or self.blocks[start].stop < start + size:
-                self.rebuild(start)
+                self._build(start, start + size)
         if end <= full:
             return end
-        young = self.blocks.get(full)
-        covered = full if young is None else young.stop
+        pieces = [full]
+        while (piece := self.blocks.get(pieces[-1])) is not None:
+            pieces.append(piece.stop)
+        covered = pieces.pop()
         self._owed += max(end - max(covered, first), 0) * probes * tuning.single_scan
-        rows = self.rows.end - full
-        if rows * tuning.least_young >= size and self._owed > rows * tuning.build and self.rows.end > covered:
-            self.rebuild(full)
-            self._owed, covered = 0.0, self.rows.end
-        return covered
+        begin, stop = covered, self.rows.end
+        if (stop - begin) * tuning.least_piece < size or self._owed <= (stop - begin) * tuning.build:
+            return covered
+        while pieces and begin - pieces[-1] <= stop - begin:
+            begin = pieces.pop()
+        self._build(begin, stop)
+        self._owed = 0.0
+        return stop
 
     def _alone(self, asking: Alone, probes: Ints) -> list[tuple[Ints, Ints]]:
         """Every probe reads all blocks, one probe after the other."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from math import prod
 from typing import cast
 
 import numpy as np
@@ -97,13 +98,19 @@ def of_requests(template: Template, requests: Sequence[Request], instants: Seque
         keys = sorted(lists)
         probes += [(number, dict(zip(keys, values, strict=True))) for values in product(*(lists[k] for k in keys))]
     fixed = np.array([sum(1 << k for k in values) for _, values in probes], np.int64)
-    arrays = [_array([values.get(k) for _, values in probes], output.type) for k, output in enumerate(template.keys)]
+    # The words of columns that no probe fixes mean nothing.
+    open_words = np.zeros(len(probes), np.int64)
+    arrays, words = [], []
+    for k, output in enumerate(template.keys):
+        asked = any(k in values for _, values in probes)
+        array = _array([values.get(k) for _, values in probes], output.type) if asked else pa.nulls(len(probes), output.type.arrow)
+        arrays.append(array)
+        words.append(key_words(array, output.type) if asked else open_words)
     everything = (1 << len(template.aggregates)) - 1
     wanted = [sum(1 << n for is_key, n in r.columns if not is_key) & everything for r in requests]
     mine = [spans[number] for number, _ in probes]
     ranged = np.array([sum(1 << k for k in span) for span in mine], np.int64) if any(spans) else None
-    open_ends = (_LEAST, _GREATEST)
-    ends = [np.array([span.get(k, open_ends) for span in mine], np.int64).reshape(-1, 2) for k in range(len(template.keys))]
+    lows, highs = ([], []) if ranged is None else _ends(mine, len(template.keys))
     return Requests(
         len(requests),
         np.array(instants, np.int64),
@@ -112,13 +119,19 @@ def of_requests(template: Template, requests: Sequence[Request], instants: Seque
         np.array(wanted, np.int64),
         np.array([number for number, _ in probes], np.int64),
         fixed,
-        [key_words(array, output.type) for array, output in zip(arrays, template.keys, strict=True)],
+        words,
         arrays,
         tests,
         ranged,
-        [] if ranged is None else [np.ascontiguousarray(e[:, 0]) for e in ends],
-        [] if ranged is None else [np.ascontiguousarray(e[:, 1]) for e in ends],
+        lows,
+        highs,
     )
+
+
+def _ends(spans: list[dict[int, tuple[int, int]]], keys: int) -> tuple[list[Ints], list[Ints]]:
+    """Per grouping column the least and the greatest word of each probe."""
+    ends = [np.array([span.get(k, (_LEAST, _GREATEST)) for span in spans], np.int64).reshape(-1, 2) for k in range(keys)]
+    return [np.ascontiguousarray(e[:, 0]) for e in ends], [np.ascontiguousarray(e[:, 1]) for e in ends]
 
 
 def _bound(template: Template, condition: Condition) -> tuple[int, int] | None:
@@ -155,7 +168,7 @@ def _lists(request: Request, most_probes: int) -> tuple[dict[int, list[object]],
         values = list(dict.fromkeys(v for v in condition.values if v is not None))
         known = lists.get(condition.key)
         lists[condition.key] = values if known is None else [v for v in known if v in values]
-    total = int(np.prod([len(values) for values in lists.values()] or [1]))
+    total = prod(len(values) for values in lists.values())
     for key in sorted(lists, key=lambda k: -len(lists[k])):
         if total <= most_probes:
             break

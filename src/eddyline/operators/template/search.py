@@ -22,20 +22,29 @@ class Pattern:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Layout:
+    """A configuration: address bits per grouping column, and the columns from the lowest field to the highest."""
+
     bits: tuple[int, ...]
+    order: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    layout: Layout
     price: float
 
 
 class Price(Protocol):
-    def best(self, patterns: list[Pattern], values: list[int], requests: float, window_rows: float) -> Found: ...
+    def best(self, patterns: list[Pattern], values: list[int], window_rows: float, bits: tuple[int, ...] | None = None) -> Found:
+        """The cheapest configuration, or the cheapest order of given bits."""
 
-    def of(self, patterns: list[Pattern], values: list[int], bits: tuple[int, ...], requests: float, window_rows: float) -> float: ...
+    def of(self, patterns: list[Pattern], values: list[int], layout: Layout, window_rows: float) -> float: ...
 
     def rebuilding(self, rows: float) -> float: ...
 
     def scanned(self, pattern: Pattern) -> float:
         """The price of scanning, for all requests of the pattern: one scan for each of their batches."""
 
-    def read(self, pattern: Pattern, values: list[int], bits: tuple[int, ...]) -> float:
+    def read(self, pattern: Pattern, values: list[int], layout: Layout) -> float:
         """The price of reading the blocks of an index, for all requests of the pattern."""

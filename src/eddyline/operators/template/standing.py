@@ -36,7 +36,7 @@ from eddyline.operators.template.precomputed import Precomputed, serves
 from eddyline.operators.template.probes import Requests
 from eddyline.operators.template.rows import TemplateRows
 from eddyline.operators.template.scan import Scan
-from eddyline.operators.template.search import Pattern, Price
+from eddyline.operators.template.search import Layout, Pattern, Price
 from eddyline.operators.template.visits import Visits
 from eddyline.operators.template.words import KeyWords
 from eddyline.state.columns import Ints
@@ -142,6 +142,12 @@ class StandingTemplate:
         return self.index.addressing.bits if self.index is not None and isinstance(self.index.addressing, Fields) else None
 
     @property
+    def layout(self) -> Layout | None:
+        """The bits of the index and the order of its fields; None: there is no such index."""
+        found = self.index.addressing if self.index is not None else None
+        return Layout(found.bits, found.order or tuple(range(len(found.bits)))) if isinstance(found, Fields) else None
+
+    @property
     def nbytes(self) -> int:
         """Bytes beside the rows: key words, blocks of the index, groups that are kept."""
         index = 0 if self.index is None else self.index.nbytes
@@ -171,12 +177,12 @@ class StandingTemplate:
         if not ((lows == low).all() and (highs == high).all()):
             return None
         values = self.adjustment.values(self.rows)
-        otherwise, rows = 0.0, float(high - low)
+        otherwise, rows, layout = 0.0, float(high - low), self.layout
         for pattern, _, probes in requests.patterns():
             asked = Pattern(pattern, float(len(probes)), rows)
             paths = [self.price.scanned(asked)]
-            if pattern and self.address_bits is not None:
-                paths.append(self.price.read(asked, values, self.address_bits))
+            if pattern and layout is not None:
+                paths.append(self.price.read(asked, values, layout))
             otherwise += min(paths)
         groups = min(float(np.prod([float(v) for v in values])), rows)
         if not made.pays(requests.count, low, high, otherwise, groups):
@@ -229,13 +235,14 @@ class StandingTemplate:
         return self.rows.within(requests, ranged, *chosen.pairs(requests, pattern, ranged, probes, low, high))
 
     def _index_is_cheaper(self, requests: Requests, pattern: int, ranged: int, probes: Ints, low: Ints, high: Ints) -> bool:
-        assert self.index is not None and isinstance(self.index.addressing, Fields)
+        layout = self.layout
+        assert self.index is not None and layout is not None
         # A range costs as much as one request per field that it covers, each of which fixes the column.
         covered = self.index.covered(requests, ranged, probes)
         rows = float(high.max(initial=0) - low.min(initial=0))
         asked = Pattern(pattern | ranged, len(probes) * covered, rows)
         scanned = self.price.scanned(Pattern(pattern, float(len(probes)), rows, 1.0 if self.batched else float(len(probes))))
-        return self.price.read(asked, self.adjustment.values(self.rows), self.index.addressing.bits) < scanned
+        return self.price.read(asked, self.adjustment.values(self.rows), layout) < scanned
 
     def _verified(self, requests: Requests, pattern: int, probe: Ints, ids: Ints) -> tuple[Ints, Ints]:
         """Words of texts and decimals are hashes: compare the values."""
@@ -286,23 +293,28 @@ class StandingTemplate:
         if index is None:
             return
         index.purge()
-        if self.template.index == "auto" and self.tuned and self.adjustment.due and isinstance(index.addressing, Fields):
-            changed = self.adjustment.choose(self.rows, index.addressing.bits, float(self.stream.store.live))
+        layout = self.layout
+        if self.tuned and self.adjustment.due and layout is not None and isinstance(index.addressing, Fields):
+            # Bits that are given stay; the order of their fields follows what is asked.
+            given = None if self.template.index == "auto" else layout.bits
+            changed = self.adjustment.choose(self.rows, layout, float(self.stream.store.live), given)
             if changed is not None:
-                index.reconfigure(Fields(changed, index.addressing.ranged))
+                index.reconfigure(Fields(changed.bits, index.addressing.ranged, changed.order))
         for first in index.stale()[: self.tuning.rebuilt_per_epoch]:
             index.rebuild(first)
 
     # -- snapshots
 
     def saved(self) -> dict[str, object]:
-        bits = self.address_bits
-        return {"bits": None if bits is None else list(bits), "tuning": self.adjustment.saved(), "answered": self.answered}
+        layout = self.layout
+        found = {"bits": None, "order": None} if layout is None else {"bits": list(layout.bits), "order": list(layout.order)}
+        return {**found, "tuning": self.adjustment.saved(), "answered": self.answered}
 
     def restore(self, saved: dict[str, object]) -> None:
-        bits = saved["bits"]
+        # Checkpoints of earlier versions know no order.
+        bits, order = saved["bits"], saved.get("order") or ()
         if bits is not None and self.index is not None and self.template.index == "auto":
-            self.index.reconfigure(Fields(tuple(bits)))  # type: ignore[arg-type]
+            self.index.reconfigure(Fields(tuple(bits), order=tuple(order)))  # type: ignore[arg-type]
         self.adjustment.restore(saved["tuning"])  # type: ignore[arg-type]
         self.answered = int(saved["answered"])  # type: ignore[call-overload]
 

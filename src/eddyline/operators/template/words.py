@@ -89,5 +89,9 @@ class KeyWords:
         """The words of a grouping column, of the rows first … end-1; a view."""
         return self.words[number, first - self.base : end - self.base]
 
+    def lines(self, first: int, end: int) -> Ints:
+        """The words of all grouping columns, one line each; a view."""
+        return self.words[:, first - self.base : end - self.base]
+
     def nulls_of(self, first: int, end: int) -> Ints:
         return self.nulls[first - self.base : end - self.base]

@@ -1,7 +1,8 @@
 """The prices of a template's access paths, from the costs that `eddyline calibrate` keeps.
 
 Answer   `TemplatePrice` prices a scan, the reading of an index and the rebuilding of its blocks, and finds the best configuration with the
-         exact search over the patterns that are not better scanned.
+         exact search: few columns in every order of their fields, more of them by `exact.py`, over the patterns that are not better
+         scanned.
 State    None.
 Limits   Values of a column are taken to be asked for equally often.
 Reading  docs/operators/templates.md
@@ -9,11 +10,17 @@ Reading  docs/operators/templates.md
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
-from eddyline.operators.template.search import Found, Pattern
+import numpy as np
+
+from eddyline.operators.template.search import Found, Layout, Pattern
+from eddyline.plan.index_choice.cost import Bits
+from eddyline.plan.index_choice.layouts import MOST_FIELDS, arranged, by_weight, orders, run_bits
 from eddyline.plan.index_choice.search import choose_index
-from eddyline.plan.index_choice.workload import Attribute, Workload
+from eddyline.plan.index_choice.workload import Attribute, Floats, Workload
 from eddyline.plan.index_costs import IndexCosts
 from eddyline.tuning import TemplateTuning
 
@@ -25,26 +32,49 @@ class TemplatePrice:
         self.bits = bits
         self.costs = costs
 
-    def best(self, patterns: list[Pattern], values: list[int], requests: float, window_rows: float) -> Found:
-        """The cheapest configuration of at most `bits` bits; no bits where every pattern is better scanned."""
-        nothing = (0,) * self.columns
-        scanning = sum(self.scanned(p) for p in patterns)
-        if self.bits == 0:
-            return Found(nothing, scanning)
+    def best(self, patterns: list[Pattern], values: list[int], window_rows: float, bits: tuple[int, ...] | None = None) -> Found:
+        """The cheapest configuration of at most `bits` bits, or the cheapest order of given bits; no bits where scanning is cheapest."""
+        if bits is not None:
+            return self._cheapest(patterns, values, window_rows, *self._ordered([bits], patterns))
+        attributes = [Attribute("", count) for count in values]
+        every = arranged(tuple(a.most_bits for a in attributes), self.bits, self.tuning.most_layouts)
+        if every is not None:
+            return self._cheapest(patterns, values, window_rows, *every)
+        return self._searched(patterns, values, window_rows)
+
+    def _searched(self, patterns: list[Pattern], values: list[int], window_rows: float) -> Found:
+        """As `best`, where configurations are too many to price each in every order: the exact search finds bits, then put in order."""
+        best = self._cheapest(patterns, values, window_rows, *self._ordered([(0,) * self.columns], patterns))
         kept = list(patterns)
-        best = Found(nothing, scanning)
         # A pattern that the index found for all does not serve leaves the search, which then serves the others better.
         while kept:
+            found = []
             for bits in range(self.bits, 0, -self.tuning.step):
-                choice = choose_index(self._workload(kept, values, requests), self._per_block(kept), bits).bits
-                price = self.of(patterns, values, choice, requests, window_rows)
-                if price < best.price:
-                    best = Found(choice, price)
-            served = [p for p in kept if self.read(p, values, best.bits) < self.scanned(p)]
+                workload = self._workload(kept, values)
+                # Runs as if all open bits lay above fixed ones, and as if none did: the truth lies between.
+                for costs in (self._per_block(kept), replace(self.costs, run=0.0)):
+                    found.append(choose_index(workload, costs, bits).bits)
+            here = self._cheapest(patterns, values, window_rows, *self._ordered(list(dict.fromkeys(found)), patterns)) if found else best
+            best = min(best, here, key=lambda one: one.price)
+            served = [p for p in kept if self.read(p, values, best.layout) < self.scanned(p)]
             if len(served) == len(kept):
                 break
             kept = served
         return best
+
+    def _ordered(self, configurations: list[tuple[int, ...]], patterns: list[Pattern]) -> tuple[Bits, Bits]:
+        """Configurations, each in all orders of its fields, or in one where these are many."""
+        few = self.columns <= MOST_FIELDS
+        lines = orders(self.columns) if few else by_weight([(p.columns, p.requests) for p in patterns], self.columns)
+        bits = np.array(configurations, np.int64).reshape(-1, self.columns)
+        return np.repeat(bits, len(lines), axis=0), np.tile(lines, (len(bits), 1))
+
+    def _cheapest(self, patterns: list[Pattern], values: list[int], window_rows: float, bits: Bits, order: Bits) -> Found:
+        price = self._prices(patterns, values, window_rows, bits, order)
+        # Of equal ones the first in which the fewest fields have bits.
+        equal = np.flatnonzero(price <= price.min() * (1 + 1e-9))
+        at = int(equal[np.argmin((bits[equal] > 0).sum(axis=1))])
+        return Found(Layout(tuple(bits[at].tolist()), tuple(order[at].tolist())), float(price[at]))
 
     def _per_block(self, patterns: list[Pattern]) -> IndexCosts:
         """The costs of a search that knows one block: each run is begun in all blocks of a window."""
@@ -52,10 +82,18 @@ class TemplatePrice:
         blocks = sum(p.requests * max(p.rows / self.tuning.block_rows, 1.0) for p in patterns) / asked if asked else 1.0
         return replace(self.costs, run=self.costs.run * blocks)
 
-    def of(self, patterns: list[Pattern], values: list[int], bits: tuple[int, ...], requests: float, window_rows: float) -> float:
+    def of(self, patterns: list[Pattern], values: list[int], layout: Layout, window_rows: float) -> float:
         """What all requests cost under a configuration, each pattern by its cheaper path, and the addresses of the rows that come."""
-        asked = sum(min(self.scanned(p), self.read(p, values, bits)) for p in patterns)
-        return asked + window_rows * self.costs.hash * sum(b > 0 for b in bits)
+        return float(self._prices(patterns, values, window_rows, *_lines(layout))[0])
+
+    def _prices(self, patterns: list[Pattern], values: list[int], window_rows: float, bits: Bits, order: Bits) -> Floats:
+        price = window_rows * self.costs.hash * (bits > 0).sum(axis=1)
+        for pattern in patterns:
+            runs, share = _reaches(pattern.columns, values, bits, order)
+            # No run: the index does not help, and a scan is what is left.
+            scanned = self.scanned(pattern)
+            price = price + np.where(runs > 0, np.minimum(scanned, self._reading(pattern, runs, share)), scanned)
+        return price
 
     def rebuilding(self, rows: float) -> float:
         return rows * self.tuning.build
@@ -65,19 +103,39 @@ class TemplatePrice:
         alone = pattern.requests <= pattern.batches
         return pattern.batches * pattern.rows * (self.tuning.single_scan if alone else self.tuning.shared_scan)
 
-    def read(self, pattern: Pattern, values: list[int], bits: tuple[int, ...]) -> float:
-        fixed = [c for c in range(self.columns) if pattern.columns >> c & 1]
-        if not any(bits[c] for c in fixed):
-            return self.scanned(pattern) * 1.01
-        share = 1.0
-        for column in fixed:
-            share *= Attribute("", values[column]).share(bits[column])
-        runs = 2.0 ** sum(bits[c] for c in range(self.columns) if c not in fixed)
+    def read(self, pattern: Pattern, values: list[int], layout: Layout) -> float:
+        runs, share = _reach(pattern.columns, tuple(values), layout)
+        return float(self._reading(pattern, runs, share)) if runs else self.scanned(pattern) * 1.01
+
+    def _reading(self, pattern: Pattern, runs: Floats | float, share: Floats | float) -> Floats | float:
+        """The price of so many runs in every block, and of looking at a share of the window."""
         blocks = max(pattern.rows / self.tuning.block_rows, 1.0)
         return pattern.requests * (blocks * runs * self.costs.run + pattern.rows * share * self.costs.visit)
 
-    def _workload(self, patterns: list[Pattern], values: list[int], requests: float) -> Workload:
+    def _workload(self, patterns: list[Pattern], values: list[int]) -> Workload:
         names = [str(c) for c in range(self.columns)]
         attributes = [Attribute(name, count) for name, count in zip(names, values, strict=True)]
         asked = [([n for c, n in enumerate(names) if p.columns >> c & 1], p.requests, p.rows) for p in patterns]
-        return Workload.of(attributes, asked, row_rate=0.0, request_rate=requests)
+        return Workload.of(attributes, asked, row_rate=0.0, request_rate=sum(p.requests for p in patterns))
+
+
+def _reaches(pattern: int, values: Sequence[int], bits: Bits, order: Bits) -> tuple[Floats, Floats]:
+    """Per configuration: the runs that a request reads in a block (0: the index does not help it), and the share of rows behind these."""
+    fixed = [c for c in range(bits.shape[1]) if pattern >> c & 1]
+    share = np.ones(len(bits))
+    for column in fixed:
+        attribute = Attribute("", values[column])
+        shares = np.array([attribute.share(b) for b in range(int(bits[:, column].max(initial=0)) + 1)])
+        share *= shares[bits[:, column]]
+    return np.where(bits[:, fixed].any(axis=1), np.ldexp(1.0, run_bits(bits, order, fixed)), 0.0), share
+
+
+@lru_cache(maxsize=1024)
+def _reach(pattern: int, values: tuple[int, ...], layout: Layout) -> tuple[float, float]:
+    """The same of one configuration."""
+    runs, share = _reaches(pattern, values, *_lines(layout))
+    return float(runs[0]), float(share[0])
+
+
+def _lines(layout: Layout) -> tuple[Bits, Bits]:
+    return np.array([layout.bits], np.int64), np.array([layout.order], np.int64)

@@ -269,7 +269,7 @@ class EmbeddedRunner:
         driver = self.driver
         limit = None if timeout is None else self._clock.now() + timeout
         self.step_pending()
-        token = uuid.uuid4().hex
+        token = "" if self._thread is None else uuid.uuid4().hex
         if self._thread is not None:
             with driver.changing():
                 hold(driver.pipeline, token, requests)
