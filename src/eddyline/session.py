@@ -8,7 +8,7 @@ Limits   A session is used from one thread at a time, apart from `push`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from importlib.util import find_spec
 from types import TracebackType
@@ -270,7 +270,7 @@ class Session:
             as_of: The instant, for texts without AS OF.
             timeout: Seconds to wait where the session runs in the background and the instant lies ahead.
         """
-        texts = [text] if isinstance(text, str) else list(text)
+        texts = list(text) if isinstance(text, Iterable) and not isinstance(text, str) else [text]
         found = bind_asks(texts, as_of, self.job.catalog, self._shapes)
         tables = self._runner.request(found, timeout)
         return tables[0] if isinstance(text, str) else tables
@@ -282,12 +282,12 @@ class Session:
         self._runner.drop(spelled)
 
     def on_results(self, query: str, function: Callable[..., object], *, numbered: bool = False) -> None:
-        """Call a function with each table of a query's results.
+        """Call a function with each table of a query's results, or of the answers to a stream of requests.
 
         With `numbered` it is called as `function(table, epoch)`, once per epoch: results that come again after a crash come
         under the same number (on Spark the batch id).
         """
-        self._runner.add_sink(self.job.catalog.query(query).name, NumberedSink(function) if numbered else CallbackSink(function))
+        self._runner.add_sink(self.job.catalog.results_of(query), NumberedSink(function) if numbered else CallbackSink(function))
 
     def sink(self, name: str) -> Sink:
         """A sink that CREATE SINK made; one of format 'memory' has its rows as `sink(name).table()`."""

@@ -7,11 +7,12 @@ import time
 from datetime import datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
 from eddyline import Session
-from eddyline.errors import BindingProblem, UserError
+from eddyline.errors import BindingProblem, EddylineError, UserError
 from eddyline.testing.clocks import MovedClock
 
 WORLD = """
@@ -298,3 +299,48 @@ def test_a_stream_of_requests_sees_rows_of_an_idle_stream_that_wait() -> None:
         session.run(once=True)
         assert session.queries["all_packets"].table().num_rows == 2
         assert [row["n"] for row in session.queries["asks"].table().to_pylist()] == [2]
+
+
+@pytest.mark.parametrize(
+    ("text", "as_of", "message"),
+    [
+        ("n, n FROM t GROUP BY ()", None, "column n is asked for twice"),
+        ("N, total, n FROM t GROUP BY ()", None, "column n is asked for twice"),
+        ("n FROM t WHERE k = 2147483648 GROUP BY ()", None, "2147483648 is not a INT"),
+        ("n FROM t WHERE k > -9223372036854775808 GROUP BY ()", None, "-9223372036854775808 is not a INT"),
+        ("n FROM t WHERE k IN (1, 1.5) GROUP BY ()", None, "1.5 is not a INT"),
+        ("n FROM t GROUP BY ()", 5, "as_of is 5"),
+        (5, None, "a request is a text, not 5"),
+        (["n FROM t", None], None, "a request is a text, not None"),
+    ],
+)
+def test_what_is_no_request_is_refused_with_its_reason(text: str, as_of: str | None, message: str) -> None:
+    session = Session()
+    session.execute(
+        "CREATE STREAM s (k INT, v INT, ts TIMESTAMP) WITH (time = 'ts');"
+        "CREATE TEMPLATE t AS SELECT k, SUM(v) AS total, COUNT(*) AS n FROM s [RANGE 9 SECONDS] GROUP BY k;"
+    )
+    session.push("s", [(1, 5, 0), (1, 6, 1_000_000)])
+    with pytest.raises(EddylineError) as refused:
+        session.request(text, as_of)
+    assert refused.value.message == message
+    # The session answers on.
+    assert session.request("n FROM t WHERE k IN (1, 1) GROUP BY ()").to_pylist()[0]["n"] == 1
+
+
+def test_a_column_may_be_grouped_by_twice() -> None:
+    session = Session()
+    session.execute(
+        "CREATE STREAM s (k INT, j INT, ts TIMESTAMP) WITH (time = 'ts');"
+        "CREATE TEMPLATE t AS SELECT k, j, COUNT(*) AS n FROM s [RANGE 9 SECONDS] GROUP BY k, j;"
+        "CREATE REQUESTS asks (id BIGINT, groups STRING, what STRING, ts TIMESTAMP) FOR t "
+        "WITH (time = 'ts', group_by = 'groups', aggregates = 'what');"
+    )
+    tables: list[pa.Table] = []
+    session.on_results("asks", tables.append)
+    session.push("s", [(1, 5, 0), (1, 6, 0), (2, 6, 2_000_000)])
+    assert session.request("k, n FROM t GROUP BY k, k").to_pylist() == session.request("k, n FROM t GROUP BY k").to_pylist()
+    session.push("asks", [(1, "k, k", "n,n", 1_000_000), (2, " K ,", " N", 1_000_000), (3, "", "", 1_500_000)])
+    session.step()
+    found = [(r["id"], r["k"], r["j"], r["n"]) for table in tables for r in table.to_pylist()]
+    assert found == [(1, 1, None, 2), (2, 1, None, 2)]

@@ -56,6 +56,8 @@ def bind_asks(texts: Sequence[str], as_of: str | datetime | None, catalog: Catal
     shapes = shapes or Shapes()
     found = []
     for text in texts:
+        if not isinstance(text, str):
+            raise SyntaxProblem(f"a request is a text, not {text!r}", hint=_FORM)
         known = shapes.find(text, catalog)
         if known is None:
             known = bind_ask(parse_ask(text), catalog)
@@ -63,6 +65,8 @@ def bind_asks(texts: Sequence[str], as_of: str | datetime | None, catalog: Catal
         found.append(known)
     if as_of is None:
         return found
+    if not isinstance(as_of, str | datetime):
+        raise SyntaxProblem(f"as_of is {as_of!r}", hint="a text such as '2024-01-31 12:30:00', or a datetime")
     instant = read_text(as_of.isoformat(" ") if isinstance(as_of, datetime) else as_of, TIMESTAMP)
     assert isinstance(instant, int)
     return [replace(one, as_of=instant) if one.as_of is None else one for one in found]

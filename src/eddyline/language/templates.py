@@ -29,6 +29,8 @@ from eddyline.settings import Settings
 
 _OPTIONS = ("bits", "index", "history")
 _ROLES = ("window", "group_by", "aggregates")
+#: The first number above the range of a type of whole numbers.
+_MOST = {"TINYINT": 1 << 7, "SMALLINT": 1 << 15, "INT": 1 << 31, "BIGINT": 1 << 63}
 _COMPARISONS = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "<>": "<>"}
 
 
@@ -181,6 +183,9 @@ def bind_ask(ask: Ask, catalog: Catalog) -> Request:
     group_by = range(len(template.keys)) if ask.group_by is None else [_key(name, template) for name in ask.group_by]
     if ask.items:
         columns = tuple(_column(name, template, tuple(group_by)) for name in ask.items)
+        for place, name in enumerate(ask.items):
+            if columns[place] in columns[:place]:
+                raise BindingProblem(f"column {name.name} is asked for twice", hint="leave one of them out", position=name.position)
     else:
         columns = tuple((True, n) for n in group_by) + tuple((False, n) for n in range(len(template.aggregates)))
     as_of = None if ask.as_of is None else bind_constant(ask.as_of).value
@@ -269,9 +274,23 @@ def _check_names(node: object, template: Template) -> None:
         _check_names(arg, template)
 
 
+def _check_literals(e: Expression, position: Position | None) -> None:
+    """Refuse a comparison whose literal is no value of the column's type: the column is widened for it."""
+    widened = [x.args[0].type for x in walk(e) if isinstance(x, Call) and x.function == "cast" and isinstance(x.args[0], ColumnRef)]
+    literals = [x for x in walk(e) if isinstance(x, Literal)]
+    if not isinstance(e, Call) or e.function not in (*_COMPARISONS, "=", "in") or not widened or not literals:
+        return
+    most = _MOST.get(widened[0].name, 0)
+    strange = [x for x in literals if not isinstance(x.value, int | float) or x.value != x.value // 1 or not -most <= x.value < most]
+    raise BindingProblem(
+        f"{(strange or literals)[0]} is not a {widened[0]}", hint="write it as a number in the range of its type", position=position
+    )
+
+
 def _condition(e: Expression, template: Template, position: Position | None) -> Condition:
     found = _simple(e, template)
     if found is None:
+        _check_literals(e, position)
         columns = {x.column for x in walk(e) if isinstance(x, ColumnRef)}
         crossed = isinstance(e, Call) and e.function == "or" and len(columns) > 1
         raise BindingProblem(

@@ -107,7 +107,7 @@ def of_requests(template: Template, requests: Sequence[Request], instants: Seque
         arrays.append(array)
         words.append(key_words(array, output.type) if asked else open_words)
     everything = (1 << len(template.aggregates)) - 1
-    wanted = [sum(1 << n for is_key, n in r.columns if not is_key) & everything for r in requests]
+    wanted = [sum(1 << n for n in {n for is_key, n in r.columns if not is_key}) & everything for r in requests]
     mine = [spans[number] for number, _ in probes]
     ranged = np.array([sum(1 << k for k in span) for span in mine], np.int64) if any(spans) else None
     lows, highs = ([], []) if ranged is None else _ends(mine, len(template.keys))
