@@ -344,3 +344,28 @@ def test_a_column_may_be_grouped_by_twice() -> None:
     session.step()
     found = [(r["id"], r["k"], r["j"], r["n"]) for table in tables for r in table.to_pylist()]
     assert found == [(1, 1, None, 2), (2, 1, None, 2)]
+
+
+def test_windows_that_a_stream_of_requests_cannot_have_are_dead_letters() -> None:
+    """Negative ones and longer ones; none of zero rows, while one of no length has the rows of its instant."""
+    session = Session()
+    session.execute(
+        "CREATE STREAM s (k INT, ts TIMESTAMP) WITH (time = 'ts');"
+        "CREATE TEMPLATE spans AS SELECT k, COUNT(*) AS n FROM s [RANGE 9 SECONDS] GROUP BY k;"
+        "CREATE TEMPLATE counted AS SELECT k, COUNT(*) AS n FROM s [ROWS 2] GROUP BY k;"
+        "CREATE REQUESTS a (id BIGINT, span BIGINT, ts TIMESTAMP) FOR spans WITH (time = 'ts', window = 'span');"
+        "CREATE REQUESTS b (id BIGINT, span BIGINT, ts TIMESTAMP) FOR counted WITH (time = 'ts', window = 'span');"
+    )
+    tables: dict[str, list[pa.Table]] = {"a": [], "b": []}
+    for name, found in tables.items():
+        session.on_results(name, found.append)
+    session.push("s", [(1, 0), (1, 1_000_000), (1, 1_000_000), (1, 5_000_000)])
+    for name in tables:
+        session.push(name, [(size, size, 1_000_000) for size in (-(1 << 63), -1, 0, 1, 2, 9_000_000, 9_000_001, (1 << 63) - 1)])
+    session.run()
+    answers = {name: [(r["id"], r["n"]) for t in found for r in t.to_pylist()] for name, found in tables.items()}
+    assert answers == {"a": [(0, 2), (1, 2), (2, 2), (9_000_000, 3)], "b": [(1, 1), (2, 2)]}
+    letters = {name: [int(r["id"]) for r in session.dead_letters(name).to_pylist()] for name in tables}
+    assert letters["a"] == [-(1 << 63), -1, 9_000_001, (1 << 63) - 1]
+    assert letters["b"] == [-(1 << 63), -1, 0, 9_000_000, 9_000_001, (1 << 63) - 1]
+    assert session.dead_letters("b").to_pylist()[2]["_reason"] == "bad: a window of 0, and the template has 2"

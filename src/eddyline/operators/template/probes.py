@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from eddyline.model.datatypes import DataType
 from eddyline.model.template import Condition, Request, RequestStream, Template, window_size
+from eddyline.model.window import Rows
 from eddyline.operators.keys import key_words
 from eddyline.state.columns import Ints
 
@@ -194,7 +195,8 @@ def of_rows(asking: RequestStream, rows: pa.Table, instants: Ints) -> tuple[Requ
     if asking.window is not None:
         given = rows.column(asking.window).combine_chunks()
         asked = np.asarray(given.fill_null(longest).cast(pa.int64()))
-        refuse = (asked > longest) | (asked < 0)
+        # As in the language: a window of no rows is none, one of no length has the rows of its instant.
+        refuse = (asked > longest) | (asked < (1 if isinstance(template.window, Rows) else 0))
         for at in np.flatnonzero(refuse).tolist():
             reasons[at] = f"bad: a window of {asked[at]}, and the template has {longest}"
         good &= ~refuse
