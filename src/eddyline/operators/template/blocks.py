@@ -325,7 +325,7 @@ def build(rows: TemplateRows, first: int, stop: int, addressing: Addressing) -> 
     if not len(wanted):
         return clustered(addressing, words, nulls, np.arange(begin - first, stop - first), first, stop, rows.tuning)
     kept = np.flatnonzero(wanted)
-    return clustered(addressing, words[:, kept], nulls[kept], kept + (begin - first), first, stop, rows.tuning)
+    return clustered(addressing, np.ascontiguousarray(words[:, kept]), nulls[kept], kept + (begin - first), first, stop, rows.tuning)
 
 
 def clustered(addressing: Addressing, words: Ints, nulls: Ints, ids: Ints, first: int, stop: int, tuning: TemplateTuning) -> Block:
