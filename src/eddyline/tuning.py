@@ -208,8 +208,8 @@ class TemplateTuning:
     shared_scan: float = 4.0e-9
     single_scan: float = 1.0e-9
     build: float = 60e-9
-    #: Up to so many configurations, each in every order of its fields, are all priced: some milliseconds. Three columns and 16 bits have
-    #: 5,814; four have more, and are searched bits first.
+    #: Up to this number of configurations, each in every order of its fields, are all priced: some milliseconds. Three columns and 16 bits
+    #: have 5,814; four have more, and are searched bits first.
     most_layouts: int = 1 << 13
     #: Between two numbers of address bits that are tried in that case: more bits look at fewer rows and begin more runs. Chosen so that a
     #: search over 24 bits tries eight of them.

@@ -61,7 +61,7 @@ def group_rows(request, at, words, nulls, columns, mask):
 
 @njit(cache=True, nogil=True)
 def group_requests(request, requests):
-    """As `group_rows` where rows are grouped by nothing but their request, of which there are so many."""
+    """As `group_rows` where rows are grouped by their request alone; `requests` is the number after the last request."""
     number = np.full(requests, -1, np.int64)
     codes, firsts = np.empty(len(request), np.int64), np.empty(requests, np.int64)
     count = 0

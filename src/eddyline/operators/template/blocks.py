@@ -53,7 +53,7 @@ class Codes:
 
     @classmethod
     def of(cls, words: Ints, nulls: Ints, most: Sequence[int]) -> Codes:
-        """Columns with at most so many distinct words are coded."""
+        """Columns are coded that have at most `most` distinct words, a number for each column."""
         rows = np.empty(words.shape, np.int32)
         distinct: list[Ints | None] = []
         for column, limit in enumerate(most):

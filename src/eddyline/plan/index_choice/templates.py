@@ -108,7 +108,7 @@ class TemplatePrice:
         return float(self._reading(pattern, runs, share)) if runs else self.scanned(pattern) * 1.01
 
     def _reading(self, pattern: Pattern, runs: Floats | float, share: Floats | float) -> Floats | float:
-        """The price of so many runs in every block, and of looking at a share of the window."""
+        """The price of reading `runs` runs in every block, and of looking at a share of the window."""
         blocks = max(pattern.rows / self.tuning.block_rows, 1.0)
         return pattern.requests * (blocks * runs * self.costs.run + pattern.rows * share * self.costs.visit)
 
