@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from typing import Any
@@ -28,6 +29,22 @@ LONGEST = (
     "tests/fault/test_embedded_supervised.py",
     "tests/spark/test_answers.py",
 )
+
+
+def pytest_configure() -> None:
+    """No test cuts the power: what a process has written is there after a kill, and none waits for the disk."""
+    os.fsync = lambda _: None
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests are no garbage: looks for it pass them over, and come less often."""
+    gc.freeze()
+    gc.set_threshold(5_000, 20, 20)
+
+
+def pytest_unconfigure() -> None:
+    """At the end everything goes: a library says otherwise that its functions are left."""
+    gc.unfreeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -164,7 +164,8 @@ def _combinations(query: Query, rows: Sequence[Row], tables: Tables, now: int | 
                 values[reference.alias] = row.values
                 here = [*bound, (reference, row)]
                 top = row if newest is None or row.number > newest.number else newest
-                if not all(inside(r, t, top) for r, t in here):
+                # Rows that were bound before are judged again where there is a newer one.
+                if not all(inside(r, t, top) for r, t in (here if top is row else here[-1:])):
                     continue
             if all(condition(values) is True for condition in due[i]):
                 yield from extend(i + 1, here, top, values)

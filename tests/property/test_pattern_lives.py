@@ -15,7 +15,7 @@ import pytest
 from eddyline.errors import EddylineError
 from eddyline.session import Session
 from tests.property.patterns import STREAM, Case, random_case
-from tests.property.test_patterns import can_match, plain
+from tests.property.test_patterns import can_match, job_of, plain
 from tests.seeds import first_seed
 from tests.spark.simulated import Simulated
 
@@ -31,7 +31,8 @@ def drawn(seed: int) -> tuple[Random, Case] | None:
     rng = Random(seed)
     case = random_case(rng, queries=2)
     try:
-        if not all(can_match(case, query) for query in case.queries):
+        job = job_of(case)
+        if not all(can_match(case, job, number) for number in range(len(case.queries))):
             return None
         with Session() as session:
             session.execute(statements(case, {"q0", "q1"}))

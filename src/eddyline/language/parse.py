@@ -9,6 +9,7 @@ Limits   What sqlglot understands and this language does not is refused by name 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from sqlglot.errors import ErrorLevel, TokenError
 from sqlglot.tokens import Token as RawToken
@@ -27,7 +28,13 @@ def parse_script(text: str) -> list[Statement]:
     >>> [type(s).__name__ for s in parse_script("SET seed = 1; DROP QUERY q;")]
     ['Set', 'Drop']
     """
-    return [read_statement(reader) for reader in _readers(text)]
+    return list(_statements(text))
+
+
+@lru_cache(maxsize=256)
+def _statements(text: str) -> tuple[Statement, ...]:
+    """Texts come again, with jobs that start again and queries that come and go; statements never change."""
+    return tuple(read_statement(reader) for reader in _readers(text))
 
 
 def parse_select(text: str) -> Select:

@@ -23,16 +23,18 @@ from eddyline.runtime.unit import UnitFigures
 class Figure:
     """A figure of one feature: how a pipeline gives it, and how those of two shards become one."""
 
-    of: Callable[[Pipeline], Any]
+    #: Takes the pipeline, or the figures of all its units.
+    of: Callable[[Any], Any]
     merged: Callable[[Any, Any], Any]
+    of_units: bool = False
 
 
 #: Figures of single features by their names in `--stats`, in both engines: one line each.
 FURTHER: dict[str, Figure] = {
-    "patterns": Figure(lambda pipeline: books(pipeline), lambda a, b: _summed(a, b)),
-    "zones_skipped": Figure(lambda pipeline: sum(unit.zones_skipped for unit in units_of(pipeline)), lambda a, b: a + b),
-    "zones_passed": Figure(lambda pipeline: sum(unit.zones_passed for unit in units_of(pipeline)), lambda a, b: a + b),
-    "conditions_avoided": Figure(lambda pipeline: sum(unit.conditions_avoided for unit in units_of(pipeline)), lambda a, b: a + b),
+    "patterns": Figure(lambda units: books(units), lambda a, b: _summed(a, b), of_units=True),
+    "zones_skipped": Figure(lambda units: sum(unit.zones_skipped for unit in units), lambda a, b: a + b, of_units=True),
+    "zones_passed": Figure(lambda units: sum(unit.zones_passed for unit in units), lambda a, b: a + b, of_units=True),
+    "conditions_avoided": Figure(lambda units: sum(unit.conditions_avoided for unit in units), lambda a, b: a + b, of_units=True),
     "punctuations": Figure(lambda pipeline: promised(pipeline), lambda a, b: _added(a, b)),
     "violations": Figure(lambda pipeline: violations(pipeline), lambda a, b: _added(a, b)),
     "purged_rows": Figure(lambda pipeline: purged(pipeline), lambda a, b: a + b),
@@ -96,9 +98,9 @@ def _added(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:
     return {name: a.get(name, 0) + b.get(name, 0) for name in {**a, **b}}
 
 
-def books(pipeline: Pipeline) -> dict[str, dict[str, int]]:
+def books(units: Sequence[UnitFigures]) -> dict[str, dict[str, int]]:
     """Per book of events what it holds and has done."""
-    return {name: dict(seen) for unit in units_of(pipeline) for name, seen in unit.books.items()}
+    return {name: dict(seen) for unit in units for name, seen in unit.books.items()}
 
 
 def _summed(a: Mapping[str, Mapping[str, int]], b: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
@@ -110,8 +112,8 @@ def _summed(a: Mapping[str, Mapping[str, int]], b: Mapping[str, Mapping[str, int
     return found
 
 
-def further(pipeline: Pipeline) -> dict[str, Any]:
-    return {name: figure.of(pipeline) for name, figure in FURTHER.items()}
+def further(pipeline: Pipeline, units: Sequence[UnitFigures]) -> dict[str, Any]:
+    return {name: figure.of(units if figure.of_units else pipeline) for name, figure in FURTHER.items()}
 
 
 def merged_further(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -128,7 +130,7 @@ def pipeline_report(
 ) -> Report:
     """The figures of a job in this process; `plans`: with the plan of every query as text."""
     units = units_of(pipeline)
-    edges = {name: edge for unit in units for name, edge in unit.edges.items()}
+    edges = demand(units)
     stores = [stream.store for stream in pipeline.stores()]
     spilled = pipeline.spilling.spilled()
     peaks, held = stored_rows(pipeline, units), held_rows(pipeline)
@@ -147,9 +149,9 @@ def pipeline_report(
             peak_stored_rows=pipeline.peak_rows,
             peak_state_bytes=pipeline.peak_bytes,
             state_bytes=pipeline.spilling.held,
-            counts=counts(pipeline, units),
+            counts=counts(units),
             suspended_peak=sum(edge["suspended_peak"] for edge in edges.values()),
-            partials_avoided=avoided(pipeline, units),
+            partials_avoided=avoided(units),
             null_results=dict(pipeline.issues.counts),
             migrations=tuple(pipeline.planner.migrations),
             stage_seconds=dict(stages or {}),
@@ -164,7 +166,7 @@ def pipeline_report(
         nodes(pipeline, units),
         edges,
         {name: StoreFigures(peaks.get(name, 0), spilled.get(name, 0), held.get(name, 0)) for name in dict.fromkeys((*peaks, *spilled))},
-        further=further(pipeline),
+        further=further(pipeline, units),
         plans={name: query.plan(pipeline) for name, query in pipeline.queries.items()} if plans else {},
     )
 
@@ -174,9 +176,8 @@ def units_of(pipeline: Pipeline) -> list[UnitFigures]:
     return [unit.report() for unit in pipeline.kinds.units()]
 
 
-def counts(pipeline: Pipeline, units: Sequence[UnitFigures] | None = None) -> dict[str, int]:
+def counts(units: Sequence[UnitFigures]) -> dict[str, int]:
     """Sums over all units; the names are `report.COUNTS`."""
-    units = units_of(pipeline) if units is None else units
     edges = _edges(units)
     return {
         "partials_produced": sum(unit.partials for unit in units),
@@ -196,14 +197,14 @@ def _edges(units: Sequence[UnitFigures]) -> list[Mapping[str, Any]]:
     return [edge for unit in units for edge in (*unit.edges.values(), *unit.earlier_edges)]
 
 
-def avoided(pipeline: Pipeline, units: Sequence[UnitFigures] | None = None) -> int:
+def avoided(units: Sequence[UnitFigures]) -> int:
     """About how many partial results were not made."""
-    return sum(edge["partials_avoided"]["estimate"] for edge in _edges(units_of(pipeline) if units is None else units))
+    return sum(edge["partials_avoided"]["estimate"] for edge in _edges(units))
 
 
-def demand(pipeline: Pipeline) -> dict[str, Mapping[str, Any]]:
+def demand(units: Sequence[UnitFigures]) -> dict[str, Mapping[str, Any]]:
     """Per edge of just-in-time joins, what it held back and made later, and whether it listens."""
-    return {name: edge for unit in units_of(pipeline) for name, edge in unit.edges.items()}
+    return {name: edge for unit in units for name, edge in unit.edges.items()}
 
 
 def response_times(pipeline: Pipeline) -> Mapping[str, Mapping[str, float | None]]:
@@ -214,12 +215,12 @@ def response_times(pipeline: Pipeline) -> Mapping[str, Mapping[str, float | None
     return responses.summary(name for name, query in pipeline.queries.items() if query.is_timed)
 
 
-def stored_rows(pipeline: Pipeline, units: Sequence[UnitFigures] | None = None) -> dict[str, int]:
+def stored_rows(pipeline: Pipeline, units: Sequence[UnitFigures]) -> dict[str, int]:
     """Peak rows per store, streams and intermediates."""
     peaks = dict.fromkeys(pipeline.intakes, 0)
     for stream in pipeline.stores():
         peaks[stream.name] += stream.peak
-    for unit in units_of(pipeline) if units is None else units:
+    for unit in units:
         peaks.update(unit.stored)
     return peaks
 
@@ -234,9 +235,8 @@ def held_rows(pipeline: Pipeline) -> dict[str, int]:
     return held
 
 
-def operators(pipeline: Pipeline, units: Sequence[UnitFigures] | None = None) -> dict[str, dict[str, float]]:
+def operators(pipeline: Pipeline, units: Sequence[UnitFigures]) -> dict[str, dict[str, float]]:
     """What every operator did, as shards send it: join nodes, filters of streams, queries."""
-    units = units_of(pipeline) if units is None else units
     found: dict[str, dict[str, float]] = {name: dict(seen) for unit in units for name, seen in unit.operators.items()}
     for query in pipeline.queries.values():
         found[query_operator(query.name)] = {"rows_in": query.rows_in, "rows_out": query.results, "seconds": query.seconds}
@@ -251,10 +251,9 @@ def nodes(pipeline: Pipeline, units: Sequence[UnitFigures]) -> dict[str, NodeFig
     return found
 
 
-def operator_units(pipeline: Pipeline, units: Sequence[UnitFigures] | None = None) -> dict[str, str]:
+def operator_units(pipeline: Pipeline, units: Sequence[UnitFigures]) -> dict[str, str]:
     """Operator -> the unit that it works for; operators of single queries have none."""
-    figures = units_of(pipeline) if units is None else units
-    return {name: unit.name for unit, mine in zip(pipeline.kinds.units(), figures, strict=True) for name in mine.operators}
+    return {name: unit.name for unit, mine in zip(pipeline.kinds.units(), units, strict=True) for name in mine.operators}
 
 
 def nodes_of(seen: Mapping[str, Mapping[str, float]], units: Mapping[str, str]) -> dict[str, NodeFigures]:

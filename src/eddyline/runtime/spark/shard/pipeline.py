@@ -33,7 +33,7 @@ from eddyline.plan.lower import Lowered
 from eddyline.plan.migration import Migration, plan_document, plan_from
 from eddyline.plan.shares import Route, book_route
 from eddyline.runtime.epoch import Epoch, Outcome
-from eddyline.runtime.figures import avoided, counts, demand, further, held_rows, operator_units, operators, stored_rows
+from eddyline.runtime.figures import avoided, counts, demand, further, held_rows, operator_units, operators, stored_rows, units_of
 from eddyline.runtime.memory import without_collection
 from eddyline.runtime.newest import NewestPlaces
 from eddyline.runtime.pipeline import Pipeline
@@ -45,6 +45,7 @@ from eddyline.runtime.spark.job.layout import Layout
 from eddyline.runtime.spark.job.ledger import tables_folder
 from eddyline.runtime.spark.job.static_table import version_of
 from eddyline.runtime.spark.shard.asked import ShardAsked
+from eddyline.runtime.unit import UnitFigures
 from eddyline.state.columns import Ints
 
 Load = Callable[[str], pa.Table]
@@ -303,25 +304,24 @@ class ShardPipeline:
         for name in epoch.arrivals:
             # A stream that ended with an earlier bounded run speaks again.
             self.pipeline.intakes[name].closed = False
-        before = self._counts(), operators(self.pipeline), dict(self.pipeline.issues.counts)
+        units = units_of(self.pipeline)
+        before = _counts(units), operators(self.pipeline, units), dict(self.pipeline.issues.counts)
         outcome = self.pipeline.step(epoch)
         self.asked.answer(epoch.closing, outcome)
         if outcome.gone:
             self._forget_moves()
+        units = units_of(self.pipeline)
         self._added = {
-            "counts": {name: count - before[0][name] for name, count in self._counts().items()},
+            "counts": {name: count - before[0][name] for name, count in _counts(units).items()},
             "operators": {
                 name: {key: value - before[1].get(name, {}).get(key, 0) for key, value in seen.items()}
-                for name, seen in operators(self.pipeline).items()
+                for name, seen in operators(self.pipeline, units).items()
             },
             "null_results": {kind: count - before[2].get(kind, 0) for kind, count in self.pipeline.issues.counts.items()},
-            "operator_units": operator_units(self.pipeline),
+            "operator_units": operator_units(self.pipeline, units),
             "response": self._responses.drained(),
         }
         return outcome
-
-    def _counts(self) -> dict[str, int]:
-        return {**counts(self.pipeline), "partials_avoided": avoided(self.pipeline)}
 
     def snapshot(self) -> Snapshot:
         taken = take_snapshot(self.pipeline)
@@ -331,12 +331,13 @@ class ShardPipeline:
 
     def statistics(self) -> dict[str, Any]:
         pipeline = self.pipeline
-        edges = demand(pipeline)
+        units = units_of(pipeline)
+        edges = demand(units)
         return {
             "late": {name: intake.late for name, intake in pipeline.intakes.items() if intake.late},
             "live_rows": sum(stream.store.live for stream in pipeline.stores()),
             "live_bytes": sum(stream.store.nbytes for stream in pipeline.stores()),
-            "stored_rows": stored_rows(pipeline),
+            "stored_rows": stored_rows(pipeline, units),
             "held_rows": held_rows(pipeline),
             "newest": {name: intake.newest for name, intake in pipeline.intakes.items() if intake.newest is not None},
             "peak_stored_rows": pipeline.peak_rows,
@@ -345,7 +346,11 @@ class ShardPipeline:
             "spilled_bytes": pipeline.spilling.spilled(),
             "suspended_peak": sum(edge["suspended_peak"] for edge in edges.values()),
             "demand": edges,
-            "further": further(pipeline),
+            "further": further(pipeline, units),
             "versions": {name: [version.name for version in known.versions] for name, known in pipeline.versions.tables.items()},
             **self._added,
         }
+
+
+def _counts(units: Sequence[UnitFigures]) -> dict[str, int]:
+    return {**counts(units), "partials_avoided": avoided(units)}
