@@ -1,0 +1,235 @@
+"""Numbers of `tuning.py` that decide between two ways of working, each measured on both sides of its value.
+
+Answer   `question`: nanoseconds of a question that demand asks zones, whatever its rows. `by_key`: the share of the tests of a scan that is
+         saved where pairs are tested by their keys. `least_young` and `most_groups`: CPU of the same requests with other values.
+         `moved`: searches that unchanged requests cause, and requests until a change is followed, with other values.
+Limits   CPU time of this process, the least of a few rounds that take turns. Counts of searches repeat exactly.
+Reading  `python -m bench.micro.thresholds [question by_key least_young most_groups moved]`
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from time import process_time, process_time_ns
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline import Session
+from eddyline.operators.join.zones import policy
+from eddyline.operators.join.zones.partners import PartnerZones
+from eddyline.settings import Settings
+from eddyline.tuning import TemplateTuning, Tuning
+
+SECOND = 1_000_000
+ROUNDS = 5
+
+
+def _times(first: int, count: int, step: int = SECOND) -> pa.Array:
+    return pa.array((first + np.arange(count)) * step, pa.timestamp("us"))
+
+
+# -- zones
+
+
+def question() -> None:
+    """A just-in-time join of three streams whose zones are always asked; calls are timed, and fitted as fixed + rows."""
+    asked: list[tuple[int, int]] = []
+    plain = PartnerZones.may_have
+
+    def timed(self: PartnerZones, opposite, links, bases, ids, chosen, worth, counters):  # type: ignore[no-untyped-def]
+        began = process_time_ns()
+        found = plain(self, opposite, links, bases, ids, chosen, worth, counters)
+        count = len(next(iter(ids.values()))) if chosen is None else len(chosen)
+        if count and opposite.store.live:
+            asked.append((count * len(links), process_time_ns() - began))
+        return found
+
+    PartnerZones.may_have = timed  # type: ignore[method-assign]
+    try:
+        for rows in (64, 256, 1_024, 4_096):
+            with Session(Settings(jit="exact", heralds="on", plan="((a b) c)"), keep_results=False) as session:
+                for name in "abc":
+                    session.execute(f"CREATE STREAM {name} (x BIGINT, y BIGINT, ts TIMESTAMP) WITH (time = 'ts')")
+                window = "[RANGE 8000 SECONDS]"
+                session.query("q", f"SELECT a.x FROM a {window}, b {window}, c {window} WHERE a.x = b.x AND b.y = c.y")
+                random = np.random.default_rng(5)
+                for epoch in range(12):
+                    for name in "abc":
+                        columns = {"x": random.integers(0, 2_000, rows), "y": random.integers(0, 2_000, rows)}
+                        session.push(name, pa.table({**columns, "ts": _times(epoch * rows, rows)}))
+                    session.step()
+    finally:
+        PartnerZones.may_have = plain  # type: ignore[method-assign]
+    counts, spent = np.array(asked, np.float64).T
+    # The least time of calls of about equal size: a busy machine only adds.
+    sizes = np.unique(np.round(np.log2(counts)))
+    least = np.array(
+        [
+            (counts[near][at := int(np.argmin(spent[near]))], spent[near][at])
+            for s in sizes
+            if (near := np.round(np.log2(counts)) == s).any()
+        ]
+    )
+    each, fixed = np.polyfit(least[:, 0], least[:, 1], 1)
+    print(f"question: {len(asked)} questions, {fixed:,.0f} ns each and {each:.1f} ns per key; medians: ", end="")
+    print(", ".join(f"{2 ** int(s)} keys {np.median(spent[np.round(np.log2(counts)) == s]) / 1e3:.0f} µs" for s in sizes))
+
+
+def by_key() -> None:
+    """A scan of 2,000 rows per side whose conditions are differences, with bounds of keys and without; one condition and two."""
+    bounds = policy.bounds_of
+
+    def run(condition: str, with_bounds: bool) -> tuple[float, int]:
+        policy.bounds_of = bounds if with_bounds else lambda *_: None  # type: ignore[assignment]
+        with Session(Settings(heralds="on"), keep_results=False) as session:
+            for name in "ab":
+                session.execute(f"CREATE STREAM {name} (x BIGINT, y BIGINT, ts TIMESTAMP) WITH (time = 'ts')")
+            session.query("q", f"SELECT a.x FROM a [RANGE 10000 SECONDS], b [RANGE 10000 SECONDS] WHERE {condition}")
+            random = np.random.default_rng(5)
+            session.step()
+            for name in "ab":
+                columns = {"x": random.integers(0, 1_000_000, 2_000), "y": random.integers(0, 1_000_000, 2_000)}
+                session.push(name, pa.table({**columns, "ts": _times(0, 2_000)}))
+            began = process_time()
+            session.run(once=True)
+            return process_time() - began, session.stats()["results"]["q"]
+
+    try:
+        for width in (1_000, 100_000, 500_000):
+            one = f"a.x <= b.x + {width} - 1000000"
+            for name, condition in (("one", one), ("two", f"a.x <= b.x + {width} AND b.x <= a.x + {width}")):
+                least = {way: min(run(condition, way)[0] for _ in range(ROUNDS)) for way in (True, False)}
+                results = run(condition, True)[1]
+                saved = 1 - least[True] / least[False]
+                print(
+                    f"by_key: {name} condition, {results / 4e6:.1%} of pairs match: {least[False] * 250:.1f} ns per pair tested, "
+                    f"{least[True] * 250:.1f} by keys; {saved:.0%} saved"
+                )
+    finally:
+        policy.bounds_of = bounds
+
+
+# -- templates
+
+
+def _template(tuning: TemplateTuning, window: int, values: int, index: str = "auto") -> Session:
+    session = Session(Settings(tuning=Tuning(templates=tuning)), keep_results=False)
+    session.execute(
+        "SET epoch_rows = 10000000; CREATE STREAM r (a INT, b INT, v INT, ts TIMESTAMP) WITH (time = 'ts');"
+        f"CREATE TEMPLATE t WITH (index = '{index}', bits = 12) AS SELECT a, b, SUM(v) AS total, COUNT(*) AS n "
+        f"FROM r [RANGE {window - 1} SECONDS] GROUP BY a, b;"
+    )
+    session.step()
+    return session
+
+
+def _push(session: Session, random: np.random.Generator, first: int, count: int, values: int) -> None:
+    columns = {name: pa.array(random.integers(0, values, count), pa.int32()) for name in "ab"}
+    session.push("r", pa.table({**columns, "v": np.ones(count, np.int32), "ts": _times(first, count)}))
+
+
+def _in_turns(ways: list[object], run: Callable[[object], float], rounds: int = ROUNDS) -> dict[object, float]:
+    least: dict[object, float] = {}
+    for _ in range(rounds):
+        for way in ways:
+            seconds = run(way)
+            least[way] = min(seconds, least.get(way, seconds))
+    return least
+
+
+def least_young() -> None:
+    """A window of 65,536 rows that slides over two blocks, 1,024 rows and some requests per epoch."""
+    for requests in (8, 128):
+
+        def run(young: object, requests: int = requests) -> float:
+            tuning = TemplateTuning(least_young=young, precomputed=False)  # type: ignore[arg-type]
+            with _template(tuning, 65_536, 2_048, "hash(a)") as session:
+                random = np.random.default_rng(22)
+                _push(session, random, 0, 65_536, 2_048)
+                session.step()
+                began = process_time()
+                for epoch in range(64):
+                    _push(session, random, 65_536 + 1_024 * epoch, 1_024, 2_048)
+                    session.step()
+                    asked = random.integers(0, 2_048, requests)
+                    session.request([f"total FROM t WHERE a = {value}" for value in asked])
+                return process_time() - began
+
+        found = _in_turns([2, 4, 16, 64, 256], run, 2)
+        best = min(found.values())
+        print(f"least_young, {requests} requests per 1,024 rows: " + ", ".join(f"{young}: {found[young] / best:.3f}" for young in found))
+
+
+def most_groups() -> None:
+    """Nine requests and 500 new rows per epoch, ever more groups in a window of 20,000 rows: from groups that are kept, and from rows."""
+    window = 20_000
+    shares: dict[int, float] = {}
+    stands: dict[int, bool] = {}
+    for share in (0.02, 0.1, 0.25, 0.4, 0.8, 1.6):
+        values = int((share * window) ** 0.5)
+
+        def run(kept: object, values: int = values) -> float:
+            tuning = TemplateTuning(precomputed=bool(kept), most_groups=1e9)
+            with _template(tuning, window, values) as session:
+                random = np.random.default_rng(22)
+                _push(session, random, 0, window, values)
+                session.step()
+                for epoch in range(24):
+                    if epoch == 4:
+                        began = process_time()
+                    _push(session, random, window + 500 * epoch, 500, values)
+                    session.step()
+                    session.request(["a, b, total FROM t", *(f"{key}, total FROM t" for key in "ab" * 4)])
+                groups = len(session.request("a, b, total FROM t"))
+                shares[values] = groups / window
+                standing = session.pipeline.kinds.templates.unit("t").standing
+                if standing.precomputed is not None:
+                    stands[values] = standing.precomputed.stands
+                return process_time() - began
+
+        found = _in_turns([True, False], run, 3)
+        print(f"most_groups: groups are {shares[values]:.2f} of the rows: {found[True] / found[False]:.3f} of the time from rows", end="")
+        print("" if stands[values] else "; they are never worth keeping")
+
+
+def moved() -> None:
+    """Requests of three patterns with the same shares throughout, then with others: searches, and requests until the index follows."""
+    for shares, factor in ((0.05, 1.1), (0.1, 1.3), (0.15, 1.5), (0.3, 2.0), (0.6, 4.0)):
+        tuning = TemplateTuning(moved_shares=shares, moved_factor=factor, precomputed=False)
+        with _template(tuning, 20_000, 512) as session:
+            random = np.random.default_rng(22)
+            _push(session, random, 0, 20_000, 512)
+            session.step()
+            adjustment = session.pipeline.kinds.templates.unit("t").standing.adjustment
+            counts = []
+            at = 20_000
+            for weights in ((0.7, 0.2, 0.1), (0.1, 0.2, 0.7)):
+                searches, changes, followed = adjustment.searches, adjustment.changes, None
+                for turn in range(100):
+                    _push(session, random, at, 200, 512)
+                    at += 200
+                    session.step()
+                    kinds = random.choice(3, 100, p=weights)
+                    drawn = random.integers(0, 512, (100, 2))
+                    texts = (("a = {0}",), ("a = {0} AND b = {1}",), ("b = {1}",))
+                    session.request([f"total FROM t WHERE {texts[kind][0].format(*two)}" for kind, two in zip(kinds, drawn, strict=True)])
+                    if followed is None and adjustment.changes > changes:
+                        followed = 100 * (turn + 1)
+                counts.append((adjustment.searches - searches, followed))
+            (still, _), (after, followed) = counts
+            print(f"moved_shares {shares}, moved_factor {factor}: {still} searches in 10 looks at unchanged shares, ", end="")
+            print(f"{after} in 10 after a change, which is followed after {followed} requests")
+
+
+PARTS = {"question": question, "by_key": by_key, "least_young": least_young, "most_groups": most_groups, "moved": moved}
+
+
+def main() -> None:
+    for name in sys.argv[1:] or PARTS:
+        PARTS[name]()
+
+
+if __name__ == "__main__":
+    main()
