@@ -78,6 +78,7 @@ def test_a_span_of_time_holds_its_last_instant_and_nulls_match_is_null_only() ->
         ("nonsense", "expected FOR"),
         ("store < 5", "expected FOR"),
         ("store < 5 FOR 3 ROWS 2 HOURS", "a herald has one span"),
+        ("store < 5 FOR 2 HOURS 3 ROWS", "a herald has one span"),
         ("store < qty FOR 3 ROWS", "a herald does not say"),
         ("store + 1 < 5 FOR 3 ROWS", "a herald does not say"),
         ("store < 5 OR qty = 1 FOR 3 ROWS", "a herald does not say"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from functools import lru_cache, partial
 from hashlib import blake2b
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from eddyline.errors import BindingProblem, Position, SyntaxProblem
@@ -66,6 +67,8 @@ def _span(reader: Reader) -> tuple[int | None, int | None]:
             raise SyntaxProblem(f"FOR {text} ROWS is no span", hint="a whole number of rows, 1 or more", position=position)
         found: tuple[int | None, int | None] = int(text), None
     else:
+        if any(a.kind == "number" and b.upper in ("ROWS", "ROW") for a, b in pairwise(reader.tokens[reader.index :])):
+            raise SyntaxProblem("a herald has one span", hint=f"either rows or time: {_SPAN}", position=position)
         micros = read_span(reader)
         if micros < 0:
             raise SyntaxProblem("a span is not negative", hint=_SPAN, position=position)
