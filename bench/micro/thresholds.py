@@ -1,10 +1,10 @@
 """Numbers of `tuning.py` that decide between two ways of working, each measured on both sides of its value.
 
 Answer   `question`: nanoseconds of a question that demand asks zones, whatever its rows. `by_key`: the share of the tests of a scan that is
-         saved where pairs are tested by their keys. `least_young` and `most_groups`: CPU of the same requests with other values.
+         saved where pairs are tested by their keys. `least_piece` and `most_groups`: CPU of the same requests with other values.
          `moved`: searches that unchanged requests cause, and requests until a change is followed, with other values.
 Limits   CPU time of this process, the least of a few rounds that take turns. Counts of searches repeat exactly.
-Reading  `python -m bench.micro.thresholds [question by_key least_young most_groups moved]`
+Reading  `python -m bench.micro.thresholds [question by_key least_piece most_groups moved]`
 """
 
 from __future__ import annotations
@@ -139,12 +139,12 @@ def _in_turns(ways: list[object], run: Callable[[object], float], rounds: int = 
     return least
 
 
-def least_young() -> None:
+def least_piece() -> None:
     """A window of 65,536 rows that slides over two blocks, 1,024 rows and some requests per epoch."""
     for requests in (8, 128):
 
-        def run(young: object, requests: int = requests) -> float:
-            tuning = TemplateTuning(least_young=young, precomputed=False)  # type: ignore[arg-type]
+        def run(piece: object, requests: int = requests) -> float:
+            tuning = TemplateTuning(least_piece=piece, precomputed=False)  # type: ignore[arg-type]
             with _template(tuning, 65_536, 2_048, "hash(a)") as session:
                 random = np.random.default_rng(22)
                 _push(session, random, 0, 65_536, 2_048)
@@ -157,9 +157,9 @@ def least_young() -> None:
                     session.request([f"total FROM t WHERE a = {value}" for value in asked])
                 return process_time() - began
 
-        found = _in_turns([2, 4, 16, 64, 256], run, 2)
+        found = _in_turns([4, 16, 32, 64, 128], run, 3)
         best = min(found.values())
-        print(f"least_young, {requests} requests per 1,024 rows: " + ", ".join(f"{young}: {found[young] / best:.3f}" for young in found))
+        print(f"least_piece, {requests} requests per 1,024 rows: " + ", ".join(f"{piece}: {found[piece] / best:.3f}" for piece in found))
 
 
 def most_groups() -> None:
@@ -223,7 +223,7 @@ def moved() -> None:
             print(f"{after} in 10 after a change, which is followed after {followed} requests")
 
 
-PARTS = {"question": question, "by_key": by_key, "least_young": least_young, "most_groups": most_groups, "moved": moved}
+PARTS = {"question": question, "by_key": by_key, "least_piece": least_piece, "most_groups": most_groups, "moved": moved}
 
 
 def main() -> None:
