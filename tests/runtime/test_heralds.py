@@ -213,6 +213,17 @@ def test_a_herald_moves_no_horizon_and_no_window_counts_it() -> None:
         assert session.dead_letters("sales").column("store").to_pylist() == ["99"]
 
 
+def test_a_herald_stands_after_the_rows_that_were_pushed_and_not_after_other_heralds() -> None:
+    with Session() as session:
+        session.execute(SALES)
+        query = session.query("q", "SELECT store FROM sales")
+        session.push("sales", [(1, 1, None, 1_000_000), (None, None, "store < 9 FOR 1 HOUR", 900_000_000)])
+        session.herald("sales", "store = 5", rows=2)
+        session.push("sales", [(5, 1, None, 2_000_000), (6, 1, None, 3_000_000), (7, 1, None, 4_000_000), (9, 1, None, 901_000_000)])
+        session.run(once=True)
+        assert query.table().column("store").to_pylist() == [1, 5, 7] and session.stats()["violations"] == {"sales": 2}
+
+
 def test_punctuations_are_checked_first_and_a_row_is_counted_once() -> None:
     with Session() as session:
         session.execute(SALES)

@@ -107,6 +107,9 @@ class MemorySource:
         return Chunk(whole, pa.concat_tables(bad) if bad else None, tuple(records))
 
     def _note_newest(self, rows: pa.Table) -> None:
+        if self.stream.herald is not None:
+            # A herald is no row.
+            rows = rows.filter(pc.is_null(rows.column(self.stream.herald)))
         if not rows.num_rows:
             return
         times = rows.column(self.stream.time).cast(pa.int64())
