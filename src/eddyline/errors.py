@@ -94,6 +94,12 @@ class StateProblem(UserError):
 
 def unwritable(problem: OSError) -> StateProblem:
     """What the system says of a file or a disk, as an error of the job."""
+    if isinstance(problem, ConnectionError):
+        return StateProblem(
+            "the connection to another process of the job is lost",
+            detail=problem.strerror or str(problem),
+            hint="with --checkpoint the same command continues",
+        )
     named = str(problem.filename) if problem.filename else "a file"
     return StateProblem(
         f"{named} cannot be used",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import shutil
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +14,7 @@ import pytest
 from eddyline.connectors.outbox import Outbox
 from eddyline.connectors.output import result_files
 from eddyline.connectors.sinks import ParquetSink
-from eddyline.errors import CheckpointProblem
+from eddyline.errors import CheckpointProblem, UserError
 from eddyline.tuning import OutputTuning
 from tests.seeds import first_seed
 
@@ -83,6 +85,30 @@ def test_small_results_are_one_file_until_it_is_old(tmp_path: Path) -> None:
     job.epoch(4, 15.0, a=[3])
     job.stop(4)
     assert job.files() == [[1, 2], [3]] and job.segments() == 0
+
+
+def test_a_file_that_cannot_be_written_is_said_while_nothing_comes_and_its_rows_stay(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    job.epoch(1, 0.0, a=[1], b=[1])
+    job.checkpoint(1)
+    # What lies in the way of the file that follows: a full disk would do the same.
+    shutil.rmtree(job.out / "a")
+    (job.out / "a").write_text("in the way")
+    with pytest.raises(UserError, match="results cannot be written"):
+        for moment in range(1_000):
+            # The first look hands the files over, a later one finds that one of them has failed.
+            job.box.end_epoch(1, 10.0 + moment)
+            assert not job.box.is_empty
+            time.sleep(0.01)
+    # However often it is asked: a checkpoint that passed these rows would lose them.
+    for _ in range(2):
+        with pytest.raises(UserError, match="results cannot be written"):
+            job.checkpoint(1)
+    assert job.segments() == 1
+    (job.out / "a").unlink()
+    again = Job(tmp_path, epoch=1)
+    again.stop(1)
+    assert again.files("a") == [[1]] and again.files("b") == [[1]] and again.segments() == 0
 
 
 def test_each_epoch_has_a_file(tmp_path: Path) -> None:

@@ -131,6 +131,8 @@ class Life:
             # Spark gives up with a message when the process that lists files is killed, or a worker too often.
             hit = plan is not None and len(plan.struck()) > struck
             gave_up = hit and process.returncode == 1 and "Spark stopped the job" in self.said()
+            # The process that lists files may be killed before it answers for the first time.
+            gave_up |= hit and process.returncode == 2 and "did not start in time" in self.said()
             assert process.returncode in (0, -signal.SIGKILL) or gave_up, self.said()
         finally:
             end_session(process)

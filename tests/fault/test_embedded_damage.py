@@ -62,7 +62,7 @@ def is_orphan(path: Path, folder: Path) -> bool:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_each_file_in_turn(damage: str, stopped: tuple[Life, Path], wanted: dict[str, object]) -> None:
     _damaged_in_turn(damage, stopped, wanted, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from pathlib import Path
 from random import Random
@@ -56,7 +57,7 @@ def check(tmp_path: Path) -> None:
     assert not list((tmp_path / "out").rglob(".*.tmp"))
 
 
-@pytest.mark.parametrize("share", [60, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("share", [60, pytest.param(1, marks=[pytest.mark.long, pytest.mark.timeout(7200)])])
 def test_killed_at_every_file_operation(tmp_path: Path, runs: Runs, share: int) -> None:
     """One operation of `share`; after each kill the job begins anew, with either setting, until it ends by itself."""
     draw = Random(first_seed())
@@ -75,6 +76,9 @@ def test_killed_at_every_file_operation(tmp_path: Path, runs: Runs, share: int) 
             killed(runs, place, draw.randrange(1, count), draw.choice(["auto", "each"]))
         assert not killed(runs, place, 0, draw.choice(["auto", "each"]))
         check(place)
+        shutil.rmtree(place)
+        if at % 50 == 0:
+            print(f"killed at {at} of {count} operations", flush=True)
 
 
 def test_files_are_few(tmp_path: Path, runs: Runs) -> None:

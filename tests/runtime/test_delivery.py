@@ -35,7 +35,7 @@ def items(out: Path, query: str = "all_bids") -> list[int]:
 # -- two threads push, one takes
 
 
-@pytest.mark.parametrize("total", [10_000, pytest.param(1_000_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("total", [10_000, pytest.param(1_000_000, marks=[pytest.mark.long, pytest.mark.timeout(7200)])])
 def test_two_threads_push_and_one_takes(total: int) -> None:
     """Results come with every epoch of 5 rows while this thread takes them as fast as it can: none is lost, none comes twice."""
     session = Session()
@@ -60,11 +60,15 @@ def test_two_threads_push_and_one_takes(total: int) -> None:
     for thread in threads:
         thread.start()
     found: list[int] = []
-    limit = time.monotonic() + 900
+    began = time.monotonic()
+    # A machine may be slow: what counts is that results still come.
+    limit = began + 300
     while len(found) < total - 1 and time.monotonic() < limit:
         for batch in taken.results():
             found += batch.column(0).to_pylist()
+            limit = time.monotonic() + 300
     session.stop()
+    print(f"{len(found):,} results of {total:,} rows in {time.monotonic() - began:.0f} s", flush=True)
     # The newest row waits for the frontier.
     assert found == list(range(total - 1))
 

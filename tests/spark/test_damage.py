@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as parquet
@@ -18,6 +20,7 @@ from eddyline.errors import CheckpointProblem, EddylineError, StateProblem
 from eddyline.runtime.control import ControlFolder
 from eddyline.runtime.control_record import add_record
 from eddyline.runtime.spark.ingest.control import write_control
+from eddyline.state.sealed import sealed
 from tests.spark.material import write_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -29,6 +32,11 @@ CREATE TABLE names (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (format='parquet', pa
 CREATE QUERY odd AS SELECT v FROM a WHERE v % 2 = 1;
 CREATE QUERY named AS SELECT a.v, n.k FROM a [RANGE 1 SECOND], names n WHERE a.v = n.v;
 """
+
+
+def _below(folder: str, checkpoint: Path) -> Path:
+    return checkpoint / folder
+
 
 #: Kind of file -> how to find the one of that kind which the next run reads.
 KINDS: dict[str, Callable[[Path], Path]] = {
@@ -46,15 +54,32 @@ KINDS: dict[str, Callable[[Path], Path]] = {
     "commit": lambda c: max(_numbered(c / "commits"), key=lambda f: int(f.name)),
     "state": lambda c: max((c / "state" / "0" / "0").rglob("*.changelog"), key=lambda f: int(f.stem.split("_")[0])),
 }
-DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+#: Folders, which are lost as a whole.
+FOLDERS = ("offsets/", "commits/", "state/", "eddyline/", "eddyline/files/", "eddyline/control/", "eddyline/layouts/", "eddyline/tables/")
+#: What a start does without, or writes anew: a batch whose commit is lost runs again, messages that no batch has read are said
+#: again. The JVM of these tests still has the state.
+RENEWED = {"begun", "layout", "book", "standing", "commit", "control", "state", "eddyline/control/", "eddyline/layouts/"}
+DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
     "bit": lambda content: content[: len(content) // 2] + bytes([content[len(content) // 2] ^ 1]) + content[len(content) // 2 + 1 :],
     "truncated": lambda content: content[: len(content) * 2 // 3],
     "empty": lambda content: b"",
     "foreign": lambda content: b"PK\x03\x04 something else altogether\n" * 4,
+    "another version's": lambda content: sealed({"format": 99, "engine": "spark"}),
+    "missing": lambda content: None,
 }
 #: What every run finds damaged in one way or another; the rest of the matrix takes long.
-SHORT = [("ledger", "bit"), ("identity", "truncated"), ("table", "bit"), ("layout", "empty"), ("offset", "truncated"), ("state", "empty")]
+SHORT = [
+    ("ledger", "bit"),
+    ("offsets/", "missing"),
+    ("identity", "truncated"),
+    ("table", "bit"),
+    ("layout", "empty"),
+    ("offset", "truncated"),
+    ("state", "empty"),
+]
 LONG = [(kind, damage) for kind in KINDS for damage in DAMAGES if (kind, damage) not in SHORT]
+LONG += [(folder, "missing") for folder in FOLDERS if (folder, "missing") not in SHORT]
+KINDS |= {folder: partial(_below, folder) for folder in FOLDERS}
 
 
 def _numbered(folder: Path) -> list[Path]:
@@ -95,7 +120,13 @@ def odd(folder: Path) -> list[int]:
 
 def check_damage(spark, job: Path, kind: str, damage: str) -> None:
     path = KINDS[kind](job / "state")
-    path.write_bytes(DAMAGES[damage](path.read_bytes()))
+    content = DAMAGES[damage](b"" if path.is_dir() else path.read_bytes())
+    if path.is_dir():
+        shutil.rmtree(path)
+    elif content is None:
+        path.unlink()
+    else:
+        path.write_bytes(content)
     try:
         run(spark, job)
     except EddylineError as problem:
@@ -105,6 +136,7 @@ def check_damage(spark, job: Path, kind: str, damage: str) -> None:
         assert odd(job) == list(range(1, 300, 2))
         return
     assert odd(job) == list(range(1, 400, 2)), f"{kind} {damage}: neither a message nor a recovery"
+    assert damage != "missing" or kind in RENEWED, f"{kind} is not needed?"
 
 
 @pytest.mark.parametrize(("kind", "damage"), SHORT)
@@ -165,6 +197,31 @@ def test_a_full_disk_is_one_message_and_the_same_command_goes_on(spark, job: Pat
     assert refused.value.exit_code == 2 and "No space left" in refused.value.detail and "the same command continues" in refused.value.hint
     run(spark, job)
     assert odd(job) == list(range(1, 400, 2))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("folder", ["state", "out"])
+def test_a_disk_that_is_really_full(spark, tmp_path: Path, folder: str) -> None:
+    """A small file system, which is enlarged a little after every failure. Without the right to mount one there is no failure."""
+    write_files(tmp_path / "a", [f"{number}.parquet" for number in range(4)], 100)
+    disk, pages, failures = tmp_path / folder, 1, 0
+    disk.mkdir()
+    mounted = not subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={4 * pages}k", "none", str(disk)], capture_output=True).returncode
+    try:
+        while odd(tmp_path) != list(range(1, 400, 2)):
+            try:
+                run(spark, tmp_path)
+            except EddylineError as problem:
+                assert problem.exit_code == 2 and problem.hint and "No space left" in problem.detail, repr(problem)
+                failures += 1
+                pages += 20
+                subprocess.run(["mount", "-o", f"remount,size={4 * pages}k", str(disk)], check=True)
+        assert failures > 0 or not mounted
+        print(f"{failures} failures, {4 * pages} kB", flush=True)
+    finally:
+        if mounted:
+            subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
 def test_a_foreign_file_in_the_folders_is_not_ours(spark, job: Path) -> None:

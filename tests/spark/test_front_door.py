@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from eddyline import Session
-from eddyline.errors import BindingProblem, SettingProblem, Unsupported, UserError
+from eddyline.errors import BindingProblem, SettingProblem, SourceProblem, Unsupported, UserError
 from eddyline.runtime.report import Report
 from eddyline.runtime.spark.job import guest
 from eddyline.runtime.spark.job.shard_report import spark_state
@@ -147,6 +147,14 @@ def test_what_cannot_work_is_said_before_the_start(spark, data: Path, monkeypatc
         _ = session.pipeline
     session.execute("CREATE STREAM pushed (v BIGINT, ts TIMESTAMP) WITH (time='ts')")
     with pytest.raises(UserError, match="no source on Spark"):
+        session.run()
+    session.execute("DROP STREAM pushed; CREATE STREAM nowhere (v BIGINT, ts TIMESTAMP) WITH (time='ts', path='no/such/folder')")
+    for start in (session.run, session.start):
+        with pytest.raises(SourceProblem, match="no/such/folder, from which stream nowhere is read, does not exist"):
+            start()
+    session.execute("DROP STREAM nowhere")
+    session.execute(f"CREATE STREAM odd_form (v BIGINT, ts TIMESTAMP) WITH (time='ts', format='xml', path='{data}')")
+    with pytest.raises(SourceProblem, match="xml"):
         session.run()
     # Workers of another version, or that do not see the checkpoint.
     monkeypatch.setattr(guest, "_version", lambda: "0.0.1")

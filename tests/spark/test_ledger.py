@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,8 @@ import pytest
 from eddyline.errors import CheckpointProblem
 from eddyline.model.schema import Table
 from eddyline.plan.shares import route_all
-from eddyline.runtime.spark.job.ledger import CONTROL, Entry, Ledger
+from eddyline.runtime.spark.job.ledger import CONTROL, Entry, Ledger, ledger_path
+from eddyline.runtime.spark.job.wholeness import check_whole
 from eddyline.state.sealed import read_sealed, write_sealed
 from tests.spark.material import SCHEMA, equality, query, stream
 
@@ -77,6 +79,67 @@ def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
     write_sealed(path, read_sealed(path, "the ledger") | {"format": 99})
     with pytest.raises(CheckpointProblem, match="format 99"):
         Ledger.read(str(tmp_path))
+
+
+@pytest.mark.parametrize("body", [[], {}, "ledger", {"format": 5}, {"format": 5, "queries": [], "shards": 2}])
+def test_a_ledger_of_another_form_is_refused(tmp_path: Path, body: object) -> None:
+    written(tmp_path)
+    write_sealed(ledger_path(str(tmp_path)), body)
+    with pytest.raises(CheckpointProblem, match=r"ledger\.json") as refused:
+        Ledger.read(str(tmp_path))
+    assert "it held shards" in refused.value.detail and refused.value.hint
+
+
+def test_a_table_that_is_missing_is_not_read_again(tmp_path: Path) -> None:
+    ledger = written(tmp_path)
+    table = Table("t", SCHEMA)
+    os.remove(ledger.table(table, lambda _: pa.table({"k": [1]})).path)
+    ledger.write()
+    again = Ledger.read(str(tmp_path))
+    with pytest.raises(CheckpointProblem, match="missing") as refused:
+        again.table(table, lambda _: pa.table({"k": [2]}))
+    assert "the rows of table t" in refused.value.detail
+    again.forget_table("t")
+    assert Ledger.read(str(tmp_path)).table(table, lambda _: pa.table({"k": [2]})).rows().to_pydict() == {"k": [2]}
+
+
+@pytest.mark.parametrize(
+    ("offsets", "commits", "saved", "missing"),
+    [
+        ([], [], False, ""),
+        ([0], [], False, ""),
+        ([0], [0], True, ""),
+        ([3, 4], [3], True, ""),
+        ([3, 4], [3, 4], True, ""),
+        ([], [], True, "offsets/0"),
+        ([], [4], True, "offsets/4"),
+        ([3], [3, 4], True, "offsets/4"),
+        ([0], [], True, ""),
+        ([3, 4], [2], True, "commits/3"),
+        ([3, 4], [], False, "commits/3"),
+    ],
+)
+def test_offsets_and_commits_that_are_missing_are_named(
+    tmp_path: Path, offsets: list[int], commits: list[int], saved: bool, missing: str
+) -> None:
+    written(tmp_path)
+    for folder, numbers in (("offsets", offsets), ("commits", commits)):
+        (tmp_path / folder).mkdir()
+        for number in numbers:
+            (tmp_path / folder / str(number)).write_text("v1")
+    (tmp_path / "metadata").write_text("{}")
+    if missing:
+        with pytest.raises(CheckpointProblem, match=f"{missing} is missing"):
+            check_whole(str(tmp_path), saved)
+        return
+    check_whole(str(tmp_path), saved)
+    if offsets:
+        os.remove(tmp_path / "metadata")
+        with pytest.raises(CheckpointProblem, match="metadata is missing"):
+            check_whole(str(tmp_path), saved)
+        os.remove(ledger_path(str(tmp_path)))
+        with pytest.raises(CheckpointProblem, match=r"ledger\.json is missing"):
+            check_whole(str(tmp_path), saved)
 
 
 def test_static_tables_are_read_once(tmp_path: Path) -> None:

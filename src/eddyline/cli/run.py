@@ -82,15 +82,17 @@ def opened(args: argparse.Namespace) -> Iterator[Session]:
     # PySpark is imported only where the job runs on Spark.
     if find_spec("pyspark") is None:
         raise SettingProblem("Spark is not installed", hint="pip install 'eddyline[spark]', or --engine embedded")
-    from eddyline.runtime.spark.job.session import open_session
+    from eddyline.runtime.spark.job.session import close_session, open_session
 
     if not args.quiet:
         print(f"starting Spark ({args.master}) …", file=sys.stderr, flush=True)
     spark = open_session(args.master)
+    ended_well = False
     try:
         yield Session(spark=spark, **kept)
+        ended_well = True
     finally:
-        spark.stop()
+        close_session(spark, ended_well)
 
 
 def _run(session: Session, args: argparse.Namespace) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from eddyline.connectors.base import Position
 from eddyline.connectors.taken import TakenNames
 from eddyline.errors import CheckpointProblem
 from eddyline.state.sealed import RESTORE, sealed, unsealed
-from eddyline.state.whole_file import PRIVATE, make_folder, write_whole
+from eddyline.state.whole_file import PRIVATE, make_folder, remove_others, write_whole
 from eddyline.tuning import InputTuning
 
 #: How many of the newest files are watched for changes.
@@ -168,6 +168,4 @@ def _record(line: bytes) -> dict[str, Any]:
 def remove_other_logs(folder: str, kept: Collection[str]) -> None:
     """Remove the logs that no checkpoint names, and what interrupted writes have left."""
     with contextlib.suppress(FileNotFoundError):
-        for name in os.listdir(folder):
-            if name not in kept:
-                os.unlink(os.path.join(folder, name))
+        remove_others(folder, kept)

@@ -48,11 +48,21 @@ def open_source(
         clock: says when to look again.
         tuning: how much is read at once, and how often the source looks.
     """
+    path, reader = checked_source(stream, follow, tuning)
+    return FileSource(stream, path, reader, wanted_columns(stream, columns), follow, clock, tuning)
+
+
+def checked_source(stream: Stream, follow: bool = False, tuning: InputTuning = PLAIN) -> tuple[str, Reader]:
+    """The path of a stream and what reads its files.
+
+    Raises:
+        SourceProblem: an option has a value that it does not take, or the path means nothing.
+    """
     what = f"stream {stream.name}"
     path = required_path(stream.options, what)
     reader = _reader(stream.options, what, tuning)
     check_path(path, what, follow=follow)
-    return FileSource(stream, path, reader, wanted_columns(stream, columns), follow, clock, tuning)
+    return path, reader
 
 
 def read_table(table: Table) -> pa.Table:

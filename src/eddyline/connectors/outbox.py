@@ -72,7 +72,8 @@ class Outbox:
 
     @property
     def is_empty(self) -> bool:
-        return not self._since
+        """Whether every row is in a file that has been written."""
+        return not self._since and not self._writing
 
     def end_epoch(self, epoch: int, now: float, closable: int | None = None) -> None:
         """After all results of an epoch, and now and then in between: close what is to be closed.
@@ -92,6 +93,10 @@ class Outbox:
                 sink.close_up_to(closable)
             if sink.waiting and since is None:
                 self._since[key] = now
+        # A file that could not be written ends the job, also where no further result comes.
+        for key, sink in list(self._writing.items()):
+            if sink.is_written():
+                del self._writing[key]
 
     def close_up_to(self, epoch: int) -> None:
         """Rows up to an epoch become files now."""
@@ -197,9 +202,9 @@ class Outbox:
         return max(last_epoch(folder, encoder), last_epoch(now, encoder))
 
     def _settle(self) -> None:
-        while self._writing:
-            _, sink = self._writing.popitem()
+        for key, sink in list(self._writing.items()):
             sink.settle()
+            del self._writing[key]
 
 
 def _newest(pieces: list[Piece]) -> dict[str, int]:

@@ -94,6 +94,8 @@ class FileSink:
         #: Epoch and part of the file named last.
         self._epoch, self._part = -1, -1
         self._futures: deque[Future[None]] = deque()
+        #: Why a file could not be written. Its rows are in no file: from then on every call that hands over or waits raises it.
+        self._failed: BaseException | None = None
         #: The file without rows that an earlier run left, if it did.
         self._placeholder: str | None = None
 
@@ -216,6 +218,11 @@ class FileSink:
         """Rows up to an epoch become a file."""
         self._hand_over([held for held in self._tables if held.epoch <= epoch])
 
+    def is_written(self) -> bool:
+        """Whether everything that was handed over is written; what went wrong is raised."""
+        self._settle(wait=False)
+        return not self._futures
+
     def settle(self) -> None:
         """Return when everything that was handed over is written."""
         self._settle(wait=True)
@@ -262,13 +269,15 @@ class FileSink:
 
     def _settle(self, wait: bool) -> None:
         """Raise what went wrong in the writing thread; with `wait`, after everything is written."""
-        while self._futures and (wait or self._futures[0].done()):
+        while self._failed is None and self._futures and (wait or self._futures[0].done()):
             problem = self._futures.popleft().exception()
             if isinstance(problem, OSError):
-                message = f"results cannot be written to {self.folder}"
-                raise UserError(message, detail=str(problem), hint="check space and permissions") from problem
-            if problem is not None:
-                raise problem
+                hint = "check space and permissions; with --checkpoint the same command continues afterwards"
+                self._failed = UserError(f"results cannot be written to {self.folder}", detail=str(problem), hint=hint)
+                raise self._failed from problem
+            self._failed = problem
+        if self._failed is not None:
+            raise self._failed
 
     def _files(self) -> list[tuple[int, int, str]]:
         return result_files(self.folder, self._encoder.suffix)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Collection
 from typing import Any
 
 #: Files of a checkpoint: for their owner alone.
@@ -68,6 +69,14 @@ def make_folder(path: str, *, private: bool = True) -> None:
         return
     os.makedirs(path, 0o700 if private else 0o777, exist_ok=True)
     sync_folder(os.path.dirname(os.path.abspath(path)))
+
+
+def remove_others(folder: str, kept: Collection[str]) -> None:
+    """Remove the files of a folder, except those of some names. Folders in it are not the engine's: they stay."""
+    for name in os.listdir(folder):
+        if name not in kept:
+            with contextlib.suppress(FileNotFoundError, IsADirectoryError):
+                os.unlink(os.path.join(folder, name))
 
 
 def remove_leftovers(folder: str) -> None:

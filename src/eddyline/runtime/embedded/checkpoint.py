@@ -29,7 +29,7 @@ from eddyline.runtime.recovery.checkpoint_state import CheckpointState, ShardSta
 from eddyline.runtime.recovery.snapshot import FORMAT, block_content, check_format, live_rows, restore, take_snapshot, waiting_blocks
 from eddyline.runtime.recovery.stream_identity import Identity, check_identities, embedded_identity
 from eddyline.state.sealed import RESTORE, read_sealed, write_sealed
-from eddyline.state.whole_file import make_folder, sync_folder, write_whole
+from eddyline.state.whole_file import make_folder, remove_others, sync_folder, write_whole
 
 ENGINE = "embedded"
 _HEADER = "checkpoint.json"
@@ -192,11 +192,8 @@ class Checkpoint:
         return Block(file, content.size, zlib.crc32(content), table.num_rows)
 
     def _remove_all_but(self, blocks: Mapping[str, Block]) -> None:
-        wanted = {block.file for block in blocks.values()}
         if os.path.isdir(self.blocks):
-            for name in os.listdir(self.blocks):
-                if name not in wanted:
-                    os.remove(os.path.join(self.blocks, name))
+            remove_others(self.blocks, {block.file for block in blocks.values()})
 
     def _identity(self, stream: Stream) -> Identity:
         """Worked out once per stream: the working directory of the process may change while it runs."""

@@ -24,6 +24,7 @@ import pyarrow.parquet as parquet
 from pyspark.sql import DataFrame, SparkSession
 
 from eddyline.connectors.base import Sink
+from eddyline.connectors.files import checked_source
 from eddyline.connectors.output import result_files
 from eddyline.connectors.request_files import write_requests
 from eddyline.connectors.results_folder import needed_places, prepare_output
@@ -52,12 +53,13 @@ from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.failure import kept_in
 from eddyline.runtime.spark.job.figures import job_report, make_layout, planned_routing
 from eddyline.runtime.spark.job.guest import check_session, check_workers
-from eddyline.runtime.spark.job.ledger import FORMAT, Entry, Ledger, same_text, tables_folder
+from eddyline.runtime.spark.job.ledger import FORMAT, Entry, Ledger, same_text
 from eddyline.runtime.spark.job.progress import Progress
 from eddyline.runtime.spark.job.saying import say, say_now
+from eddyline.runtime.spark.job.shard_report import committed_batch
 from eddyline.runtime.spark.job.shipped import Shipped
-from eddyline.runtime.spark.job.static_table import forget
 from eddyline.runtime.spark.job.watched import WatchedDriver
+from eddyline.runtime.spark.job.wholeness import check_whole
 from eddyline.runtime.spark.output.sinks import DEAD_LETTER, Delivered
 from eddyline.runtime.spark.output.table_sink import check_sink
 from eddyline.runtime.spark.shard.spool import spool_folder
@@ -199,7 +201,7 @@ class SparkRunner:
             self._frames.pop(name, None)
         elif kind == "table" and self._driver is not None:
             # The copy that earlier runs of this session used.
-            forget(tables_folder(self.checkpoint), name)
+            Ledger.read(self.checkpoint).forget_table(name)
 
     def check_sink(self, sink: DeclaredSink) -> str | None:
         if self.begun:
@@ -253,7 +255,7 @@ class SparkRunner:
 
     def run(self, once: bool) -> None:
         try:
-            self._driver = driver = self._build()
+            self._driver = driver = self._build(follow=not once)
             if self._asked:
                 driver.ask_to_stop()
             if once:
@@ -261,13 +263,14 @@ class SparkRunner:
             else:
                 driver.start()
                 driver.wait()
+            self._note_saved()
         finally:
             self._asked = False
             self._release()
 
     def start(self) -> None:
         try:
-            self._driver = self._build()
+            self._driver = self._build(follow=True)
             self._driver.start()
         except BaseException:
             self._release()
@@ -277,6 +280,7 @@ class SparkRunner:
         try:
             if self._driver is not None and self._driver.query is not None and not self._driver.ended:
                 self._driver.stop()
+                self._note_saved()
         finally:
             self._release()
 
@@ -347,25 +351,40 @@ class SparkRunner:
     def _claimed(self) -> Claim:
         """The checkpoint, for this session alone until the run has ended."""
         if self._claim is None:
-            self._claim = claim(self.checkpoint, "spark", FORMAT)
+            found = claim(self.checkpoint, "spark", FORMAT)
+            try:
+                check_whole(self.checkpoint, found.has_saved())
+            except BaseException:
+                found.release()
+                raise
+            self._claim = found
+            self._note_saved()
         return self._claim
+
+    def _note_saved(self) -> None:
+        """From the first committed batch on, a checkpoint without offsets and commits has lost them."""
+        if self._claim is not None and committed_batch(self.checkpoint) >= 0:
+            self._claim.note_saved()
 
     def _release(self) -> None:
         if self._claim is not None and not self.begun:
             self._claim.release()
             self._claim = None
 
-    def _build(self) -> SparkDriver:
+    def _build(self, follow: bool) -> SparkDriver:
         if self.begun:
             raise UserError("the session is running already", hint="stop() first")
         if not self.job.queries:
             raise UserError("the job has no query", hint="CREATE QUERY name AS SELECT …")
         for stream in self.job.streams:
-            if stream.name not in self._frames and "path" not in stream.options:
+            if stream.name in self._frames:
+                continue
+            if "path" not in stream.options:
                 raise UserError(
                     f"stream {stream.name} has no source on Spark",
                     hint="stream(name, df, time=…) reads any streaming DataFrame; WITH (format = 'parquet', path = '…') reads files",
                 )
+            checked_source(stream, follow)
         self._claimed()
         check_workers(self.spark, self.checkpoint)
         with kept_in(self.checkpoint):
@@ -394,6 +413,8 @@ class SparkRunner:
             write_requests(self._out, tables)
 
     def _on_batch(self, delivered: Delivered, progress: Progress) -> None:
+        if delivered.batch == 1:
+            self._note_saved()
         for observer in tuple(self.observers):
             observer(partial(job_report, self.driver, plans=False))
 

@@ -24,6 +24,7 @@ from eddyline.state.sealed import RESTORE, read_sealed, write_sealed
 from eddyline.state.whole_file import make_folder
 
 _WRITING = threading.Lock()
+_HELD = "a message to all shards"
 
 
 def _folder(checkpoint: str) -> str:
@@ -40,9 +41,12 @@ def read_control(checkpoint: str, number: int) -> bytes:
     """A record as JSON."""
     path = os.path.join(_folder(checkpoint), record_name(number))
     try:
-        return json.dumps(read_sealed(path, "a message to all shards")).encode()
+        found = read_sealed(path, _HELD)
     except FileNotFoundError:
-        raise CheckpointProblem(f"{path} is missing", detail="it held a message to all shards", hint=RESTORE) from None
+        raise CheckpointProblem(f"{path} is missing", detail=f"it held {_HELD}", hint=RESTORE) from None
+    if not isinstance(found, dict):
+        raise CheckpointProblem(f"{path} is not of this version's form", detail=f"it held {_HELD}", hint=RESTORE)
+    return json.dumps(found).encode()
 
 
 def write_control(checkpoint: str, record: Mapping[str, object]) -> int:

@@ -50,7 +50,8 @@ def packed_frame(frame: DataFrame, name: str, packed: PackedLayout) -> DataFrame
         raise BindingProblem(f"the DataFrame of stream {name} is not streaming", hint="spark.readStream makes streaming ones")
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        layout, packer = packed.open(), packer_of(packed)
+        with reported("the layout of the job"):
+            layout, packer = packed.open(), packer_of(packed)
         stream = layout.streams[layout.numbers[name]]
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0

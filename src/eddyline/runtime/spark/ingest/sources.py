@@ -94,8 +94,8 @@ class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def logs(self) -> dict[str, FileLog]:
         if self._logs is None:
-            layout = self.packed.open()
             with reported("the lists of files"):
+                layout = self.packed.open()
                 self._logs = {
                     s.name: FileLog(s, layout.checkpoint, layout.settings.tuning.input) for s in layout.streams if "path" in s.options
                 }
@@ -103,10 +103,15 @@ class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         """A bounded run reads what is there now."""
-        for log in self.logs.values():
-            log.look()
+        with reported("looking for files"):
+            for log in self.logs.values():
+                log.look()
 
     def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:
+        with reported("looking for files"):
+            return self._latest(start)
+
+    def _latest(self, start: dict[str, Any]) -> dict[str, Any]:
         last = asked_to_stop(self.packed.open().checkpoint)
         if last is not None:
             return {**start, "control": max(start["control"], last)}
@@ -163,8 +168,9 @@ class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return [w for w in work if w.files or w.ends or w.control or w.closing]
 
     def read(self, work: Work) -> Iterator[pa.RecordBatch]:
-        layout = self.packed.open()
-        packer = packer_of(self.packed)
+        with reported("the layout of the job"):
+            layout = self.packed.open()
+            packer = packer_of(self.packed)
         for number in work.control:
             with reported("control records"):
                 record = read_control(layout.checkpoint, number)
@@ -179,10 +185,11 @@ class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark has committed up to here: no batch reads the control records, nor the files before the last one, again."""
-        forget_control(self.packed.open().checkpoint, end["control"])
-        for name, count in self._committed.items():
-            self.logs[name].forget(count)
-        self._committed = end["files"]
+        with reported("control records that are not needed any more"):
+            forget_control(self.packed.open().checkpoint, end["control"])
+            for name, count in self._committed.items():
+                self.logs[name].forget(count)
+            self._committed = end["files"]
 
     def _check(self, offset: dict[str, Any]) -> None:
         """The first offset that Spark names comes from an earlier process: the logs must have what it counts."""

@@ -13,9 +13,10 @@ Limits   The number of shards is fixed by the first run on a checkpoint.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -46,7 +47,7 @@ from eddyline.runtime.spark.ingest.idle import IdleWatch
 from eddyline.runtime.spark.ingest.packet import PARCEL, spark_schema
 from eddyline.runtime.spark.ingest.sources import PacketSource, source_with
 from eddyline.runtime.spark.job.asking import Pending
-from eddyline.runtime.spark.job.failure import kept_in, readable
+from eddyline.runtime.spark.job.failure import is_lost, kept_in, readable
 from eddyline.runtime.spark.job.guest import job_settings
 from eddyline.runtime.spark.job.layout import Layout, PackedLayout
 from eddyline.runtime.spark.job.ledger import JOB
@@ -179,6 +180,9 @@ class SparkDriver:
             self._run_once()
             self.on_answers(pending.tables)
         self.ended = True
+        if self.delivery.failed is not None:
+            # Files could not be closed after the last batch.
+            raise self._failed(self.delivery.failed)
         self.delivery.close()
         self._report_end()
         return self.progress
@@ -214,10 +218,17 @@ class SparkDriver:
 
     def raise_failure(self) -> None:
         """Raise what ended the job in the background, if anything did."""
-        failed = self.query.exception() if self.query is not None else None
+        failed: BaseException | None = None
+        if self.query is not None:
+            with self._maybe_gone():
+                failed = self.query.exception()
+            failed = self.delivery.failed if failed is None or (self._stopping and is_lost(failed)) else failed
         if failed is not None:
             self.ended = True
             problem = self._readable(failed)
+            if self.query is not None and self.query.isActive:
+                # Files could not be closed while no batch came.
+                self.query.stop()
             self._report_end(problem)
             raise problem
 
@@ -246,7 +257,7 @@ class SparkDriver:
         if self.roster is not None:
             self.roster.rest()
         pending = self._ask_last() if self.asked and query.isActive else None
-        ask_to_stop(self.layout.checkpoint, self._last_control)
+        self._note_stop()
         if pending is not None:
             limit = self.clock.now() + patience
             while query.isActive and self.clock.now() < limit and not pending.wait(_LOOK_SECONDS):
@@ -265,19 +276,34 @@ class SparkDriver:
         """Let the batch at hand be committed, then stop. Our own source has nothing new by now, a DataFrame may never rest."""
         limit = self.clock.now() + patience
         last = self.progress.last_batch
-        while query.isActive and self.clock.now() < limit:
-            status = query.status
-            if not (status["isTriggerActive"] and status["isDataAvailable"]):
-                break
-            if self.progress.last_batch > last and committed_batch(self.layout.checkpoint) >= self.progress.last_batch:
-                break
-            self.clock.sleep(0.02)
-        query.stop()
+        with self._maybe_gone():
+            while query.isActive and self.clock.now() < limit:
+                status = query.status
+                if not (status["isTriggerActive"] and status["isDataAvailable"]):
+                    break
+                if self.progress.last_batch > last and committed_batch(self.layout.checkpoint) >= self.progress.last_batch:
+                    break
+                self.clock.sleep(0.02)
+            query.stop()
+
+    @contextlib.contextmanager
+    def _maybe_gone(self) -> Iterator[None]:
+        """A service manager may signal every process of a job, and the JVM ends too: what it has committed counts, the rest runs again."""
+        try:
+            yield
+        except Exception as problem:
+            if not (self._stopping and is_lost(problem)):
+                raise
 
     def ask_to_stop(self) -> None:
         """Let `run` or `wait` return after the batch that is running; safe to call from a signal handler."""
         self._stopping = True
-        ask_to_stop(self.layout.checkpoint, self._last_control)
+        self._note_stop()
+
+    def _note_stop(self) -> None:
+        """The source has nothing new from here on. Where the disk is full, the batch at hand is still the last one of `wait`."""
+        with contextlib.suppress(OSError):
+            ask_to_stop(self.layout.checkpoint, self._last_control)
 
     def wait(self) -> Progress:
         """After `start`: return when the job has failed or was asked to stop."""
@@ -285,10 +311,15 @@ class SparkDriver:
         try:
             while not self._stopping and not self.query.awaitTermination(_LOOK_SECONDS):
                 take_warnings(self.layout.checkpoint)
+                if self.delivery.failed is not None:
+                    self.raise_failure()
+        except EddylineError:
+            raise
         except Exception as problem:
-            self.ended = True
-            self._note_events(self.query)
-            raise self._failed(problem) from self.delivery.failed
+            if not (self._stopping and is_lost(problem)):
+                self.ended = True
+                self._note_events(self.query)
+                raise self._failed(problem) from self.delivery.failed
         return self.stop()
 
     def stages(self) -> StageTimes:
@@ -305,8 +336,9 @@ class SparkDriver:
                 if self._stopping and self.frames:
                     self._finish_batch(query)
         except Exception as problem:
-            self.ended = True
-            raise self._failed(problem) from self.delivery.failed
+            if not (self._stopping and is_lost(problem)):
+                self.ended = True
+                raise self._failed(problem) from self.delivery.failed
         finally:
             self._note_events(query)
 
@@ -400,9 +432,14 @@ class SparkDriver:
         take_warnings(self.layout.checkpoint)
         # One call per event: PySpark's own objects make a hundred. From the newest one back to those that are known.
         new: list[dict[str, Any]] = []
-        for found in reversed(query._jsq.recentProgress()):
-            event = json.loads(found.json())
-            if self.times.knows(event):
-                break
-            new.append(event)
+        try:
+            for found in reversed(query._jsq.recentProgress()):
+                event = json.loads(found.json())
+                if self.times.knows(event):
+                    break
+                new.append(event)
+        except Exception as problem:
+            # What ended the job is said elsewhere.
+            if not is_lost(problem):
+                raise
         self.times.take(reversed(new))

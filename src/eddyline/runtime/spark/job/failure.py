@@ -9,12 +9,13 @@ Limits   What else Spark itself says (a lost executor) is shortened to its first
 from __future__ import annotations
 
 import base64
-import errno
 import json
 import re
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 
 import eddyline.errors as errors
 from eddyline.runtime.recovery.checkpoint_identity import RESTORE, not_writable
@@ -23,11 +24,16 @@ from eddyline.runtime.spark.job.session import log_path
 _MARK = "eddyline-error:"
 
 _ROOM = "check space and permissions; then the same command continues from the last batch that was committed"
-_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO)
 #: What the JVM says of files that it cannot write, and of files that are not as it left them.
 _NO_ROOM = r"No space left on device|Disk quota exceeded|Permission denied|AccessDeniedException|Read-only file system"
+_LOST_PROCESS = r"Broken pipe|Connection reset|Python worker|reading the port number"
+_SHUT_DOWN = "stopped SparkContext|SparkContext was shut down"
+_TOO_SLOW = "Python worker failed to connect back."
 _LOST_WORKER = r"Python worker|reading the port number|PythonException"
-_DAMAGED = r"Checksum ?[eE]|Incomplete log file|EOFException|Json\w*Exception|malformed|[Cc]orrupt|LoadStateStore|CANNOT_LOAD_STATE_STORE"
+_DAMAGED = (
+    r"Checksum ?[eE]|Incomplete log file|EOFException|Json\w*Exception|malformed|[Cc]orrupt|LoadStateStore|CANNOT_LOAD_STATE_STORE"
+    r"|FileNotFoundException|NoSuchFileException|fasterxml|missing state files"
+)
 
 
 @contextmanager
@@ -38,11 +44,15 @@ def reported(where: str) -> Iterator[None]:
     except errors.EddylineError as problem:
         raise RuntimeError(_marked(type(problem).__name__, problem.message, problem.detail or where, problem.hint)) from problem
     except OSError as problem:
-        if problem.errno not in _OF_THE_DISK:
+        # Errors without a number are not of the system, and those of connections are not of files.
+        if problem.errno is None or isinstance(problem, ConnectionError):
             raise RuntimeError(_fault(problem, where)) from problem
         named = f"{problem.filename}: " if problem.filename else ""
         raise RuntimeError(_marked("StateProblem", "a file cannot be used", f"{named}{problem.strerror}; {where}", _ROOM)) from problem
     except Exception as problem:
+        if _MARK in str(problem):
+            # Work inside of this work has reported it.
+            raise
         raise RuntimeError(_fault(problem, where)) from problem
 
 
@@ -74,6 +84,12 @@ def readable(problem: BaseException) -> errors.EddylineError:
     # Below the message of a streaming query lie its identifier, its offsets and its plan.
     said = text.split("=== Streaming Query ===")[0]
     words = f"Spark's own words are in {log_path()}"
+    if is_gone(problem):
+        hint = f"the same command continues from the last batch that was committed; {words}"
+        return errors.StateProblem("Spark ended in the middle of the job", detail=said.strip().splitlines()[0][:500], hint=hint)
+    if _TOO_SLOW in text:
+        hint = f"the machine may be overloaded; the same command continues from the last batch that was committed; {words}"
+        return errors.StateProblem("a Python process of Spark did not start in time", detail=f"after ten seconds: {_TOO_SLOW}", hint=hint)
     full = re.search(_NO_ROOM, text)
     if full:
         return errors.StateProblem("Spark cannot use its files", detail=_line(text, full), hint=f"{_ROOM}; {words}")
@@ -84,6 +100,19 @@ def readable(problem: BaseException) -> errors.EddylineError:
         return errors.CheckpointProblem(message, detail=_line(text, damaged), hint=f"{RESTORE}; {words}")
     causes = re.findall(r"(?:Caused by|Exception|Error): ([^\n]+)", text) or said.strip().splitlines() or [type(problem).__name__]
     return errors.Fault("Spark stopped the job", detail=causes[-1][:500], hint=words)
+
+
+def is_gone(problem: BaseException) -> bool:
+    """Whether there is no Spark that could answer: its JVM was killed, by hand or for want of memory, or is about to end by a signal."""
+    if isinstance(problem, ConnectionError) or (isinstance(problem, Py4JError) and not isinstance(problem, Py4JJavaError)):
+        return True
+    return re.search(_SHUT_DOWN, str(problem)) is not None
+
+
+def is_lost(problem: BaseException) -> bool:
+    """Whether a process of Spark has gone, the JVM or a Python process, and no code of a job has failed."""
+    text = str(problem)
+    return is_gone(problem) or (_MARK not in text and re.search(_LOST_PROCESS, text) is not None)
 
 
 def _line(text: str, found: re.Match[str]) -> str:

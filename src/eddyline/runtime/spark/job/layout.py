@@ -27,7 +27,7 @@ from eddyline.runtime.spark.job.shipped import Shipped
 from eddyline.runtime.spark.job.static_table import StaticTable, digest_of
 from eddyline.settings import Settings
 from eddyline.state.sealed import read_sealed, write_sealed
-from eddyline.state.whole_file import make_folder, write_whole
+from eddyline.state.whole_file import make_folder, remove_others, write_whole
 
 _AGAIN = "stop the job and start it again: the driver writes layouts anew"
 
@@ -135,11 +135,7 @@ class PackedLayout:
 
     def _write(self, entries: list[tuple[int, str]]) -> None:
         write_sealed(self._named("book"), entries)
-        kept = {"book.json", *(f"{digest}.json" for _, digest in entries)}
-        folder = os.path.dirname(self.path)
-        for name in os.listdir(folder):
-            if name not in kept:
-                os.unlink(os.path.join(folder, name))
+        remove_others(os.path.dirname(self.path), {"book.json", *(f"{digest}.json" for _, digest in entries)})
 
     def _named(self, name: str) -> str:
         return os.path.join(os.path.dirname(self.path), f"{name}.json")

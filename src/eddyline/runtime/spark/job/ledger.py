@@ -32,7 +32,7 @@ from eddyline.plan.shares import Record, RoutingTable
 from eddyline.runtime.recovery.catalog_text import statement_text
 from eddyline.runtime.recovery.stream_identity import check_identities, identity
 from eddyline.runtime.spark.job.document import from_document, to_document
-from eddyline.runtime.spark.job.static_table import StaticTable, keep, kept
+from eddyline.runtime.spark.job.static_table import StaticTable, forget, keep, kept
 from eddyline.state.sealed import RESTORE, read_sealed, write_sealed
 from eddyline.state.whole_file import make_folder
 
@@ -43,7 +43,7 @@ JOB, CONTROL = "job", "control"
 #: How many of the newest queries that have gone, and of the newest refused records, are remembered.
 NOTES = 1_000
 
-_HELD = "shards, streams and queries of the job"
+HELD = "shards, streams and queries of the job"
 
 
 @dataclass
@@ -99,6 +99,8 @@ class Ledger:
     said: list[str] = field(default_factory=list)
     #: CREATE PUNCTUATION statements that came while the job ran, by name, each with the first batch whose rows it speaks of.
     promised: dict[str, tuple[str, int]] = field(default_factory=dict)
+    #: Names of the static tables that the checkpoint keeps.
+    tables: list[str] = field(default_factory=list)
 
     @property
     def exists(self) -> bool:
@@ -107,9 +109,11 @@ class Ledger:
     @staticmethod
     def read(checkpoint: str) -> Ledger:
         try:
-            found = read_sealed(_path(checkpoint), _HELD)
+            found = read_sealed(ledger_path(checkpoint), HELD)
         except FileNotFoundError:
             return Ledger(checkpoint)
+        if not isinstance(found, dict) or "format" not in found:
+            raise CheckpointProblem(f"{ledger_path(checkpoint)} is not of this version's form", detail=f"it held {HELD}", hint=RESTORE)
         if found["format"] != FORMAT:
             raise CheckpointProblem(
                 f"the checkpoint in {checkpoint} has format {found['format']}",
@@ -119,9 +123,10 @@ class Ledger:
         try:
             queries = {name: Entry(**entry) for name, entry in found["queries"].items()}
             said, promised = found.get("said", []), {name: (sql, first) for name, (sql, first) in found.get("promised", {}).items()}
-            return Ledger(checkpoint, found["shards"], found["streams"], queries, found["applied"], found["refused"], said, promised)
-        except (KeyError, TypeError) as problem:
-            raise CheckpointProblem(f"{_path(checkpoint)} is damaged", detail=f"it held {_HELD}; {problem}", hint=RESTORE) from problem
+            known = (found["shards"], found["streams"], queries, found["applied"], found["refused"])
+            return Ledger(checkpoint, *known, said, promised, found.get("tables", []))
+        except (KeyError, TypeError, ValueError, AttributeError) as problem:
+            raise CheckpointProblem(f"{ledger_path(checkpoint)} is damaged", detail=f"it held {HELD}; {problem}", hint=RESTORE) from problem
 
     # -- a job that begins or goes on
 
@@ -219,15 +224,32 @@ class Ledger:
             "refused": self.refused,
             "said": self.said,
             "promised": self.promised,
+            "tables": self.tables,
         }
-        path = _path(self.checkpoint)
+        path = ledger_path(self.checkpoint)
         make_folder(os.path.dirname(path))
         write_sealed(path, body)
 
     def table(self, table: Table, read: Callable[[Table], pa.Table]) -> StaticTable:
         """A static table as it was when the checkpoint was new; read now if it is not there yet."""
         folder = tables_folder(self.checkpoint)
-        return kept(folder, table) or keep(folder, table, read(table))
+        found = kept(folder, table)
+        if found is None:
+            if table.name in self.tables:
+                # What lies in its source by now may be something else.
+                held = f"it held the rows of table {table.name}"
+                raise CheckpointProblem(f"{os.path.join(folder, table.name)}.….arrow is missing", detail=held, hint=RESTORE)
+            found = keep(folder, table, read(table))
+        if table.name not in self.tables:
+            self.tables.append(table.name)
+        return found
+
+    def forget_table(self, name: str) -> None:
+        """The next run reads a table's source again."""
+        if name in self.tables:
+            self.tables.remove(name)
+            self.write()
+        forget(tables_folder(self.checkpoint), name)
 
 
 def _record(entry: Entry) -> Record:
@@ -243,5 +265,5 @@ def tables_folder(checkpoint: str) -> str:
     return os.path.join(checkpoint, "eddyline", "tables")
 
 
-def _path(checkpoint: str) -> str:
+def ledger_path(checkpoint: str) -> str:
     return os.path.join(checkpoint, "eddyline", "ledger.json")

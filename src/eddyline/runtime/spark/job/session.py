@@ -8,6 +8,8 @@ Limits   On a cluster the session is the user's: `check_session` says what a job
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import re
 import shutil
@@ -17,7 +19,10 @@ import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import accumulators
 from pyspark.sql import SparkSession
 
 from eddyline.errors import SettingProblem, SourceProblem
@@ -110,13 +115,49 @@ def open_session(
     builder = SparkSession.builder.master(forgiving(master)).appName(name)
     for key, value in (wanted | dict(settings or {})).items():
         builder = builder.config(key, value)
+    _keep_quiet()
     with warnings.catch_warnings(), _aside(log_path()):
         warnings.simplefilter("ignore")
-        session = builder.getOrCreate()
+        session = _started(builder)
     session.sparkContext.setLogLevel(os.environ.get("EDDYLINE_SPARK_LOG", "ERROR"))
     if master.startswith("local"):
         keep_in_process(session)
     return session
+
+
+def _started(builder: Any) -> SparkSession:
+    try:
+        session: SparkSession = builder.getOrCreate()
+    except Exception as problem:  # py4j hands over whatever the JVM threw
+        # A master or a folder that cannot be used: the JVM says it in its answer, or ends and has said it in its log.
+        causes = re.findall(r"(?:Exception|Error): ([^\n]+)", str(problem))
+        with contextlib.suppress(OSError), open(log_path(), encoding="utf-8", errors="replace") as log:
+            causes = [*causes, *re.findall(r"(?:Exception|Error): ([^\n]+)", log.read())]
+        detail = (causes or str(problem).splitlines() or [type(problem).__name__])[0][:500]
+        raise SettingProblem("Spark does not start", detail=detail, hint=f"Spark's own words are in {log_path()}") from problem
+    return session
+
+
+def close_session(session: SparkSession, ended_well: bool) -> None:
+    """Stop Spark; a JVM that has gone needs no stop. What Spark wrote stays where a message names it or EDDYLINE_SPARK_LOG is set."""
+    with contextlib.suppress(ConnectionError, Py4JError):
+        session.stop()
+    if ended_well and "EDDYLINE_SPARK_LOG" not in os.environ:
+        with contextlib.suppress(OSError):
+            os.remove(log_path())
+
+
+def _keep_quiet() -> None:
+    """A JVM that is killed ends its connections. Py4J and a thread of PySpark would print tracebacks; the error of the job says it."""
+    logging.getLogger("py4j").propagate = False
+    # Some of its words come through the root, which has one filter however often this is called.
+    logging.getLogger().addFilter(_is_not_of_py4j)
+    for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
+        server.handle_error = lambda *_: None
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return f"{os.sep}py4j{os.sep}" not in record.pathname
 
 
 def forgiving(master: str) -> str:
@@ -136,8 +177,8 @@ def log_path() -> str:
 @contextmanager
 def _aside(path: str) -> Iterator[None]:
     """A process started inside writes its output and errors to a file: Spark's are long, and the terminal is ours."""
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     kept = [os.dup(1), os.dup(2)]
-    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         sys.stdout.flush()
         sys.stderr.flush()

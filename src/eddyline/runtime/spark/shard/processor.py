@@ -63,7 +63,8 @@ class ShardProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         batch = batch_id()
-        layout = self.packed.at(batch).open()
+        with reported("the layout of the job"):
+            layout = self.packed.at(batch).open()
         shard = layout.labels.index(key[0])
         with reported(f"shard {shard} of {layout.shards}"):
             yield from self._epoch(layout, shard, batch, list(rows))
