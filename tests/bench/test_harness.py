@@ -39,9 +39,13 @@ def test_a_function_can_say_which_part_of_its_time_counts():
 
 
 def test_peak_memory_sees_children():
-    hold = "import time; block = bytearray(200_000_000); time.sleep(0.5)"
-    with harness.PeakMemory() as memory:
-        subprocess.run([sys.executable, "-c", hold], check=True)
+    """The child holds its memory until a sample has come, however long that takes on a busy machine."""
+    hold = "import sys; block = bytearray(200_000_000); sys.stdin.read()"
+    with harness.PeakMemory() as memory, subprocess.Popen([sys.executable, "-c", hold], stdin=subprocess.PIPE) as child:
+        until = time.monotonic() + 60
+        while memory.peak <= 200_000_000 and time.monotonic() < until:
+            time.sleep(0.05)
+        child.communicate()
     assert memory.peak > 200_000_000
 
 
