@@ -166,8 +166,9 @@ class ZoneTuning:
 class TemplateTuning:
     #: Rows of a block of the index. `bench/papers/templates/figures.py` shows what requests visit of two and of four blocks.
     block_rows: int = 1 << 16
-    #: The newest rows are a piece of their own once they are one in this number of a block's rows. Chosen: 1,024 rows are scanned in a
-    #: microsecond, and clustering them takes as long as some forty requests that scan them.
+    #: The newest rows are a piece of their own once they are one in this number of a block's rows. 1,024 rows are scanned in a
+    #: microsecond, and clustering them takes as long as some forty requests that scan them. With 8 and 128 requests per 1,024 rows, 64
+    #: takes 1.04 and 1.00 of the time of the best of 4 to 128, and 16 takes 1.00 and 1.18 (`python -m bench.micro thresholds`).
     least_piece: int = 64
     #: Rows whose key words are worked out at a time. A bound of memory.
     portion: int = 1 << 18
