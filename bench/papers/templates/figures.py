@@ -93,7 +93,7 @@ def configured(statistics: dict[str, float], window: int, bits: int = 16) -> str
     return f"imp({', '.join(map(str, found.layout.bits))})"
 
 
-def times(requests: int = 1_000, rounds: int = 3) -> Iterator[Line]:
+def times(requests: int = 1_000, rounds: int = 5) -> Iterator[Line]:
     """Figure 22.1 by CPU time: rows and requests in turns, windows as printed and of a million rows. Also what `auto` takes."""
     for name, statistics in EXAMPLES.items():
         for window in (100_000, 200_000, 1_000_000):

@@ -110,7 +110,9 @@ class TemplatePrice:
     def _reading(self, pattern: Pattern, runs: Floats | float, share: Floats | float) -> Floats | float:
         """The price of reading `runs` runs in every block, and of looking at a share of the window."""
         blocks = max(pattern.rows / self.tuning.block_rows, 1.0)
-        return pattern.requests * (blocks * runs * self.costs.run + pattern.rows * share * self.costs.visit)
+        by_runs = blocks * runs * self.costs.run + pattern.rows * share * self.costs.visit
+        # A block with very many runs is read whole.
+        return pattern.requests * np.minimum(by_runs, blocks * self.costs.run + pattern.rows * self.costs.visit)
 
     def _workload(self, patterns: list[Pattern], values: list[int]) -> Workload:
         names = [str(c) for c in range(self.columns)]
