@@ -157,6 +157,18 @@ def test_rows_of_batches_that_are_not_committed_are_in_no_file(tmp_path: Path) -
     assert again.files() == [[0]] and again.segments() == 0
 
 
+def test_rows_of_the_first_batch_wait_for_its_commit(tmp_path: Path) -> None:
+    """As on Spark, where ages are looked at before any batch is committed."""
+    job = Job(tmp_path)
+    job.epoch(0, 0.0, closable=-1, a=[0])
+    job.checkpoint(0, closable=-1)
+    for moment in (0.3, 100.0):
+        job.box.end_epoch(-1, moment, closable=-1)
+    assert job.files() == []
+    job.box.end_epoch(0, 100.0, closable=0)
+    assert job.files() == [[0]]
+
+
 def test_large_results_are_files_of_their_own(tmp_path: Path) -> None:
     job = Job(tmp_path, tuning=OutputTuning(small_bytes=100))
     job.epoch(1, 0.0, closable=0, a=[1])

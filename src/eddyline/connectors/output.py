@@ -89,8 +89,8 @@ class FileSink:
         self._new_bytes = 0
         #: Tables of epochs up to this one are in the journal.
         self._journaled = -1
-        #: An epoch of which a part is in a file: the rest follows when it ends.
-        self._split = -1
+        #: An epoch of which a part is in a file: the rest follows when it ends. None: there is none.
+        self._split: int | None = None
         #: Epoch and part of the file named last.
         self._epoch, self._part = -1, -1
         self._futures: deque[Future[None]] = deque()
