@@ -48,6 +48,21 @@ def test_chains_and_scans_find_the_same_as_loops(seed: int) -> None:
     assert sorted(zip(left.tolist(), right.tolist(), strict=True)) == sorted(everything)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_key_is_held_while_a_row_of_it_lives(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = int(rng.integers(0, 400))
+    gone = int(rng.integers(0, rows + 1))
+    store, key, _, ts = filled(rng, rows, int(rng.integers(1, 30)), gone)
+    words, least = rng.integers(0, 35, 60), rng.integers(-5, 55, 60)
+    dropped = np.flatnonzero(rng.random(rows) < 0.3)
+    store.drop(dropped)
+    left = [row for row in range(min(gone, rows), rows) if row not in dropped]
+    expected = [any(key[row] == word and ts[row] >= bound for row in left) for word, bound in zip(words, least, strict=True)]
+    for in_time_order in (True, False):
+        assert probe.held(words, least, store.indexes["key"].chains("seq", "ts", in_time_order)).tolist() == expected
+
+
 def test_many_more_pairs_than_rows() -> None:
     store, key, seq, ts = filled(np.random.default_rng(1), 3_000, 2, 0)
     hashes = np.array([5, 0, 1, 0, 5, 1])

@@ -10,6 +10,7 @@ import pytest
 from eddyline import Session
 from eddyline.operators.join.punctuations import Punctuations
 from eddyline.settings import Settings
+from eddyline.tuning import PunctuationTuning, Tuning
 
 SECOND = 1_000_000
 OPEN, CLOSED = 3000, 40
@@ -30,11 +31,11 @@ def opened(kind: str, **more: Any) -> Session:
 
 
 def key(kind: str, value: int) -> object:
-    return value if kind == "BIGINT" else f"key {value}"
+    return f"key {value}" if kind == "STRING" else value
 
 
 def literal(kind: str, value: int) -> str:
-    return str(value) if kind == "BIGINT" else f"'key {value}'"
+    return f"'key {value}'" if kind == "STRING" else str(value)
 
 
 @pytest.mark.parametrize("kind", ["BIGINT", "STRING"])
@@ -83,6 +84,59 @@ def test_rows_whose_key_was_closed_before_they_came_are_looked_at() -> None:
     held = stores["b"].gather("x", stores["b"].ids()).to_pylist()
     assert 3 not in held
     assert session.queries["q"].table().column("x").to_pylist().count(3) == 2
+
+
+def held(session: Session, name: str) -> list[object]:
+    [store] = [stream.store for stream in session.pipeline.stores() if stream.name == name]
+    found: list[object] = store.gather("x", store.ids()).to_pylist()
+    return found
+
+
+@pytest.mark.parametrize("kind", ["BIGINT", "STRING", "DOUBLE"])
+@pytest.mark.parametrize("closing", "abc")
+def test_one_closed_stream_ends_the_rows_of_all_others(kind: str, closing: str) -> None:
+    """Three streams with one key: one closes 7 without a row of it. Rows with 7 of both others leave, though none of them is closed."""
+    session = opened(kind)
+    for name in "abc":
+        session.push(name, [{"x": key(kind, 7), "y": 0, "ts": 0}] if name != closing else [])
+        session.push(name, [{"x": key(kind, 1), "y": 0, "ts": 0}])
+    session.punctuate(closing, f"x = {literal(kind, 7)}")
+    for name in "abc":
+        session.push(name, [{"x": key(kind, 2), "y": 0, "ts": SECOND}])
+    session.step()
+    for name in "abc":
+        assert key(kind, 7) not in held(session, name), name
+        assert key(kind, 1) in held(session, name), name
+
+
+@pytest.mark.parametrize("window", ["", " [RANGE 5 SECONDS]"])
+@pytest.mark.parametrize("epochs", [1, 4])
+def test_rows_are_left_out_at_their_own_places(window: str, epochs: int) -> None:
+    """`a` closes 7 at second 2 and has a row of it at second 1: rows of `b` join it while it is in its window, and are left out later,
+    whatever the epochs; a row that stands before the promise is not left out."""
+    session = Session(Settings(purge="eager", tuning=Tuning(punctuations=PunctuationTuning(longest_pause=0))))
+    for name in "ab":
+        session.execute(f"CREATE STREAM {name} (x BIGINT, ts TIMESTAMP) WITH (time = 'ts')")
+    joined = session.query("q", f"SELECT b.ts AS at FROM a{window} AS a, b{window} AS b WHERE a.x = b.x")
+    # The policy knows of promises from its first one on.
+    session.punctuate("a", "x = 0")
+    for name in "ab":
+        session.push(name, [{"x": -ord(name), "ts": 0}, {"x": -ord(name), "ts": 1}])
+    session.step()
+    rows = {
+        "a": [{"x": 7, "ts": SECOND}, *({"x": -3, "ts": n * SECOND} for n in range(2, 21))],
+        "b": [{"x": x, "ts": n * SECOND} for n in range(1, 21) for x in (7, 8, 9)],
+    }
+    session.punctuate("a", "x = 7", at="1970-01-01 00:00:02")
+    session.punctuate("a", "x = 8", at="1970-01-01 00:00:10")
+    for part in range(epochs):
+        for name, all_rows in rows.items():
+            session.push(name, all_rows[len(all_rows) * part // epochs : len(all_rows) * (part + 1) // epochs])
+        session.step()
+    session.run(once=True)
+    assert joined.table().num_rows == (6 if window else 20)
+    # From second 7 on `a` has no row with 7 in its window. Rows of `b` at second 10 stand after those of `a`: no row with 8 follows them.
+    assert session.stats()["dropped_rows"] == (14 + 11 if window else 11)
 
 
 def test_promises_count_within_the_memory_budget() -> None:

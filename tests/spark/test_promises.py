@@ -14,15 +14,18 @@ import pyarrow.parquet as parquet
 import pytest
 
 from eddyline import Session
+from eddyline.cli.__main__ import main
 from eddyline.language import bind_script
 from eddyline.plan.decided import finished_line
 from eddyline.runtime.epoch import punctuations_of
+from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.saying import say
 from eddyline.settings import Settings
 from tests.property.compare import plain_rows
 from tests.property.promises import UNITED, Case, declare, expected, outcome, plain, push, random_case
-from tests.spark.running import run_script
+from tests.spark.running import layout_of, run_script
 from tests.spark.simulated import Simulated
+from tests.spark.test_following import wait
 
 CASES = int(os.environ.get("EDDYLINE_PROMISE_SHARDS", "24"))
 SECOND = 1_000_000
@@ -164,3 +167,56 @@ def test_on_spark_itself(spark: Any, tmp_path: Path) -> None:
     assert len(ended) - len(lines) == len(found["joined"])
     won = {row["item"]: row["price"] for row in plain_rows([found["won"]])}
     assert won == dict.fromkeys(range(60), 3.0)
+
+
+@pytest.mark.spark
+def test_a_punctuation_is_created_while_spark_runs(spark: Any, tmp_path: Path) -> None:
+    """CREATE PUNCTUATION by `eddyline query add`: auctions that are read after it close their items, before and after a restart."""
+    text = f"""
+        CREATE STREAM auctions (item BIGINT, closes TIMESTAMP, ts TIMESTAMP) WITH (time = 'ts', path = '{tmp_path}/auctions');
+        CREATE STREAM bids (item BIGINT, price DOUBLE, ts TIMESTAMP) WITH (time = 'ts', path = '{tmp_path}/bids');
+        CREATE QUERY joined AS SELECT a.item, b.price FROM auctions AS a, bids AS b WHERE a.item = b.item
+    """
+    (tmp_path / "sold.sql").write_text("CREATE PUNCTUATION sold ON bids (item) FROM auctions (item) AT closes")
+    job = bind_script(text)
+    for stream in job.streams:
+        (tmp_path / stream.name).mkdir()
+
+    def started() -> SparkDriver:
+        driver = SparkDriver(spark, layout_of(spark, job, tmp_path / "ck", 2), out=str(tmp_path / "out"))
+        driver.delivery.kept_dead = letters
+        driver.add_queries(job.catalog)
+        driver.start()
+        return driver
+
+    def feed(driver: SparkDriver, number: int) -> None:
+        """Twenty items, each with one bid before it closes and one after; then a pair that moves time on."""
+        before = {name: driver.progress.rows_in.get(name, 0) for name in ("auctions", "bids")}
+        begin = 100 * number
+        auctions = [{"item": begin + n, "closes": (begin + 40) * SECOND, "ts": (begin + n) * SECOND} for n in range(20)]
+        bids = [{"item": begin + n, "price": float(late), "ts": (begin + 30 + 20 * late) * SECOND} for late in (0, 1) for n in range(20)]
+        last = {"item": -1 - number, "ts": (begin + 90) * SECOND}
+        for name, rows in (("auctions", [*auctions, {**last, "closes": None}]), ("bids", [*bids, {**last, "price": 2.0}])):
+            schema = next(stream.schema.arrow for stream in job.streams if stream.name == name)
+            parquet.write_table(pa.Table.from_pylist(rows, schema), tmp_path / name / f".{number}")
+            os.rename(tmp_path / name / f".{number}", tmp_path / name / f"{number}.parquet")
+        wanted = {"auctions": before["auctions"] + 21, "bids": before["bids"] + 41}
+        wait(lambda: {name: driver.progress.rows_in.get(name, 0) for name in wanted} == wanted)
+
+    letters: dict[str, list[pa.Table]] = {}
+    driver = started()
+    feed(driver, 0)
+    assert main(["query", "add", str(tmp_path / "sold.sql"), "--job", str(tmp_path / "ck")]) == 0
+    wait(lambda: driver.roster is not None and "sold" in driver.roster.ledger.promised)
+    feed(driver, 1)
+    driver.stop()
+    driver = started()
+    feed(driver, 2)
+    driver.stop()
+    broken = plain_rows(letters.get("bids", []))
+    assert sorted(row["item"] for row in broken) == [*range(100, 120), *range(200, 220)]
+    assert {str(row["_reason"]).split(":")[0] for row in broken} == {"violation"}
+    found = plain_rows([parquet.read_table(tmp_path / "out" / "joined")])
+    assert sorted((row["item"], row["price"]) for row in found if row["item"] >= 0) == sorted(
+        [(n, price) for n in range(20) for price in (0.0, 1.0)] + [(n, 0.0) for n in (*range(100, 120), *range(200, 220))]
+    )

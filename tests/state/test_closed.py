@@ -12,7 +12,7 @@ from eddyline.model.datatypes import BIGINT, DOUBLE, STRING
 from eddyline.operators.closings import Closed
 from eddyline.operators.covering import ordered_words
 from eddyline.operators.keys import combined, key_words
-from eddyline.state.closed import Intervals, Keys
+from eddyline.state.closed import Intervals, Keys, distinct, earliest, places_of
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -38,6 +38,55 @@ def test_the_ends_of_all_words() -> None:
     kept.add(np.array([first, last - 1]), np.array([first, last]))
     kept.add(np.array([last]), np.array([last]))
     assert kept.holds(np.array([first, first + 1, last - 1, last])).tolist() == [True, False, True, True]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_single_words_become_intervals(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    kept, model, next_one = Intervals(), set(), 0
+    for _ in range(30):
+        draw = rng.random()
+        # The next ones in order, some near ones, or some that lie far apart.
+        count = int(rng.integers(1, 12))
+        words = (
+            np.arange(next_one, next_one + count)
+            if draw < 0.5
+            else rng.integers(-40, 200, count)
+            if draw < 0.8
+            else rng.integers(-(2**40), 2**40, 3)
+        )
+        next_one += count
+        kept.add_words(rng.permutation(words))
+        model |= set(words.tolist())
+        asked = np.array([*range(-50, 220), *model])
+        assert kept.holds(asked).tolist() == [x in model for x in asked.tolist()]
+    assert int((kept.tables()["high"].to_numpy() - kept.tables()["low"].to_numpy() + 1).sum()) == len(model)
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("spread", [5, 60, 2**50])
+def test_words_are_found_whether_dense_or_not(seed: int, spread: int) -> None:
+    rng = np.random.default_rng(seed)
+    words, asked = rng.integers(-spread, spread, int(rng.integers(0, 40))), rng.integers(-spread, 2 * spread, int(rng.integers(0, 40)))
+    asked = np.concatenate([asked, words[::2]])
+    places = rng.integers(0, 100, len(words))
+    once = distinct(words)
+    assert once.tolist() == sorted(set(words.tolist()))
+    assert places_of(once, asked).tolist() == [once.tolist().index(x) if x in once else -1 for x in asked.tolist()]
+    found = earliest(words, places, asked, 1000)
+    wanted = [min((p for w, p in zip(words.tolist(), places.tolist(), strict=True) if w == x), default=1000) for x in asked.tolist()]
+    assert wanted == ([1000] * len(asked) if found is None else found.tolist())
+
+
+def test_the_ends_of_all_words_are_distinct() -> None:
+    ends = np.array([np.iinfo(np.int64).max, np.iinfo(np.int64).min, np.iinfo(np.int64).max])
+    assert distinct(ends).tolist() == sorted(set(ends.tolist()))
+    assert places_of(distinct(ends), ends).tolist() == [1, 0, 1]
+    found = earliest(ends, np.array([5, 6, 7]), ends, 1000)
+    assert found is not None and found.tolist() == [5, 6, 5]
+    kept = Intervals()
+    kept.add_words(ends)
+    assert kept.holds(np.array([*ends, 0])).tolist() == [True, True, True, False]
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -66,8 +115,8 @@ def test_a_million_promises_are_small() -> None:
     order = rng.permutation(1_000_000)
     scattered = np.unique(rng.integers(-(2**62), 2**62, 1_000_000))
     for at in range(0, 1_000_000, 50_000):
-        dense.add(order[at : at + 50_000], order[at : at + 50_000])
-        sparse.add(scattered[at : at + 50_000], scattered[at : at + 50_000])
+        dense.add_words(order[at : at + 50_000])
+        sparse.add_words(scattered[at : at + 50_000])
     dense.merge()
     sparse.merge()
     assert dense.nbytes <= 1024

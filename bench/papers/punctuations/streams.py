@@ -1,7 +1,8 @@
 """Streams with punctuations for the figures of the dissertation: a row every 2 ms on average (Poisson), 20 open keys.
 
 Answer   `by_clock` gives streams whose keys open and close at the same instants in all of them, as auctions do; `by_count` streams that
-         close a key after every so many rows of their own. `run` feeds streams to one join and counts rows held after every epoch.
+         close a key after every so many rows of their own; `four_streams` the streams of figure 8.7. `run` feeds streams to one join and
+         counts rows held after every epoch.
 """
 
 from __future__ import annotations
@@ -38,6 +39,31 @@ def by_count(seconds: float, per_punctuation: int, seed: int) -> pa.Table:
     oldest = np.arange(len(ts)) // per_punctuation
     closing = np.arange(per_punctuation - 1, len(ts), per_punctuation)
     return _with_ends(ts, oldest + rng.integers(0, OPEN_KEYS, len(ts)), oldest[closing], ts[closing])
+
+
+def four_streams(seconds: float, droppable: float = 0.4) -> tuple[dict[str, pa.Table], int, str]:
+    """Four streams of 100 rows a second each under windows of 10 s; the first one closes a key every 10 rows, the others close none.
+    Rows of these come late for their keys so often that the given share of all rows has a key that the first stream has closed and whose
+    rows of it have left their window. With how many these rows are, and the join."""
+    gap, per_punctuation, window = 10_000, 10, 10_000_000
+    life = gap * per_punctuation
+    tables, lost = {}, 0
+    for number, name in enumerate("abcd"):
+        rng = np.random.default_rng(number)
+        ts = np.cumsum(rng.exponential(gap, int(seconds * 1_000_000 / gap))).astype(np.int64)
+        keys = ts // life + rng.integers(0, OPEN_KEYS, len(ts))
+        if name == "a":
+            ends = np.arange(1, int(ts[-1] // life) + 1)
+            tables[name] = _with_ends(ts, keys, ends - 1, ends * life - 1)
+            continue
+        # The first rows have no key that is closed for so long; later ones make up for it.
+        possible = ts > window + (OPEN_KEYS + 2) * life
+        late = possible & (rng.random(len(ts)) < droppable * 4 / 3 * len(ts) / possible.sum())
+        keys[late] = (ts[late] - window) // life - 2 - rng.integers(0, OPEN_KEYS, int(late.sum()))
+        lost += int(late.sum())
+        tables[name] = _with_ends(ts, keys, keys[:0], ts[:0])
+    windows = ", ".join(f"{name} [RANGE 10 SECONDS] AS {name}" for name in "abcd")
+    return tables, lost, f"SELECT a.k, d.ts AS at FROM {windows} WHERE a.k = b.k AND b.k = c.k AND c.k = d.k"
 
 
 def _times(rng: np.random.Generator, seconds: float) -> Any:

@@ -146,6 +146,28 @@ def is_held(word, least, heads, back, keys, dead, base, first):
 
 
 @njit(cache=True, nogil=True)
+def held(words, least, stored):
+    """Whether the chain of each word has a row with it that is not dead before `least`."""
+    heads, back, keys, _, dead, base, first, in_time_order = stored
+    mask = np.uint64(len(heads) - 1)
+    out = np.zeros(len(words), np.bool_)
+    for o in range(len(words)):
+        row = heads[mix(words[o]) & mask]
+        while row >= first:
+            p = row - base
+            lives = dead[p] >= least[o]
+            if in_time_order and not lives:
+                break
+            if keys[p] == words[o] and lives:
+                out[o] = True
+                break
+            if back[p] == 0:
+                break
+            row -= back[p]
+    return out
+
+
+@njit(cache=True, nogil=True)
 def _walk_into(left, right, n, o, asking, stored):
     """Walk for probing rows from `o` on while their pairs fit; returns pairs written, the next row and the rows visited."""
     hashes, limit, floor = asking

@@ -17,7 +17,7 @@ from eddyline.language.reader import Reader
 from eddyline.language.scope import Entry, Scope
 from eddyline.language.syntax import Constant, CreatePunctuation, Node, Punctuate
 from eddyline.model.datatypes import BOOLEAN, STRING, TIMESTAMP
-from eddyline.model.punctuation import KIND, PATTERN, Derived, body_of, patterns_of, to_text
+from eddyline.model.punctuation import KIND, Derived, body_of, patterns_of, to_text
 from eddyline.model.query import Reference
 from eddyline.model.schema import Schema, Stream
 from eddyline.model.window import UNBOUNDED
@@ -179,8 +179,8 @@ def _spelled(stream: Stream, name: str, position: Position | None) -> str:
 # -- conditions
 
 
-def condition_text(stream: Stream, where: Node) -> str | None:
-    """The patterns of a condition about a stream as the text of a record; None: no row matches it, so that it promises nothing."""
+def condition_text(stream: Stream, where: Node) -> str:
+    """The patterns of a condition about a stream as the text of a record; one that no row matches has an empty pattern alone."""
     scope = Scope((Entry(Reference(stream.name, stream.name, UNBOUNDED), stream),))
     bound = bind_condition(where, Clause("PUNCTUATE", scope))
     found = patterns_of(bound)
@@ -188,8 +188,9 @@ def condition_text(stream: Stream, where: Node) -> str | None:
         raise BindingProblem(
             f"{bound} is no pattern", detail="a punctuation has one pattern per column", hint=_KINDS, position=where.position
         )
-    if any(pattern.is_empty for pattern in found.values()):
-        return None
+    empty = {column: pattern for column, pattern in found.items() if pattern.is_empty}
+    if empty:
+        return to_text(empty)
     restricted = {column: pattern for column, pattern in found.items() if not pattern.is_all}
     if not restricted:
         raise BindingProblem(
@@ -200,7 +201,7 @@ def condition_text(stream: Stream, where: Node) -> str | None:
     return to_text(restricted)
 
 
-def text_condition(stream: Stream, text: str) -> str | None:
+def text_condition(stream: Stream, text: str) -> str:
     """The same for a condition as text, as the STRING column of a stream or `session.punctuate` has it."""
     from eddyline.language.parse import parse_expression
 
@@ -208,7 +209,7 @@ def text_condition(stream: Stream, text: str) -> str | None:
 
 
 def bind_punctuate(statement: Punctuate, catalog: Catalog) -> Records:
-    """What a statement says, under a name that no other statement has; without a line where no row can match."""
+    """What a statement says, under a name that no other statement has."""
     stream = punctuated_stream(catalog, statement.stream, statement.position)
     instant = bind_constant(statement.at).value
     assert isinstance(instant, int)
@@ -217,16 +218,10 @@ def bind_punctuate(statement: Punctuate, catalog: Catalog) -> Records:
     return record_of(stream, body, instant, once)
 
 
-def record_of(stream: Stream, text: str | None, instant: int, once: str | None = None) -> Records:
+def record_of(stream: Stream, text: str, instant: int, once: str | None = None) -> Records:
     """A punctuation after all rows of an instant."""
     from eddyline.model.records import Records
 
-    if text is None:
-        import numpy as np
-        import pyarrow as pa
-
-        none = np.zeros(0, np.int64)
-        return Records(stream.name, KIND, none, none, pa.table({PATTERN: pa.array([], pa.string())}), once=once)
     return Records.one(stream.name, KIND, instant, record_body(stream, text), once=once)
 
 

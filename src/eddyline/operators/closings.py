@@ -22,7 +22,7 @@ from eddyline.model.punctuation import HEARTBEAT, KIND, PATTERN, Pattern, from_t
 from eddyline.model.records import BEFORE_ALL, Records
 from eddyline.model.schema import Stream
 from eddyline.model.window import FOREVER
-from eddyline.operators.covering import Columns, Mask, covered, has_order, ordered_words, span_of, there
+from eddyline.operators.covering import Columns, Mask, covered, has_order, in_order, ordered_words, span_of, there
 from eddyline.operators.keys import combined, key_words
 from eddyline.state.closed import Intervals, Keys, earliest, joint_codes
 from eddyline.state.columns import Ints, validity
@@ -54,7 +54,7 @@ class _Sets:
             column = _whole(body)[name]
             given, words = validity(column), ordered_words(column, self.types[name])
             words = words if given is None else words[given]
-            self.intervals.setdefault(name, Intervals()).add(words, words)
+            self.intervals.setdefault(name, Intervals()).add_words(words)
             return
         names = tuple(sorted(body.column_names))
         values = _whole(body.select(names))
@@ -67,6 +67,8 @@ class _Sets:
 
     def _add_text(self, text: str) -> None:
         patterns = from_text(text, self.types)
+        if any(pattern.is_empty for pattern in patterns.values()):
+            return
         (column, pattern), *others = patterns.items()
         if not others and not pattern.null and has_order(self.types[column]):
             spans = [span_of(i, self.types[column]) for i in pattern.intervals]
@@ -78,6 +80,11 @@ class _Sets:
 
     def _words(self, names: tuple[str, ...], values: Columns) -> Ints:
         return combined([key_words(values[name], self.types[name]) for name in names])
+
+    def is_by_word(self, name: str, regions: Mapping[str, Pattern]) -> bool:
+        """Whether the words of one column decide what is promised of its values."""
+        others = (*self.keys, *(tuple(patterns) for patterns in self.texts.values()), *((n,) for n in self.intervals if n != name))
+        return not any(set(names) <= {name, *regions} for names in others)
 
     def matches(self, columns: Columns, regions: Mapping[str, Pattern], rows: int) -> Mask:
         found = np.zeros(rows, np.bool_)
@@ -111,6 +118,8 @@ class Closed:
         self.generations: dict[int, _Sets] = {}
         #: Promises since the last `settle`, with the instants at which they took effect.
         self.fresh: list[tuple[pa.Table, Ints]] = []
+        #: Promises among the rows of the epoch at hand, with the ranks of the first rows after them.
+        self.coming: list[tuple[pa.Table, Ints]] = []
 
     @property
     def nbytes(self) -> int:
@@ -118,7 +127,7 @@ class Closed:
 
     @property
     def is_empty(self) -> bool:
-        return not self.generations and not self.fresh
+        return not self.generations and not self.fresh and not self.coming
 
     def add(self, body: pa.Table, instants: Ints) -> None:
         """Promises that have taken effect; they are fresh until `settle`."""
@@ -134,7 +143,7 @@ class Closed:
             numbers = instants // self.remember
             for number in np.unique(numbers).tolist():
                 self._generation(number).add(body.filter(pa.array(numbers == number)))
-        self.fresh = []
+        self.fresh, self.coming = [], []
         if self.remember is not None and now is not None:
             self.generations = {n: sets for n, sets in self.generations.items() if n >= now // self.remember - 1}
 
@@ -162,6 +171,58 @@ class Closed:
             np.minimum(found, self._fresh_instants(body, instants, columns, regions, rows), out=found)
         return found
 
+    # -- values at places of the epoch at hand
+
+    def before(self, columns: Columns, ranks: Ints, regions: Mapping[str, Pattern]) -> Mask:
+        """Which values are closed at the ranks of rows that have them."""
+        found = self.old(columns, len(ranks), regions)
+        columns, regions = self._given(columns, regions, len(ranks))
+        for body, places in self.coming:
+            found |= self._fresh_instants(body, places, columns, regions, len(ranks)) <= ranks
+        return found
+
+    # -- the same of values of one column, given by their words
+
+    def is_by_word(self, name: str, regions: Mapping[str, Pattern]) -> bool:
+        """Whether words of a column tell all that is promised of its values."""
+        if not has_order(self.types[name]) or any(body.column_names != [name] for body, _ in (*self.coming, *self.fresh)):
+            return False
+        return all(sets.is_by_word(name, regions) for sets in self.generations.values())
+
+    def word_instants(self, name: str, words: Ints) -> Ints:
+        """As `instants`."""
+        words = in_order(words, self.types[name])
+        found = np.where(self._old_words(name, words), LONG_AGO, FOREVER)
+        for body, instants in self.fresh:
+            first = self._first_of(name, body, instants, words)
+            if first is not None:
+                np.minimum(found, first, out=found)
+        return found
+
+    def words_before(self, name: str, words: Ints, ranks: Callable[[], Ints]) -> Mask:
+        """As `before`; `ranks` is asked for where a promise of the epoch is near."""
+        words = in_order(words, self.types[name])
+        found = self._old_words(name, words)
+        for body, places in self.coming:
+            first = self._first_of(name, body, places, words)
+            if first is not None:
+                found |= first <= ranks()
+        return found
+
+    def _old_words(self, name: str, words: Ints) -> Mask:
+        found = np.zeros(len(words), np.bool_)
+        for sets in self.generations.values():
+            if name in sets.intervals:
+                found |= sets.intervals[name].holds(words)
+        return found
+
+    def _first_of(self, name: str, body: pa.Table, places: Ints, words: Ints) -> Ints | None:
+        values = _whole(body)[name]
+        given, said = validity(values), ordered_words(values, self.types[name])
+        if given is not None:
+            said, places = said[given], places[given]
+        return earliest(said, places, words, FOREVER)
+
     def _fresh_instants(self, body: pa.Table, instants: Ints, columns: Columns, regions: Mapping[str, Pattern], rows: int) -> Ints:
         found = np.full(rows, FOREVER)
         if body.column_names == [PATTERN]:
@@ -172,7 +233,8 @@ class Closed:
             return found
         if not all(name in columns for name in body.column_names):
             return found
-        return first_places(body, instants, columns, self.types, FOREVER)
+        places = first_places(body, instants, columns, self.types, FOREVER)
+        return found if places is None else places
 
     def _given(self, columns: Columns, regions: Mapping[str, Pattern], rows: int) -> tuple[Columns, Mapping[str, Pattern]]:
         """A column that a filter fixes to one value is given."""
@@ -257,6 +319,13 @@ class Closings:
                     self.of(name).add(batch.body, instants_of(batch))
                     self.count += len(batch)
 
+    def expect(self, coming: Mapping[str, Iterable[tuple[Records, Ints]]]) -> None:
+        """Records among the rows of an epoch that begins, per stream, with the ranks of the first rows after them."""
+        for name, batches in coming.items() if self.wanted else ():
+            for batch, ranks in batches:
+                if batch.kind == KIND and batch.body.column_names != [HEARTBEAT]:
+                    self.of(name).coming.append((batch.body, ranks))
+
     def settle(self, now: int) -> None:
         """The epoch has ended: what was promised in it is old."""
         for closed in self.closed.values():
@@ -277,8 +346,9 @@ class Closings:
             self.count += 1
 
 
-def first_places(body: pa.Table, places: Ints, columns: Columns, types: Mapping[str, DataType], none: int) -> Ints:
-    """Per row of values the least place of a promise that names its values, of promises with constants; `none`: no promise does."""
+def first_places(body: pa.Table, places: Ints, columns: Columns, types: Mapping[str, DataType], none: int) -> Ints | None:
+    """Per row of values the least place of a promise that names its values, of promises with constants; `none`: no promise does. None: no
+    promise names any of them."""
     name = body.column_names[0]
     if len(body.column_names) == 1 and has_order(types[name]):
         values, constants = columns[name], _whole(body)[name]
@@ -287,11 +357,13 @@ def first_places(body: pa.Table, places: Ints, columns: Columns, types: Mapping[
         if given is not None:
             words, places = words[given], places[given]
         found = earliest(words, places, ordered_words(values, types[name]), none)
+        if found is None:
+            return None
         present = validity(values)
         return found if present is None else np.where(present, found, none)
     codes, asked = joint_codes(body, pa.table({name: columns[name] for name in body.column_names}))
     found = earliest(codes[codes >= 0], places[codes >= 0], asked, none)
-    return np.where(asked < 0, none, found)
+    return None if found is None else np.where(asked < 0, none, found)
 
 
 def instants_of(records: Records) -> Ints:

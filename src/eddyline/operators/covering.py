@@ -31,7 +31,11 @@ def has_order(kind: DataType) -> bool:
 
 def ordered_words(values: pa.Array, kind: DataType) -> Ints:
     """One word per value, in the order of values; what stands at nulls means nothing."""
-    words = key_words(values, kind)
+    return in_order(key_words(values, kind), kind)
+
+
+def in_order(words: Ints, kind: DataType) -> Ints:
+    """Words of keys as words in the order of values."""
     return words ^ ((words >> 63) & _HIGHEST) if kind.name == "DOUBLE" else words
 
 

@@ -42,7 +42,8 @@ class Promises:
             if not self.closed.is_empty:
                 broken |= self.closed.old(columns, rows, ts=passing.ts)
             for one in placed:
-                broken |= self._broken(one, columns, rows)
+                if (found := self._broken(one, columns, rows)) is not None:
+                    broken |= found
         for one in placed:
             self.closed.add(one.records.body, instants_of(one.records))
         if placed:
@@ -52,19 +53,19 @@ class Promises:
             return None
         return Verdict(broken, self._reasons(columns, broken))
 
-    def _broken(self, one: Placed, columns: Mapping[str, pa.Array], rows: int) -> Flags:
-        """Rows of a stretch that stand after one of these punctuations and match it."""
+    def _broken(self, one: Placed, columns: Mapping[str, pa.Array], rows: int) -> Flags | None:
+        """Rows of a stretch that stand after one of these punctuations and match it; None: none of them are near."""
         body = one.records.body
-        place = np.arange(rows)
         if body.column_names == [PATTERN]:
             found = np.zeros(rows, np.bool_)
             for text, before in zip(body.column(PATTERN).to_pylist(), one.before.tolist(), strict=True):
                 mask = covered(from_text(text, self.closed.types), columns, {}, rows, self.closed.types)
                 assert mask is not None
-                found |= mask & (place >= before)
+                mask[:before] = False
+                found |= mask
             return found
-        behind: Flags = place >= first_places(body, one.before, columns, self.closed.types, rows)
-        return behind
+        first = first_places(body, one.before, columns, self.closed.types, rows)
+        return None if first is None else np.arange(rows) >= first
 
     def _reasons(self, columns: Mapping[str, pa.Array], broken: Flags) -> pa.Array:
         key = self.stream.key

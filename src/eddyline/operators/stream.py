@@ -106,9 +106,13 @@ class StreamState:
             here = {at: self.store.gather(at[1], ids) for at in compiled.columns}
             self.store.mark(mark)[:] = key_words(compiled(here, len(ids)), kind)
 
+    def index_name(self, marks: tuple[str, ...]) -> str:
+        """The mark that an index over one or several keys is built on."""
+        return marks[0] if len(marks) == 1 else "hash:" + "+".join(marks)
+
     def need_index(self, marks: tuple[str, ...]) -> str:
         """An index over one or several keys; returns the mark that it is built on."""
-        mark = marks[0] if len(marks) == 1 else "hash:" + "+".join(marks)
+        mark = self.index_name(marks)
         if len(marks) > 1 and mark not in self.composites:
             self.composites[mark] = marks
             self.store.add_mark(mark, np.int64, derived=True)

@@ -104,6 +104,8 @@ class Timeline:
         self._released = released
         records = {name: found for name, queue in self.records.items() if queue.held and (found := queue.release(self.frontier))}
         self._ranked = ranked_records([q.stream for q in self.queues.values()], released, records, self.next_rank) if records else {}
+        if self._ranked:
+            self.closings.expect({name: [(one.records, one.ranks) for one in found] for name, found in self._ranked.items()})
         self._reading = self.readers()
         for supply, _ in self._reading:
             supply.offer(released.get(supply.stream.name))

@@ -18,6 +18,9 @@ from eddyline.state.columns import Ints
 
 Mask = npt.NDArray[np.bool_]
 
+#: Words count as dense where so many times their number lies between the least and the greatest: an array of that length is made and read
+#: in less time than the words are sorted.
+_DENSE = 8
 _TOP, _BOTTOM = int(np.iinfo(np.int64).max), int(np.iinfo(np.int64).min)
 
 
@@ -36,14 +39,25 @@ class Intervals:
     def nbytes(self) -> int:
         return self.low.nbytes + self.high.nbytes + 16 * self._waiting
 
+    def add_words(self, words: Ints) -> None:
+        """Single words; neighbours become one interval at once."""
+        if len(words):
+            words = distinct(words)
+            # None but the first can be the least number there is.
+            begins = np.append(True, words[1:] - 1 != words[:-1])
+            self.add(words[begins], words[np.append(begins[1:], True)])
+
     def add(self, low: Ints, high: Ints) -> None:
         """The words from each `low` to its `high`, both included."""
-        if len(low):
+        if len(low) == 1 and len(self.high) and not self._new and self.high[-1] < low[0] == self.high[-1] + 1:
+            # Dense keys mostly close in their order: the last interval grows.
+            self.high[-1] = high[0]
+        elif len(low):
             self._span = min(self._span[0], int(low.min())), max(self._span[1], int(high.max()))
             self._new.append((low, high))
             self._recent = None
             self._waiting += len(low)
-            if INDEX.is_due(Seen(new=self._waiting, kept=len(self.low))):
+            if not len(self.low) or INDEX.is_due(Seen(new=self._waiting, kept=len(self.low))):
                 self.merge()
 
     def merge(self) -> None:
@@ -70,7 +84,7 @@ class Intervals:
 
     def tables(self) -> pa.Table:
         self.merge()
-        return pa.table({"low": self.low, "high": self.high})
+        return pa.table({"low": self.low.copy(), "high": self.high.copy()})
 
     def load(self, table: pa.Table) -> None:
         self.low = np.asarray(table.column("low").combine_chunks()).astype(np.int64)
@@ -190,23 +204,58 @@ def codes_of(values: pa.Table) -> Ints:
     return codes
 
 
-def earliest(words: Ints, places: Ints, asked: Ints, none: int) -> Ints:
-    """The least place of each word that is asked for; `none`: it has no place."""
+def earliest(words: Ints, places: Ints, asked: Ints, none: int) -> Ints | None:
+    """The least place of each word that is asked for; `none`: it has no place. None: no word that is asked for lies near one."""
     if not len(words) or not len(asked):
-        return np.full(len(asked), none)
-    low, high = words.min(), words.max()
+        return None
+    low, high = int(words.min()), int(words.max())
+    if int(asked.min()) > high or int(asked.max()) < low:
+        return None
     near = (asked >= low) & (asked <= high)
+    rows = np.flatnonzero(near)
+    if not len(rows):
+        return None
     found = np.full(len(asked), none)
-    if near.any():
-        order = np.lexsort((places, words))
-        words, places = words[order], places[order]
-        first = np.append(True, words[1:] != words[:-1])
-        words, places = words[first], places[first]
-        rows = np.flatnonzero(near)
-        at = np.searchsorted(words, asked[rows])
-        same = words[at] == asked[rows]
-        found[rows[same]] = places[at[same]]
+    if high - low < _DENSE * (len(words) + len(asked)):
+        # Dense words: the places of all words between the least and the greatest, in an array.
+        table = np.full(high - low + 1, none)
+        np.minimum.at(table, words - low, places)
+        found[rows] = table[asked[rows] - low]
+        return found
+    order = np.lexsort((places, words))
+    words, places = words[order], places[order]
+    first = np.append(True, words[1:] != words[:-1])
+    words, places = words[first], places[first]
+    at = np.searchsorted(words, asked[rows])
+    same = words[at] == asked[rows]
+    found[rows[same]] = places[at[same]]
     return found
+
+
+def distinct(words: Ints) -> Ints:
+    """Each word once, ascending."""
+    if not len(words):
+        return words
+    low, high = int(words.min()), int(words.max())
+    if high - low >= _DENSE * len(words):
+        return np.unique(words)
+    seen = np.zeros(high - low + 1, np.bool_)
+    seen[words - low] = True
+    return np.flatnonzero(seen) + low
+
+
+def places_of(words: Ints, asked: Ints) -> Ints:
+    """Where each word that is asked for stands among words that are ascending; -1: it is not there."""
+    if not len(words) or not len(asked):
+        return np.full(len(asked), -1)
+    low, high = int(words[0]), int(words[-1])
+    if high - low < _DENSE * (len(words) + len(asked)):
+        table = np.full(high - low + 2, -1)
+        table[words - low] = np.arange(len(words))
+        # What lies outside is asked for at the last place, where nothing is.
+        return table[np.where((asked >= low) & (asked <= high), asked - low, high - low + 1)]
+    at = np.minimum(np.searchsorted(words, asked), len(words) - 1)
+    return np.where(words[at] == asked, at, -1)
 
 
 def joint_codes(first: pa.Table, second: pa.Table) -> tuple[Ints, Ints]:

@@ -192,7 +192,9 @@ class Store:
         if DROPPED not in self.marks:
             self.add_mark(DROPPED, np.bool_, derived=True)
         flags = self.marks[DROPPED]
-        positions = np.unique(ids[(ids >= self.first) & (ids < self.end)] - self.base)
+        if len(ids) > 1 and not (ids[1:] > ids[:-1]).all():
+            ids = np.unique(ids)
+        positions = ids[(ids >= self.first) & (ids < self.end)] - self.base
         positions = positions[~flags[positions]]
         if len(positions):
             flags[positions] = True

@@ -9,7 +9,8 @@ Answer   A *root* is a row of one reference, or a value of grouping columns. The
              a row or value is alive until min(its window, possible of all children, the latest new of a child)
 
 State    None between two calls: `Rule` knows the shape of the join, `Look` is one evaluation over the rows that are stored now.
-Limits   A spanning tree of the join graph: on graphs with cycles, and for patterns over several columns, a dead root may count as alive.
+Limits   From every root its own spanning tree of the join graph, the shortest ways first: references that share one key with the root are
+         its children, all of them. On graphs with cycles, and for patterns over several columns, a dead root may count as alive.
          Values whose words are hashes are compared by them here: two of one hash live as long as the longer of them.
 Reading  docs/punctuations.md
 """
@@ -29,7 +30,6 @@ from eddyline.model.punctuation import Pattern, regions_of
 from eddyline.model.window import FOREVER, Range, Rows
 from eddyline.operators.aggregate.buckets import Bucket, Ends
 from eddyline.operators.closings import LONG_AGO, Closings
-from eddyline.operators.covering import Mask
 from eddyline.operators.join.combination import any_bit
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.inputs import StreamInput
@@ -58,7 +58,7 @@ class Pin:
 
 
 @dataclass(frozen=True, slots=True)
-class _Link:
+class Link:
     """From a parent to a child: the parent's keys, and what they fix at the child."""
 
     child: int
@@ -75,37 +75,58 @@ class Values:
     pinned: Mapping[int, Sequence[tuple[Pin, pa.Array, Ints]]]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Branch:
+    """A reference and what hangs below it in a spanning tree."""
+
+    position: int
+    links: tuple[tuple[Link, Branch], ...]
+    #: Equal for branches in which the same references hang in the same places.
+    shape: tuple[object, ...]
+
+
 class Rule:
     """The shape of one join: which reference is reached from which."""
 
     def __init__(self, group: JoinGroup, closings: Closings) -> None:
         self.group = group
         self.closings = closings
-        self.links: dict[int, list[_Link]] = {position: [] for position in group.bases}
+        self.links: dict[int, list[Link]] = {position: [] for position in group.bases}
         self._expressions: dict[tuple[int, str], Expression] = {
             (position, key.mark): key.expression for position, seat in enumerate(group.config.seats) for key in seat.keys
         }
-        joined = {0}
         edges: dict[tuple[int, int], list[tuple[str, str]]] = {}
         for equality in group.config.equalities:
             low, high = sorted(((equality.left, equality.left_key), (equality.right, equality.right_key)))
             edges.setdefault((low[0], high[0]), []).append((low[1], high[1]))
-        # A spanning tree, from the first reference on; a further part of the graph is spanned from its own first reference.
-        while len(joined) < len(group.bases):
-            near = next(((a, b) for a, b in edges if (a in joined) != (b in joined)), None)
-            if near is None:
-                joined.add(next(position for position in group.bases if position not in joined))
-                continue
-            a, b = near
-            joined |= {a, b}
-            self._link(a, b, edges[near])
-            self._link(b, a, [(y, x) for x, y in edges[near]])
+        for (a, b), keys in edges.items():
+            self._link(a, b, keys)
+            self._link(b, a, [(y, x) for x, y in keys])
+        self._branches: dict[frozenset[int], dict[int, Branch]] = {}
         self.parts = self._parts()
         self.reload()
 
+    def branches(self, roots: frozenset[int]) -> dict[int, Branch]:
+        """The spanning trees below references that are roots together, by root: each reference hangs where it is reached first."""
+        if roots not in self._branches:
+            below: dict[int, list[Link]] = {}
+            reached, pending = set(roots), sorted(roots)
+            while pending:
+                parent = pending.pop(0)
+                below[parent] = [link for link in self.links[parent] if link.child not in reached]
+                reached |= {link.child for link in below[parent]}
+                pending += [link.child for link in below[parent]]
+
+            def grown(position: int) -> Branch:
+                links = tuple((link, grown(link.child)) for link in below[position])
+                return Branch(position, links, (position, *(branch.shape for _, branch in links)))
+
+            self._branches[roots] = {position: grown(position) for position in roots}
+        return self._branches[roots]
+
     def _link(self, parent: int, child: int, keys: list[tuple[str, str]]) -> None:
         pins = tuple(self.pin(child, self._expressions[child, mark], mark) for _, mark in keys)
-        self.links[parent].append(_Link(child, tuple(mark for mark, _ in keys), pins))
+        self.links[parent].append(Link(child, tuple(mark for mark, _ in keys), pins))
 
     def pin(self, child: int, expression: Expression, mark: str) -> Pin:
         turned = inverse_of(expression)
@@ -154,13 +175,13 @@ class Look:
         self.came = came
         self._ids: dict[int, Ints] = {}
         self._windows: dict[int, Ints] = {}
-        self._rows: dict[tuple[int, frozenset[int]], tuple[Ints, Ints]] = {}
+        self._rows: dict[tuple[object, ...], tuple[Ints, Ints]] = {}
 
     # -- roots
 
     def rows_alive(self, position: int) -> tuple[Ints, Ints]:
         """The ids of the stored rows of a reference, and until when each can be in a result to come."""
-        return self.ids(position), self._below(position, frozenset())[0]
+        return self.ids(position), self._below(self.rule.branches(frozenset((position,)))[position], is_root=True)[0]
 
     def values_alive(self, roots: Values) -> Ints:
         """Until when a result with these values of grouping columns can come."""
@@ -168,26 +189,12 @@ class Look:
         if any(not (part & roots.pinned.keys()) and not self._never_new(part) for part in self.rule.parts):
             # A reference that neither the root nor another reference fixes can always bring a new row.
             return np.full(roots.rows, FOREVER)
+        branches = self.rule.branches(frozenset(roots.pinned))
         for child, pins in roots.pinned.items():
-            one_new, one_old = self._at(child, frozenset(roots.pinned), pins, roots.rows, needs_old=False)
+            one_new, one_old = self._at(branches[child], pins, roots.rows, needs_old=False)
             possible = np.minimum(possible, np.maximum(one_new, one_old))
             new = np.maximum(new, one_new)
         return np.minimum(possible, new)
-
-    def impossible(self, position: int, ids: Ints, now: int) -> Mask:
-        """New rows that are in no result: a partner of theirs was closed before `now`, and no row of it is stored."""
-        base = self.group.bases[position]
-        lost = np.zeros(len(ids), np.bool_)
-        for link in self.rule.links[position]:
-            child = self.group.bases[link.child]
-            pins = [(pin, *self._key(base, mark, ids)) for pin, mark in zip(link.pins, link.keys, strict=True)]
-            closed = self._closed(link.child, child, pins, len(ids)) < now
-            if closed.any():
-                asked = combined([words for _, _, words in pins])[closed]
-                held = combined([child.store.mark(pin.mark) for pin in link.pins])
-                closed[closed] = ~np.isin(asked, held)
-                lost |= closed
-        return lost
 
     def _never_new(self, part: set[int]) -> bool:
         bases = self.group.bases
@@ -195,11 +202,10 @@ class Look:
 
     # -- values of a reference
 
-    def _at(
-        self, child: int, above: frozenset[int], pins: Sequence[tuple[Pin, pa.Array, Ints]], rows: int, needs_old: bool = True
-    ) -> tuple[Ints, Ints]:
-        """new and old of a reference, for values that its parent fixes; references `above` it are not its children. Where a value is
-        not closed and `needs_old` is false, what is stored does not matter: it is possible for ever."""
+    def _at(self, branch: Branch, pins: Sequence[tuple[Pin, pa.Array, Ints]], rows: int, needs_old: bool = True) -> tuple[Ints, Ints]:
+        """new and old of a reference, for values that its parent fixes. Where a value is not closed and `needs_old` is false, what is
+        stored does not matter: it is possible for ever."""
+        child = branch.position
         base = self.group.bases[child]
         new = self._closed(child, base, pins, rows)
         old = np.full(rows, LONG_AGO)
@@ -209,7 +215,7 @@ class Look:
         if len(ids):
             held = combined([base.store.at(pin.mark, ids) for pin, _, _ in pins]) if pins else np.zeros(len(ids), np.int64)
             asked = combined([words for _, _, words in pins]) if pins else np.zeros(rows, np.int64)
-            row_new, row_old = self._below(child, above)
+            row_new, row_old = self._below(branch)
             for pin, _, _ in pins:
                 if pin.mark not in base.port.required:
                     # A row without a value has none of those that are asked for.
@@ -248,30 +254,28 @@ class Look:
 
     # -- stored rows
 
-    def _below(self, position: int, above: frozenset[int]) -> tuple[Ints, Ints]:
+    def _below(self, branch: Branch, is_root: bool = False) -> tuple[Ints, Ints]:
         """Of the stored rows of a reference: until when a result to come with them has a new row below, and until when all is old."""
-        if (position, above) in self._rows:
-            return self._rows[position, above]
+        if branch.shape in self._rows:
+            return self._rows[branch.shape]
+        position = branch.position
         base, ids = self.group.bases[position], self.ids(position)
         possible = old = self.window(position)
         new = np.full(len(ids), LONG_AGO)
-        for link in self.rule.links[position]:
-            if link.child in above:
-                continue
+        for link, below in branch.links:
             pins = [(pin, *self._key(base, mark, ids)) for pin, mark in zip(link.pins, link.keys, strict=True)]
-            higher = frozenset((position,)) | (above if len(above) > 1 else frozenset())
             # Nothing lies above a root: when all below it is old is not asked for.
-            one_new, one_old = self._at(link.child, higher, pins, len(ids), needs_old=bool(above))
+            one_new, one_old = self._at(below, pins, len(ids), needs_old=not is_root)
             possible = np.minimum(possible, np.maximum(one_new, one_old))
             old = np.minimum(old, one_old)
             new = np.maximum(new, one_new)
-        if not above and len(self.rule.parts) > 1:
+        if is_root and len(self.rule.parts) > 1:
             # References that nothing joins to this one can always bring a new row, unless they are tables.
             others = [part for part in self.rule.parts if position not in part]
             if not all(self._never_new(part) for part in others):
                 new = np.full(len(ids), FOREVER)
         found = np.minimum(possible, new), old
-        self._rows[position, above] = found
+        self._rows[branch.shape] = found
         return found
 
     def _key(self, base: StreamInput, mark: str, ids: Ints) -> tuple[pa.Array, Ints]:

@@ -1,10 +1,10 @@
 """Which stored rows a punctuation can concern, where all references of a join are equal in one key.
 
-Answer   `Chains.concerned` gives, per reference, the rows whose keys were closed since the last look, and those of new rows whose keys
-         were closed before: found by the hash chains of these keys, so that a look costs what came in and not what is stored.
+Answer   `Chains.concerned` gives the keys that were closed since the last look, and those of new rows, which may have been closed before;
+         `rows` finds their rows by the hash chains of these keys, so that a look costs what came in and not what is stored.
 State    Words of the keys that were closed, and of the new rows, since the last look.
 Limits   One key per reference, which is a column; no windows, for a row that leaves its window can end the wait of others; streams only.
-         Elsewhere, and where a promise is no list of constants, all rows are looked at. Of texts all new keys are looked at.
+         Elsewhere, and where a promise is no list of constants, all rows are looked at.
 Reading  docs/punctuations.md
 """
 
@@ -15,17 +15,19 @@ import pyarrow as pa
 
 from eddyline.kernels import probe as kernels
 from eddyline.model.datatypes import DataType
-from eddyline.model.joining import is_exact
 from eddyline.model.punctuation import PATTERN, from_text
 from eddyline.model.window import Unbounded
 from eddyline.operators.closings import Closed, Closings
 from eddyline.operators.join.alive import Rule
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.group import JoinGroup
-from eddyline.operators.join.inverse import column_of
+from eddyline.operators.join.one_key import OneKey
 from eddyline.operators.keys import key_words
+from eddyline.state.closed import distinct
 from eddyline.state.columns import Ints
 
+#: Keys of new rows are put together, each once, when they lie in more pieces than this.
+_MOST_PIECES = 32
 _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
@@ -36,6 +38,7 @@ class Chains:
         self.closings = closings
         #: Reference -> the mark, the column and the type of its key.
         self.keys: dict[int, tuple[str, str, DataType]] = _one_class(group, rule)
+        self.one_key = OneKey(rule, self.keys)
         self._closed: list[Ints] = []
         self._new: list[Ints] = []
         #: Whether all rows have to be looked at.
@@ -54,7 +57,9 @@ class Chains:
     def see(self, position: int, rows: Combinations) -> None:
         """New rows of a reference."""
         if self.serves and not self.whole:
-            self._new.append(np.unique(self.group.bases[position].store.at(self.keys[position][0], rows.ids[position])))
+            self._new.append(self.group.bases[position].store.at(self.keys[position][0], rows.ids[position]))
+            if len(self._new) > _MOST_PIECES:
+                self._new = [distinct(np.concatenate(self._new))]
 
     def close(self) -> None:
         """Take the promises of an epoch."""
@@ -68,7 +73,7 @@ class Chains:
                     self._close_patterns(body.column(PATTERN).to_pylist(), closed, column, kind, regions)  # type: ignore[arg-type]
                 elif set(body.column_names) <= {column, *regions}:
                     if column in body.column_names:
-                        self._closed.append(np.unique(key_words(body.column(column).combine_chunks(), kind)))
+                        self._closed.append(key_words(body.column(column).combine_chunks(), kind))
                     else:
                         self.whole = True
 
@@ -82,28 +87,18 @@ class Chains:
                 else:
                     self._closed.append(key_words(_array(constants, kind), kind))
 
-    def concerned(self, frontier: int) -> dict[int, Ints] | None:
-        """The rows to look at, by reference; None: all of them. What was seen and closed is forgotten."""
-        words, self._closed = self._closed, []
-        fresh, self._new = self._new, []
+    def concerned(self) -> Ints | None:
+        """The keys whose rows are to be looked at, those of new rows among them; None: all rows are. What was seen and closed is
+        forgotten."""
+        words, self._closed, self._new = [*self._closed, *self._new], [], []
         if self.whole or not self.serves:
             self.whole = not self.serves
             return None
-        if fresh:
-            words = [*words, self._closed_before(np.unique(np.concatenate(fresh)), frontier)]
-        asked = np.unique(np.concatenate(words)) if words else np.empty(0, np.int64)
-        return {position: self._chain(position, mark, asked) for position, (mark, _, _) in self.keys.items()}
+        return distinct(np.concatenate(words)) if words else np.empty(0, np.int64)
 
-    def _closed_before(self, words: Ints, frontier: int) -> Ints:
-        """The keys of new rows that some reference has closed."""
-        over = np.zeros(len(words), np.bool_)
-        for position, (_, column, kind) in self.keys.items():
-            if not is_exact(kind):
-                return words
-            closed = self.closings.closed.get(self.group.bases[position].port.source)
-            if closed is not None and not closed.is_empty:
-                over |= closed.instants({column: column_of(words, kind)}, len(words), self.rule.regions[position]) < frontier
-        return words[over]
+    def rows(self, words: Ints) -> dict[int, Ints]:
+        """The rows with these keys, by reference."""
+        return {position: self._chain(position, mark, words) for position, (mark, _, _) in self.keys.items()}
 
     def _chain(self, position: int, mark: str, words: Ints) -> Ints:
         """The rows of a reference with these keys."""

@@ -1,7 +1,7 @@
 """Forget what no row to come can need: rows whose partners are promised to be complete.
 
-Answer   `admit` lets through the new rows that can be in a result: the others have a partner that is closed and not stored. They are not
-         joined, and leave their store when the slice is done.
+Answer   `admit` lets through the new rows that can be in a result: the others have a partner that is closed and not stored (`dropping.py`).
+         They are not joined, and leave their store when the slice is done.
          `settle` is called when an epoch has ended and its punctuations have taken effect. Rows that are in no result to come, by the rule
          of `alive.py`, leave the group: they leave their store when no other group wants them. Answers stay the same.
 State    Counts, and how much has come since the last look.
@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eddyline.model.triggers import Seen, is_due, purge_triggers
-from eddyline.operators.closings import LONG_AGO, Closings
-from eddyline.operators.join.alive import Came, Look, Rule
+from eddyline.operators.closings import Closings
+from eddyline.operators.join.alive import Came, Rule
 from eddyline.operators.join.chains import Chains
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.commons import Commons
+from eddyline.operators.join.dropping import Dropping
 from eddyline.operators.join.group import JoinConfig, JoinGroup
 from eddyline.operators.join.inputs import Input, StreamInput
 from eddyline.operators.join.policy import Fresh, JoinPolicy
@@ -59,8 +60,6 @@ class Punctuations(JoinPolicy):
         #: New rows that were not joined, and those of them that are still stored, by reference.
         self.dropped = 0
         self._dropping: dict[int, list[Ints]] = {}
-        #: Rows to come are at or after this instant.
-        self._frontier = LONG_AGO
         #: How many slices pass before the next look: more after every look that found nothing.
         self._pause = 0
         self._wait = 0
@@ -77,19 +76,19 @@ class Punctuations(JoinPolicy):
             self._wait -= 1
         if self._wait > 0:
             return fresh
-        look = self._rule.look(_nothing_came)
-        found = [self._possible(look, one, rows) for one, rows in zip(node.inputs, fresh, strict=True)]
+        found = [self._possible(one, rows) for one, rows in zip(node.inputs, fresh, strict=True)]
         lost = sum(len(a) - len(b) for a, b in zip(fresh, found, strict=True) if a is not None and b is not None)
         self.dropped += lost
         self._pause = 0 if lost else min(2 * self._pause + 1, self.tuning.longest_pause)
         self._wait = self._pause
         return found
 
-    def _possible(self, look: Look, one: Input, rows: Combinations | None) -> Combinations | None:
+    def _possible(self, one: Input, rows: Combinations | None) -> Combinations | None:
         if rows is None or not len(rows) or not isinstance(one, StreamInput):
             return rows
+        assert self._rule is not None
         position = one.port.position
-        impossible = look.impossible(position, rows.ids[position], self._frontier)
+        impossible = Dropping(self._rule).impossible(position, rows.ids[position])
         if not impossible.any():
             return rows
         self._dropping.setdefault(position, []).append(rows.ids[position][impossible])
@@ -121,7 +120,6 @@ class Punctuations(JoinPolicy):
 
     def settle(self, group: JoinGroup, frontier: int, came: Came, closing: bool, idle: bool = False) -> None:
         """An epoch has ended, or nothing comes: all rows below the frontier have been joined, all punctuations below it count."""
-        self._frontier = frontier
         since = self.closings.count - self._seen
         if since > 0 and len(group.bases) > 1 and self._rule is None:
             self._rule = Rule(group, self.closings)
@@ -134,26 +132,33 @@ class Punctuations(JoinPolicy):
         come = self._came(group)
         if come - self._whole_at >= self.tuning.whole_look * self._left:
             self._chains.whole = True
-        only = self._chains.concerned(frontier)
-        if only is None:
+        words = self._chains.concerned()
+        if words is None:
             self._whole_at = come
-        look = self._rule.look(came, only)
-        # All rows are judged before one leaves: the judgement of a row looks at the rows that were stored before the look.
-        judged = {position: look.rows_alive(position) for position, base in group.bases.items() if not base.stream.is_table}
-        purged, visited = self.purged, self.visited
-        for position, (ids, alive) in judged.items():
-            self.visited += len(ids)
-            dead = ids[alive < frontier]
-            if len(dead):
-                base = group.bases[position]
-                base.stream.release(base.port, dead)
-                self.purged += len(dead)
+        dead, visited = self._dead(group, came, words, frontier)
+        purged = sum(map(len, dead.values()))
+        for position, ids in dead.items():
+            base = group.bases[position]
+            base.stream.release(base.port, ids)
+        self.purged += purged
+        self.visited += visited
         self.looks += 1
-        fruitful = self.tuning.fruitful * (self.purged - purged) >= self.visited - visited
+        fruitful = self.tuning.fruitful * purged >= visited and (purged > 0 or not self._chains.windowed)
         most = self.tuning.windowed_patience if self._chains.windowed else self.tuning.most_patience
         self._patience = 1 if fruitful else min(2 * self._patience, most)
         self._seen, self._looked = self.closings.count, come
         self._left = sum(base.store.live for base in group.bases.values() if not base.stream.is_table)
+
+    def _dead(self, group: JoinGroup, came: Came, words: Ints | None, frontier: int) -> tuple[dict[int, Ints], int]:
+        """The rows with these keys that are in no result to come, by reference, and how many were judged; None: all rows are. All are
+        judged before one leaves: the judgement of a row looks at the rows that were stored before the look."""
+        assert self._rule is not None and self._chains is not None
+        if self._chains.one_key.serves:
+            return self._chains.one_key.dead(words, came, frontier)
+        look = self._rule.look(came, None if words is None else self._chains.rows(words))
+        judged = {position: look.rows_alive(position) for position, base in group.bases.items() if not base.stream.is_table}
+        dead = {position: ids[alive < frontier] for position, (ids, alive) in judged.items()}
+        return {position: ids for position, ids in dead.items() if len(ids)}, sum(len(ids) for ids, _ in judged.values())
 
     def _is_due(self, group: JoinGroup, since: int, closing: bool, idle: bool) -> bool:
         new = (self._came(group) - self._looked) // self._patience
@@ -161,10 +166,6 @@ class Punctuations(JoinPolicy):
 
     def _came(self, group: JoinGroup) -> int:
         return sum(base.end for base in group.bases.values() if not base.stream.is_table)
-
-
-def _nothing_came(_: str) -> tuple[int, Ints]:
-    return 0, np.empty(0, np.int64)
 
 
 def punctuations(config: JoinConfig, commons: Commons) -> JoinPolicy | None:

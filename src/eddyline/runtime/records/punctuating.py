@@ -23,25 +23,35 @@ from eddyline.runtime.runner import Runner
 
 
 def promise(runner: Runner, stream: Stream, what: str | pa.Table | Mapping[str, object], at: str | datetime | None) -> None:
-    body = _constants(stream, what) if not isinstance(what, str) else _condition(stream, what)
-    if body is None or not len(body):
+    body = _condition(stream, what) if isinstance(what, str) else _constants(stream, what)
+    if not len(body):
         return
     if at is None:
         runner.push_record(stream, KIND, body)
         return
+    if not isinstance(at, str | datetime):
+        raise BindingProblem(f"{at!r} is no instant", hint="at = '2024-01-31 12:30:00', or a datetime")
     instant = read_text(at.isoformat(" ") if isinstance(at, datetime) else at, TIMESTAMP)
     assert isinstance(instant, int)
     runner.announce([Records(stream.name, KIND, np.full(len(body), instant), np.full(len(body), AFTER_ALL), body)])
 
 
-def _condition(stream: Stream, text: str) -> pa.Table | None:
-    found = text_condition(stream, text)
-    return None if found is None else pa.table({name: [value] for name, value in record_body(stream, found).items()})
+def _condition(stream: Stream, text: str) -> pa.Table:
+    return pa.table({name: [value] for name, value in record_body(stream, text_condition(stream, text)).items()})
 
 
 def _constants(stream: Stream, what: pa.Table | Mapping[str, object]) -> pa.Table:
     if isinstance(what, Mapping):
-        what = pa.table({name: value if isinstance(value, list | tuple) else [value] for name, value in what.items()})
+        try:
+            what = pa.table({name: value if isinstance(value, list | tuple) else [value] for name, value in what.items()})
+        except (pa.ArrowException, OverflowError, TypeError) as problem:
+            raise BindingProblem(
+                f"constants of {stream.name} make no table", detail=str(problem), hint="every column has a constant for every punctuation"
+            ) from None
+    if not isinstance(what, pa.Table):
+        raise BindingProblem(
+            f"{what!r} is no punctuation of {stream.name}", hint='a condition, such as "item = 180", or a table of constants'
+        )
     columns = {}
     for name in what.column_names:
         column = stream.schema.find(name)

@@ -94,15 +94,14 @@ class _Splitter:
         """The rows that are punctuations; which rows are left."""
         assert self.stream.punctuation is not None
         column = _whole(rows.column(self.stream.punctuation))
-        marked = there(column)
         is_text = pa.types.is_string(column.type)
-        if not is_text:
-            marked = marked & np.asarray(column.fill_null(False))
-        if not marked.any():
+        marked = there(column) if is_text else np.asarray(column.fill_null(False) if column.null_count else column)
+        places = np.flatnonzero(marked)
+        if not len(places):
             return None, [], None
         kept = ~marked
-        number: Ints = np.cumsum(kept, dtype=np.int64)[marked]
-        said = rows.filter(pa.array(marked)).combine_chunks()
+        number: Ints = places - np.arange(len(places))
+        said = rows.take(pa.array(places)).combine_chunks()
         bodies, bad = self._texts(said) if is_text else self._constants(said)
         ts, sequence = event_times(said, self.stream.time), self._sequence(said)
         records = []
@@ -136,7 +135,8 @@ class _Splitter:
             if problem is not None:
                 lost.append(place)
                 reasons.append(problem)
-            elif text is not None:
+            else:
+                assert text is not None
                 [(column, value)] = body_of(text, self.types, self.stream.time).items()
                 kinds[column].append(place)
                 values[column].append(value)

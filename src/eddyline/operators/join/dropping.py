@@ -1,0 +1,73 @@
+"""New rows that can be in no result: a partner of theirs is closed, and no row of it is stored.
+
+Answer   `Dropping.impossible` judges new rows at their own places: of each partner that an equality fixes, the promises that stand before
+         the row count, and the stored rows that are in their windows at the row's time. All rows of a closed partner stand before its
+         promise, so that they are stored when the row is judged.
+State    None: what is promised lies in `Closings`.
+Limits   The partners that share a key with the row, not those behind them. Rows of a ROWS window count while they are stored. Values whose
+         words are hashes count as stored where another value of the same hash is.
+Reading  docs/punctuations.md
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eddyline.kernels import probe as kernels
+from eddyline.operators.covering import Mask
+from eddyline.operators.join.alive import Link, Rule
+from eddyline.operators.join.inputs import StreamInput
+from eddyline.operators.keys import combined
+from eddyline.state.columns import Ints
+
+
+class Dropping:
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+
+    def impossible(self, position: int, ids: Ints) -> Mask:
+        """Which of the new rows of a reference are in no result, now or later."""
+        bases = self.rule.group.bases
+        base = bases[position]
+        lost = np.zeros(len(ids), np.bool_)
+        for link in self.rule.links[position]:
+            closed = self._closed(link, bases[link.child], base, ids)
+            if closed is not None and closed.any():
+                chosen = np.flatnonzero(closed & ~lost)
+                lost[chosen[~self._held(link, bases[link.child], base, ids[chosen])]] = True
+        return lost
+
+    def _closed(self, link: Link, child: StreamInput, base: StreamInput, ids: Ints) -> Mask | None:
+        """For which rows their partner is closed at their places; None: nothing is promised of it."""
+        if child.stream.is_table:
+            # A table that is read again can bring a row at any time.
+            return None if child.stream.changes else np.ones(len(ids), np.bool_)
+        closings, source = self.rule.closings, child.port.source
+        closed = closings.closed.get(source)
+        found: Mask | None = None
+        if closed is not None and not closed.is_empty:
+            regions, first = self.rule.regions[link.child], link.pins[0]
+            if len(link.pins) == 1 and first.is_column and first.column is not None and closed.is_by_word(first.column, regions):
+                found = closed.words_before(first.column, base.store.at(link.keys[0], ids), lambda: base.store.at(base.order, ids))
+            else:
+                columns = {
+                    pin.column: pin.turned(base.values_of(mark, ids))
+                    for pin, mark in zip(link.pins, link.keys, strict=True)
+                    if pin.column is not None and pin.turned is not None
+                }
+                found = closed.before(columns, base.store.at(base.order, ids), regions)
+        for pin, mark in zip(link.pins, link.keys, strict=True):
+            if pin.ends is not None:
+                over = pin.ends.due(base.store.at(mark, ids)) <= base.store.at("ts", ids)
+                found = over if found is None else found | over
+        return found
+
+    def _held(self, link: Link, child: StreamInput, base: StreamInput, ids: Ints) -> Mask:
+        """For which rows a row of their partner is stored and in its window."""
+        words = combined([base.store.at(mark, ids) for mark in link.keys])
+        marks = tuple(pin.mark for pin in link.pins)
+        index = child.store.indexes.get(child.stream.index_name(marks))
+        if index is None:
+            return np.isin(words, combined([child.store.mark(mark) for mark in marks]))
+        found: Mask = kernels.held(words, child.floors(base.store.at("ts", ids)), index.chains(child.order, child.death, True))
+        return found

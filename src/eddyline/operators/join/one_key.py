@@ -1,0 +1,121 @@
+"""The rule of `alive.py` where all references of a join are equal in one key that fits a word: on keys instead of rows.
+
+Answer   `OneKey.dead` gives, per reference, the stored rows that are in no result to come. All other references are children of every row
+         and pinned to its key, so that one array over keys says when each reference was closed and until when one of its rows is in its
+         window.
+State    None: it knows the key of every reference.
+Limits   Streams only. Rows whose keys no reference has closed are not judged: they are alive.
+Reading  docs/punctuations.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from eddyline.kernels import probe as kernels
+from eddyline.model.datatypes import DataType
+from eddyline.model.joining import is_exact
+from eddyline.model.window import FOREVER
+from eddyline.operators.closings import LONG_AGO
+from eddyline.operators.join.alive import Came, Rule
+from eddyline.operators.join.combination import any_bit
+from eddyline.operators.join.inverse import column_of
+from eddyline.state.closed import distinct, places_of
+from eddyline.state.columns import Ints
+
+_LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+class OneKey:
+    def __init__(self, rule: Rule, keys: Mapping[int, tuple[str, str, DataType]]) -> None:
+        self.rule = rule
+        self.group = rule.group
+        #: Reference -> the mark, the column and the type of its key.
+        self.keys = keys
+
+    @property
+    def serves(self) -> bool:
+        return bool(self.keys) and all(is_exact(kind) for _, _, kind in self.keys.values())
+
+    def dead(self, words: Ints | None, came: Came, frontier: int) -> tuple[dict[int, Ints], int]:
+        """The rows with some keys that are in no result to come, by reference, and how many were judged; None: all stored rows are."""
+        bases, held, marks = self.group.bases, {}, {}
+        if words is None:
+            held = {position: self._wanted(position, bases[position].ids()) for position in self.keys}
+            marks = {position: bases[position].store.at(self.keys[position][0], ids) for position, ids in held.items()}
+            words = distinct(np.concatenate([*marks.values()]))
+        until = self._closed(words)
+        rows, at = {}, {}
+        for position in self.keys:
+            # A row ends when another reference is closed for its key: keys that none has closed are left out.
+            some = np.zeros(len(words), np.bool_)
+            for other, instants in until.items():
+                if other != position or len(self.keys) > 2:
+                    some |= instants < FOREVER
+            here = np.flatnonzero(some)
+            if held and len(here):
+                place = np.append(np.where(some, np.arange(len(words)), -1), -1)[places_of(words, marks[position])]
+                rows[position], at[position] = held[position][place >= 0], place[place >= 0]
+            elif len(here):
+                ids, place = self._chains(position, words[here])
+                rows[position], at[position] = ids, here[place]
+        return self._over(rows, at, until, len(words), came, frontier), sum(map(len, rows.values()))
+
+    def _over(
+        self, rows: Mapping[int, Ints], at: Mapping[int, Ints], until: Mapping[int, Ints], words: int, came: Came, frontier: int
+    ) -> dict[int, Ints]:
+        """The rows, with the places of their keys, that are in no result to come."""
+        none = np.empty(0, np.int64)
+        look = self.rule.look(came, {position: rows.get(position, none) for position in self.keys})
+        possible = {}
+        for position in self.keys if len(self.keys) > 2 else ():
+            old = np.full(words, LONG_AGO)
+            # Rows of a key are in order, and later ones stay longer: the last one counts.
+            old[at.get(position, none)] = look.window(position)
+            possible[position] = np.maximum(until.get(position, FOREVER), old)
+        lost = {}
+        for position, ids in rows.items():
+            others = [other for other in self.keys if other != position]
+            # Where there is one other reference, its last new row ends what it makes possible.
+            ends = np.full(words, FOREVER) if not possible else np.minimum.reduce([possible[other] for other in others])
+            if all(other in until for other in others):
+                ends = np.minimum(ends, np.maximum.reduce([until[other] for other in others]))
+            over = (ends < frontier)[at[position]] | (look.window(position) < frontier)
+            if over.any():
+                lost[position] = np.sort(ids[over])
+        return lost
+
+    def _closed(self, words: Ints) -> dict[int, Ints]:
+        """Per reference of which something is promised, when it was closed for these keys."""
+        found = {}
+        for position, (_, column, kind) in self.keys.items():
+            closed, regions = self.rule.closings.closed.get(self.group.bases[position].port.source), self.rule.regions[position]
+            if closed is None or closed.is_empty:
+                continue
+            if closed.is_by_word(column, regions):
+                found[position] = closed.word_instants(column, words)
+            else:
+                found[position] = closed.instants({column: column_of(words, kind)}, len(words), regions)
+        return found
+
+    def _chains(self, position: int, words: Ints) -> tuple[Ints, Ints]:
+        """The rows of a reference with these keys, those of a key in order, and the places of their keys."""
+        base = self.group.bases[position]
+        index = base.store.indexes[base.need_index(((position, self.keys[position][0]),))]
+        asking = kernels.Asking(words, np.full(len(words), _MOST), np.full(len(words), _LEAST))
+        at, ids, _ = kernels.probe_chains(asking, index.chains(base.order, base.death, False))
+        # A chain begins with the newest row.
+        at, ids = at[::-1], ids[::-1]
+        reached = ids < base.end
+        wanted = base.port.words_at(base.store, ids) if len(ids) else None
+        if wanted is not None:
+            reached &= any_bit(wanted)
+        return (ids, at) if reached.all() else (ids[reached], at[reached])
+
+    def _wanted(self, position: int, ids: Ints) -> Ints:
+        """The rows that some member of the group wants."""
+        base = self.group.bases[position]
+        words = base.port.words_at(base.store, ids) if len(ids) else None
+        return ids if words is None else ids[any_bit(words)]
