@@ -18,8 +18,8 @@ from eddyline.state.columns import Ints
 
 Mask = npt.NDArray[np.bool_]
 
-#: Words count as dense where so many times their number lies between the least and the greatest: an array of that length is made and read
-#: in less time than the words are sorted.
+#: Words count as dense where an array from the least to the greatest has at most this many places for each of them: such an array is made
+#: and read in less time than the words are sorted. Chosen, not measured.
 _DENSE = 8
 _TOP, _BOTTOM = int(np.iinfo(np.int64).max), int(np.iinfo(np.int64).min)
 
