@@ -6,7 +6,8 @@ import pytest
 
 from eddyline.errors import PlanProblem
 from eddyline.language import bind_script
-from eddyline.plan.shares import Routing, RoutingTable, route_all
+from eddyline.plan.routing import Routing, RoutingTable
+from eddyline.plan.shares import route_all
 
 STREAMS = "".join(f"CREATE STREAM {name} (k INT, v INT, d DOUBLE, ts TIMESTAMP) WITH (time = 'ts');" for name in "abc")
 JOINED = "CREATE STREAM j AS SELECT a.k AS k, b.k AS k2, a.v AS v, b.v AS w FROM a [RANGE 5 SECONDS], b [RANGE 5 SECONDS] WHERE a.k = b.k;"
@@ -15,7 +16,7 @@ JOINED = "CREATE STREAM j AS SELECT a.k AS k, b.k AS k2, a.v AS v, b.v AS w FROM
 def routed(text: str, old: RoutingTable | None = None) -> RoutingTable:
     job = bind_script(STREAMS + text)
     records = {} if old is None else {name: old.record(name) for name in old.routings}
-    return route_all(job.queries, [s.name for s in job.streams], {}, 4, records)
+    return route_all(job.queries, [s.name for s in job.streams], {}, 4, records, steps=None if old is None else old.steps)
 
 
 def chain(routing: Routing) -> str:
@@ -75,22 +76,12 @@ def test_a_key_goes_through_all_queries(text: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (JOINED + "CREATE QUERY q AS SELECT w, count(*) AS n FROM j GROUP BY w", "_j does not hold b.v equal to anything of a"),
-        ("CREATE QUERY q AS SELECT x.n, count(*) AS m FROM "
-         "(SELECT k, window_end, count(*) AS n FROM a GROUP BY TUMBLE(ts, '1 second'), k) x GROUP BY x.n",
-         "_q-1.n is count(*) in _q-1, which is known only where its rows have met"),
         ("CREATE QUERY q AS SELECT count(*) AS n FROM (SELECT k FROM a) x", "q has no key that spreads rows of _q-1"),
         ("CREATE QUERY q AS SELECT x.k FROM (SELECT k FROM a) x [ROWS 3], b [ROWS 3] WHERE x.k = b.k", "q counts all rows of _q-1"),
-        ("CREATE QUERY q AS SELECT x.k, count(*) AS n FROM "
-         "(SELECT b.k FROM a [RANGE 1 SECOND] LEFT JOIN b [RANGE 1 SECOND] ON a.k = b.k) x GROUP BY x.k",
-         "_q-2.b.k is null in rows of _q-2 without a partner"),
-        # -0.0 and 0.0 are equal, and have other texts.
-        ("CREATE STREAM j AS SELECT a.d AS d FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.d = b.d;"
-         "CREATE QUERY q AS SELECT CAST(d AS STRING) AS t, count(*) AS n FROM j GROUP BY CAST(d AS STRING)",
-         "_j does not hold CAST(a.d AS STRING) equal to anything of b"),
-        (JOINED + "CREATE QUERY p AS SELECT k, count(*) AS n FROM j GROUP BY k;"
-         "CREATE QUERY q AS SELECT j.v FROM j [RANGE 1 SECOND], c [RANGE 1 SECOND] WHERE j.v = c.k",
-         "q does not hold j.k equal to anything of c"),
+        # The order of rows with equal times is known where they are made.
+        (JOINED + "CREATE STREAM g AS SELECT w, window_end, count(*) AS n FROM j GROUP BY TUMBLE(_ts, '1 second'), w;"
+         "CREATE QUERY q AS SELECT n, w FROM g QUALIFY ROW_NUMBER() OVER (PARTITION BY n ORDER BY w) <= 2 EMIT ON CHANGE",
+         "q needs the order of rows of g with equal times"),
         # First rows of a window are found where all of them are.
         ("CREATE STREAM j AS SELECT k, v FROM a; CREATE QUERY q AS SELECT k FROM TABLE(TUMBLE(TABLE j, DESCRIPTOR(_ts), '1 second')) "
          "QUALIFY ROW_NUMBER() OVER (PARTITION BY window_start ORDER BY v) <= 2",
@@ -103,6 +94,44 @@ def test_why_all_of_it_is_in_one_shard(text: str, said: str) -> None:
     found = [routing for routing in table.routings.values() if routing.placed or routing.chain]
     assert {chain(routing) for routing in found} == {f"chain: in one shard, as {said}"}
     assert all(routing.cells == 1 for routing in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (JOINED + "CREATE QUERY q AS SELECT w, count(*) AS n FROM j GROUP BY w",
+         "q in step 2 by {j.w}; derived rows go on from step to step, as _j does not hold b.v equal to anything of a"),
+        ("CREATE QUERY q AS SELECT x.n, count(*) AS m FROM "
+         "(SELECT k, window_end, count(*) AS n FROM a GROUP BY TUMBLE(ts, '1 second'), k) x GROUP BY x.n",
+         "_q-1 in step 1 by {tumble_start(a.ts, INTERVAL 1000000, INTERVAL 0) + INTERVAL 1000000 + a.k}; q in step 2 by {x.n}; "
+         "derived rows go on from step to step, as _q-1.n is count(*) in _q-1, which is known only where its rows have met"),
+        # A query that takes each row for itself stays where its rows are.
+        ("CREATE QUERY q AS SELECT x.k, count(*) AS n FROM "
+         "(SELECT b.k FROM a [RANGE 1 SECOND] LEFT JOIN b [RANGE 1 SECOND] ON a.k = b.k) x GROUP BY x.k",
+         "_q-2 in step 1 by {a.k, b.k}; _q-1 in step 1 where its rows are made; q in step 2 by {x.k}; derived rows go on "
+         "from step to step, as _q-2.b.k is null in rows of _q-2 without a partner"),
+        # -0.0 and 0.0 are equal, and have other texts.
+        ("CREATE STREAM j AS SELECT a.d AS d FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.d = b.d;"
+         "CREATE QUERY q AS SELECT CAST(d AS STRING) AS t, count(*) AS n FROM j GROUP BY CAST(d AS STRING)",
+         "q in step 2 by {CAST(j.d AS STRING)}; derived rows go on from step to step, "
+         "as _j does not hold CAST(a.d AS STRING) equal to anything of b"),
+        (JOINED + "CREATE QUERY p AS SELECT k, count(*) AS n FROM j GROUP BY k;"
+         "CREATE QUERY q AS SELECT j.v FROM j [RANGE 1 SECOND], c [RANGE 1 SECOND] WHERE j.v = c.k",
+         "q in step 2 by {j.v, c.k}; derived rows go on from step to step, as q does not hold j.k equal to anything of c"),
+    ],
+)  # fmt: skip
+def test_a_further_step_where_no_key_goes_through(text: str, said: str) -> None:
+    table = routed(text)
+    assert table.steps == 2 and chain(table.routings["q"]) == f"chain: {said}"
+    assert {shard for shard in range(8) if table.routings["q"].uses(shard)} == {4, 5, 6, 7}
+    again = routed(text, table)
+    assert again.routes == table.routes and [again.record(name) for name in again.routings] == [
+        table.record(name) for name in table.routings
+    ]
+    # Where the job has one step, there is one shard.
+    job = bind_script(STREAMS + text)
+    alone = route_all(job.queries, [s.name for s in job.streams], {}, 4, steps=1)
+    assert alone.steps == 1 and alone.routings["q"].cells == 1 and "the job has 1 step" in chain(alone.routings["q"])
 
 
 def test_a_query_that_comes_later_takes_the_keys_that_are_there() -> None:
@@ -121,6 +150,21 @@ def test_a_query_that_comes_later_takes_the_keys_that_are_there() -> None:
     alone = routed("CREATE STREAM s AS SELECT k, v FROM a;")
     later = routed("CREATE STREAM s AS SELECT k, v FROM a; CREATE QUERY q AS SELECT k, count(*) AS n FROM s GROUP BY k", alone)
     assert later.routings["q"].cells == 1 and chain(later.routings["q"]) == "chain: in one shard, as _s is"
+
+
+def test_a_job_with_two_steps_takes_queries_by_other_keys() -> None:
+    first = JOINED + "CREATE QUERY p AS SELECT w, count(*) AS n FROM j GROUP BY w;"
+    old = routed(first)
+    assert old.steps == 2
+    second = first + "CREATE QUERY q AS SELECT v, count(*) AS n FROM j GROUP BY v; CREATE QUERY r AS SELECT v FROM j WHERE v > 1;"
+    both = routed(second, old)
+    assert both.routings["p"].steps == old.routings["p"].steps and both.bits("p") == old.bits("p")
+    assert both.routings["q"].step == 1 and both.routings["r"].step == 0
+    # A third step is not there.
+    with pytest.raises(PlanProblem, match="query s does not fit the shards of the job that runs") as refused:
+        routed(second + "CREATE STREAM g AS SELECT v, window_end, count(*) AS n FROM j GROUP BY TUMBLE(_ts, '1 second'), v;"
+               "CREATE QUERY s AS SELECT n, count(*) AS m FROM g GROUP BY n", both)  # fmt: skip
+    assert "the job has 2 steps" in str(refused.value)
 
 
 def test_a_crowd_of_queries_over_one_stream_is_in_one_shard() -> None:

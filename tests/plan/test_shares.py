@@ -15,8 +15,10 @@ from eddyline.model.datatypes import BIGINT, BOOLEAN
 from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression
 from eddyline.model.query import BoundQuery, Output, Reference
 from eddyline.model.window import UNBOUNDED
+from eddyline.plan.axes import Axis
+from eddyline.plan.routing import Record, Route
 from eddyline.plan.share_choice import choose_shares, load
-from eddyline.plan.shares import Axis, Record, Route, route, route_all
+from eddyline.plan.shares import route, route_all
 
 
 def column(name: str) -> ColumnRef:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eddyline.plan.shares import HOME_BIT
+from eddyline.plan.routing import HOME_BIT
 from eddyline.runtime.epoch import Epoch, Outcome
 from eddyline.runtime.recovery.snapshot import Snapshot
 from eddyline.runtime.spark.job.layout import Layout

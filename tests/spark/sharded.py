@@ -45,11 +45,13 @@ def case_layout(case: Case, shards: int, directory: str) -> Layout:
     job = bind_script(";\n".join(case.statements(directory)))
     for own in job.catalog.functions.values():
         register(own)
+    routing = route_all(job.queries, [s.name for s in job.streams], {}, shards)
     return Layout(
         streams=tuple(job.streams),
         queries=tuple(job.queries),
-        routing=route_all(job.queries, [s.name for s in job.streams], {}, shards),
-        labels=tuple(range(shards)),
+        routing=routing,
+        labels=tuple(range(shards * routing.steps)),
+        steps=routing.steps,
         checkpoint=directory,
         spool=str(Path(directory) / "spool"),
         tables=tuple(keep(tables_folder(directory), table, read_table(table)) for table in job.tables),
@@ -87,7 +89,7 @@ def _no_blocks(name: str) -> pa.Table:
 def _run(case: Case, shards: int, random: Random, directory: str) -> Outcome:
     layout = case_layout(case, shards, directory)
     packer = Packer(layout)
-    workers = [_Shard(layout, number, random) for number in range(shards)]
+    workers = [_Shard(layout, number, random) for number in range(layout.shards)]
     results: dict[str, list[pa.Table]] = {q.name: [] for q in layout.queries}
     dead: dict[str, list[pa.Table]] = {s.name: [] for s in layout.streams}
     place = 0
@@ -116,7 +118,11 @@ def _run(case: Case, shards: int, random: Random, directory: str) -> Outcome:
         packets = [SimpleNamespace(**row) for batch in made for row in batch.to_pylist()]
         if not packets:
             packets = [SimpleNamespace(**row) for row in packer.control(b"{}", 0).to_pylist()]
-        outcomes = [worker.step([p for p in packets if p.shard == worker.number]) for worker in workers]
+        outcomes = []
+        for worker in workers:
+            outcomes.append(worker.step([p for p in packets if p.shard == worker.number]))
+            for (stream, maker), rows in outcomes[-1].handed.items():
+                packets += [SimpleNamespace(**packet) for packet in packer.hand_on(stream, maker, worker.number, rows)]
         for name in results:
             used = [
                 pa.concat_tables(o.results[name])

@@ -80,7 +80,7 @@ class Driver:
             job.queries,
             job.tables,
             job.settings,
-            lambda n: tuple(range(n)),
+            lambda n, steps: tuple(range(n * steps)),
             shards,
             tuple(job.catalog.functions.values()),
         )
@@ -108,12 +108,13 @@ class Simulated:
         self.folder = ControlFolder(checkpoint)
         self.sinks: dict[str, MemorySink] = {}
         self.dead: dict[str, list[pa.Table]] = {}
-        self.committed: list[dict[str, dict[Any, Any]]] = [{} for _ in range(shards)]
+        self.committed: list[dict[str, dict[Any, Any]]] = []
         self.batch = 0
         self.heard = 0
         self.place = 0
         self.control_range: tuple[int, int] | None = None
         self.start()
+        self.committed = [{} for _ in range(self.driver.layout.shards)]
 
     # -- the driver's life
 
@@ -221,14 +222,17 @@ class Simulated:
             packets = [SimpleNamespace(**row) for row in packer.control(b"{}", 1 << 61).to_pylist()]
         parcels: list[Any] = []
         self.after: list[dict[str, dict[Any, Any]]] = []
-        for shard in range(self.shards):
+        for shard in range(layout.shards):
             if self.random.random() < self.forgetful:
                 processor._PIPELINES.pop((self.driver.packed.digest, layout.checkpoint, shard), None)
             handle = _Handle(self.committed[shard])
             step = processor.ShardProcessor(self.driver.packed)
             step.init(handle)  # type: ignore[arg-type]
             mine = [p for p in packets if p.shard == shard]
-            parcels += step._epoch(layout, shard, self.batch, mine)
+            made = list(step._epoch(layout, shard, self.batch, mine))
+            # Rows for shards of later steps, which come after those of earlier ones.
+            packets += [row for row in made if hasattr(row, "place")]
+            parcels += [row for row in made if not hasattr(row, "place")]
             self.after.append({name: state.now for name, state in handle.states.items()})
         return SimpleNamespace(collect=lambda: parcels)
 

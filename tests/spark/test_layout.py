@@ -35,12 +35,12 @@ CREATE QUERY every AS SELECT k, MAX(ts) AS last FROM b [RANGE 1 HOUR] WHERE ts >
 def layout(tmp_path: Path) -> Layout:
     (tmp_path / "t.csv").write_text("k,name\n1,one\n2,two\n")
     job = bind_script(SCRIPT.replace("{folder}", str(tmp_path)))
-    return settled(str(tmp_path / "ck"), job.streams, job.queries, job.tables, job.settings, lambda n: tuple(range(n)), 2)
+    return settled(str(tmp_path / "ck"), job.streams, job.queries, job.tables, job.settings, lambda n, steps: tuple(range(n * steps)), 2)
 
 
 def settle(layout: Layout) -> Layout:
     tables = [found.table for found in layout.tables]
-    return settled(layout.checkpoint, layout.streams, layout.queries, tables, layout.settings, lambda n: tuple(range(n)), 2)
+    return settled(layout.checkpoint, layout.streams, layout.queries, tables, layout.settings, lambda n, steps: tuple(range(n * steps)), 2)
 
 
 def test_a_layout_comes_back_as_it_was(layout: Layout) -> None:
@@ -55,7 +55,7 @@ def test_a_deep_condition_is_a_long_list(tmp_path: Path) -> None:
     job = bind_script(
         f"CREATE STREAM b (k BIGINT, v DOUBLE, ts TIMESTAMP) WITH (time='ts'); CREATE QUERY q AS SELECT k FROM b WHERE {terms};"
     )
-    made = settled(str(tmp_path), job.streams, job.queries, (), job.settings, lambda n: tuple(range(n)), 2)
+    made = settled(str(tmp_path), job.streams, job.queries, (), job.settings, lambda n, steps: tuple(range(n * steps)), 2)
     assert PackedLayout.of(made).open() == made
 
 

@@ -16,7 +16,8 @@ import pytest
 
 from eddyline import Session
 from eddyline.language import bind_script
-from eddyline.plan.shares import Record, route_all
+from eddyline.plan.routing import Record
+from eddyline.plan.shares import route_all
 from tests.oracle.expressions import Agg, Call, Col, Expression, Lit, type_of
 from tests.oracle.intake import Values
 from tests.oracle.relational import Emit, Range

@@ -11,7 +11,7 @@ import pytest
 
 from eddyline.model.query import BoundQuery
 from eddyline.model.window import Rows
-from eddyline.plan.shares import HOME_BIT
+from eddyline.plan.routing import HOME_BIT
 from eddyline.runtime.epoch import Arrival
 from eddyline.runtime.spark.ingest.packer import Packer
 from eddyline.runtime.spark.job.layout import Layout

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from eddyline.model.expression import ColumnRef, columns_of
 from eddyline.model.query import BoundQuery
 from eddyline.plan.axes import key_classes
-from eddyline.plan.shares import Route, Routing
+from eddyline.plan.routing import Route, Routing
 
 #: (alias, column)
 Columns = Collection[tuple[str, str]]

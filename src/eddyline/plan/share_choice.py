@@ -1,6 +1,7 @@
 """The shares of a grid of shards: into how many slices each axis is cut.
 
-Answer   `load` is the number of rows that one cell receives; `choose_shares` finds the shares with the smallest load.
+Answer   `load` is the number of rows that one cell receives; `choose_shares` finds those with the smallest load. `chosen_axes` cuts one
+         query, and says whether its groups are kept in parts; `whole_because` knows the reasons against that.
 Limits   Expected loads, not skew. All tuples of integers are tried: a grid has few axes.
 """
 
@@ -8,12 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from eddyline.plan.axes import Axis
+from eddyline.model.arranged import IN_ORDER
+from eddyline.model.expression import Aggregate, Call, Expression, walk
+from eddyline.model.monotone import trend_of
+from eddyline.model.query import BoundQuery
+from eddyline.model.template import BoundRequests, BoundTemplate
+from eddyline.plan.axes import Axis, axes_of
 
 
 def load(axes: Sequence[Axis], rates: Mapping[str, float]) -> float:
@@ -45,3 +50,50 @@ def _tuples(length: int, most: int) -> Iterator[tuple[int, ...]]:
     for head in range(1, most + 1):
         for tail in _tuples(length - 1, most // head):
             yield (head, *tail)
+
+
+def chosen_axes(query: BoundQuery, rates: Mapping[str, float], shards: int) -> tuple[tuple[Axis, ...], bool, str]:
+    """The axes with their shares, whether groups are merged, and if not: why not, where that would leave a shard fewer rows."""
+
+    def chosen(merged: bool) -> tuple[Axis, ...]:
+        axes = axes_of(query, tuple(rates), merged)
+        return with_shares(axes, choose_shares(axes, rates, shards))
+
+    axes = chosen(merged=False)
+    if isinstance(query, BoundRequests):
+        return axes, math.prod(axis.share for axis in axes) > 1, ""
+    if not query.is_aggregate or isinstance(query, BoundTemplate):
+        return axes, False, ""
+    cut = chosen(merged=True)
+    # Rows of one moment are in one bucket of time: cutting by it spreads nothing.
+    spread = [axis for axis in axes if not all(_is_bucket(key) for keys in axis.keys.values() for key in keys)]
+    if load(cut, rates) >= load(spread, rates) * (1 - 1e-9):
+        return axes, False, ""
+    whole = whole_because(query)
+    return (axes, False, whole) if whole else (cut, True, "")
+
+
+def whole_because(query: BoundQuery) -> str:
+    """Why the groups of an aggregate cannot be kept in parts; empty: they can."""
+    if query.emit.kind != "close":
+        # A change is a difference from the result before it, and merged parts keep no earlier result.
+        return "as only EMIT ON CLOSE merges them"
+    if query.group_window is not None and query.group_window.kind == "session":
+        return "as all rows of a group make its sessions"
+    above = [*(o.expression for o in query.outputs), *(() if query.having is None else (query.having,))]
+    above += [] if query.ranking is None else [o.expression for o in query.ranking.order]
+    if any(isinstance(x, Aggregate) and x.function in IN_ORDER for e in above for x in walk(e)):
+        return "as its values are put in the order of rows"
+    if query.settings.propagate != "off":
+        return "as the end of a group is announced where all its rows are"
+    if query.by_promises:
+        return "as punctuations close them where all their rows are"
+    return ""
+
+
+def _is_bucket(key: Expression) -> bool:
+    return isinstance(key, Call) and trend_of(key) is not None
+
+
+def with_shares(axes: Sequence[Axis], shares: Sequence[int]) -> tuple[Axis, ...]:
+    return tuple(replace(axis, share=share) for axis, share in zip(axes, shares, strict=True))

@@ -27,6 +27,7 @@ from eddyline.operators.covering import alike
 from eddyline.operators.evaluate import Issues, compile_expression
 from eddyline.operators.intake import DerivedIntake
 from eddyline.runtime.epoch import Arrival, Epoch, Outcome, punctuations_of
+from eddyline.runtime.newest import ordering_columns
 from eddyline.runtime.timeline import Timeline
 from eddyline.runtime.united import United
 
@@ -101,11 +102,22 @@ class Derived:
         the stream follows its fastest maker: every row counts."""
         intake = self.pipeline.intakes[stream]
         assert isinstance(intake, DerivedIntake)
-        rows = [_as_rows(t, intake.stream) for maker in self.makers[stream] for t in outcome.results.pop(maker, ())]
+        routes, made = self.pipeline.routes, []
+        for maker in self.makers[stream]:
+            results = outcome.results.pop(maker, ())
+            made += [(maker, table) for table in results if routes.makes(maker)]
+        here = None
+        if routes.hands_on(stream):
+            self._hand_on(intake.stream, made, outcome)
+            made = made if routes.has_readers(stream) else []
+            # Those that read the rows where they are made have no route.
+            here = np.uint64(0)
+        rows = [as_rows(table, intake.stream) for _, table in made]
         table = pa.concat_tables(rows).combine_chunks() if rows else intake.stream.schema.arrow.empty_table()
+        bits = None if here is None else np.full(len(table), here)
         announced = {maker: outcome.results.pop(punctuations_of(maker), ()) for maker in self.makers[stream]}
         records = [] if intake.stream.unnests else _promises(self._finished(intake.stream, announced), intake.stream)
-        self.pipeline.take(stream, Arrival(table, records=tuple(records)), self.pipeline.fronts(), outcome)
+        self.pipeline.take(stream, Arrival(table, routes=bits, records=tuple(records)), self.pipeline.fronts(), outcome)
         frontiers = [self.pipeline.timeline_of(maker).frontier for maker in self.makers[stream]]
         known = [frontier for frontier in frontiers if frontier is not None]
         if epoch.closing and known:
@@ -115,6 +127,14 @@ class Derived:
         if stream in self.pipeline.gating.gates:
             self.pipeline.gating.arrive()
             self.pipeline.gating.release_one(stream, epoch, self.pipeline.fronts(), outcome)
+
+    def _hand_on(self, stream: Stream, made: Iterable[tuple[str, pa.Table]], outcome: Outcome) -> None:
+        """Rows for other pipelines, each maker's alone: what orders them among those of other pipelines goes along."""
+        by_maker: dict[int, list[pa.Table]] = {}
+        for maker, table in made:
+            by_maker.setdefault(stream.makers.index(maker), []).append(as_rows(table, stream, ordering=True))
+        for number, tables in by_maker.items():
+            outcome.handed[stream.name, number] = pa.concat_tables(tables, promote_options="default").combine_chunks()
 
     def _finished(self, stream: Stream, announced: Mapping[str, Sequence[pa.Table]]) -> Iterable[pa.Table]:
         """The values that a stream has finished, by what its makers have."""
@@ -141,13 +161,19 @@ def _promises(announced: Iterable[pa.Table], stream: Stream) -> list[Records]:
     return records
 
 
-def _as_rows(results: pa.Table, stream: Stream) -> pa.Table:
-    """Results as rows: the selected columns, under the names of the first maker, and the time."""
+def as_rows(results: pa.Table, stream: Stream, ordering: bool = False) -> pa.Table:
+    """Results as rows: the selected columns, under the names of the first maker, and the time; with `ordering` also what orders them among
+    those of other pipelines."""
     names = stream.schema.names
     if stream.unnests:
-        return _one_per_element(results, stream)
-    columns = [results.column(at) for at in range(len(names) - 1)]
-    return pa.table([*columns, results.column("_ts")], schema=stream.schema.arrow)
+        results = _one_per_element(results, stream)
+        rows = pa.table([results.column(name) for name in names], schema=stream.schema.arrow)
+    else:
+        columns = [results.column(at) for at in range(len(names) - 1)]
+        rows = pa.table([*columns, results.column("_ts")], schema=stream.schema.arrow)
+    for name in ordering_columns(results) if ordering else ():
+        rows = rows.append_column(name, results.column(name))
+    return rows
 
 
 def one_per_element(rows: pa.Table, made: UnnestedTable, issues: Issues) -> pa.Table:
@@ -165,6 +191,6 @@ def _one_per_element(results: pa.Table, stream: Stream) -> pa.Table:
     lists = results.column(stream.unnests).combine_chunks()
     rows = np.repeat(np.arange(len(results)), pc.fill_null(pc.list_value_length(lists), 0).to_numpy())
     spread = results.take(pa.array(rows))
-    names = ["_ts" if name == DERIVED_TIME else name for name in stream.schema.names]
-    columns = [lists.flatten() if name == stream.unnests else spread.column(name) for name in names]
-    return pa.table(columns, schema=stream.schema.arrow)
+    columns = {name: spread.column("_ts" if name == DERIVED_TIME else name) for name in stream.schema.names if name != stream.unnests}
+    columns[stream.unnests] = pa.chunked_array([lists.flatten()])
+    return pa.table(columns | {name: spread.column(name) for name in ordering_columns(results)})

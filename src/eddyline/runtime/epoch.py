@@ -75,6 +75,8 @@ class Outcome:
     answers: dict[str, pa.Table] = field(default_factory=dict)
     #: Rows that wait for the frontier.
     waiting: int = 0
+    #: Rows of derived streams that other pipelines read: by stream and the number of the maker, with the places of newest rows.
+    handed: dict[tuple[str, int], pa.Table] = field(default_factory=dict)
 
 
 _PUNCTUATIONS = "/_punctuations"

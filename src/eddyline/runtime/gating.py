@@ -20,7 +20,7 @@ from eddyline.model.schema import Stream
 from eddyline.operators.gate import Gate, Passed
 from eddyline.operators.promises import Promises
 from eddyline.operators.waiting import Waiting
-from eddyline.plan.shares import HOME_BIT
+from eddyline.plan.routing import HOME_BIT
 from eddyline.runtime.epoch import Epoch, Outcome
 from eddyline.runtime.records.kinds import followed, is_concerned, kinds, late_origins
 from eddyline.runtime.timeline import Timeline

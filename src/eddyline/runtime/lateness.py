@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from eddyline.errors import DataProblem
 from eddyline.operators.intake import Intake, Taken
-from eddyline.plan.shares import HOME_BIT
+from eddyline.plan.routing import HOME_BIT
 from eddyline.runtime.timeline import Timeline
 from eddyline.runtime.unit import Standing
 from eddyline.state.columns import Ints

@@ -75,13 +75,18 @@ def placed(table: pa.Table, stream: Stream, numbers: Ints, waits: np.ndarray, se
     return table if sequence is None else table.append_column(f"{_SEQUENCE}{stream.position}", sequence)
 
 
-def merged(pieces: Sequence[pa.Table]) -> pa.Table:
+def ordering_columns(table: pa.Table) -> list[str]:
+    """The columns that order results among those of other pipelines."""
+    return [name for name in table.column_names if name == PLACE or name.startswith(_SEQUENCE)]
+
+
+def merged(pieces: Sequence[pa.Table], time: str = "_ts") -> pa.Table:
     """The pieces of one query and epoch as one table in the total order of newest rows; each is in order already."""
     if len(pieces) == 1:
         return _plain(pieces[0])
     # A piece without a row of a stream that has a sequence lacks the column.
     whole = pa.concat_tables(pieces, promote_options="default")
-    times = whole.column("_ts").combine_chunks().view(pa.int64()).to_numpy()
+    times = whole.column(time).combine_chunks().view(pa.int64()).to_numpy()
     # Sorted runs, one after another: the stable sort merges them.
     order = np.argsort(times, kind="stable")
     if PLACE in whole.column_names:
@@ -105,4 +110,4 @@ def _tie_order(rows: pa.Table, times: Ints, places: Ints, sequences: Sequence[st
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    return table.drop_columns([name for name in table.column_names if name == PLACE or name.startswith(_SEQUENCE)])
+    return table.drop_columns(ordering_columns(table))

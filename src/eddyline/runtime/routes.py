@@ -1,7 +1,8 @@
 """Which rows reach a query in this pipeline: all of them, or those that a route sends to its shard.
 
 Answer   `routed` gives a lowered query with the routes of its references; `is_merged` says whether other pipelines have parts of
-         its groups, `here` which keys of a template have their rows in this pipeline.
+         its groups, `here` which keys of a template have their rows in this pipeline. Of a derived stream whose rows are placed anew for
+         other pipelines, `hands_on` is true, and `has_readers` says whether some query reads the rows where they are made.
          `Everything` is the answer of a pipeline that sees all rows.
 """
 
@@ -30,6 +31,13 @@ class Routes(Protocol):
 
     def is_merged(self, query: str) -> bool: ...
 
+    def makes(self, query: str) -> bool:
+        """Whether results of a query are made in this pipeline; of others there may be rows that stand for nothing."""
+
+    def hands_on(self, stream: str) -> bool: ...
+
+    def has_readers(self, stream: str) -> bool: ...
+
     def homes(self, query: str, columns: Collection[tuple[str, str]]) -> Homes | bool:
         """Which values of columns (by alias) that are equal to each other have their results here; True: all, False: none has all."""
 
@@ -49,6 +57,15 @@ class Everything:
 
     def is_merged(self, query: str) -> bool:
         return False
+
+    def makes(self, query: str) -> bool:
+        return True
+
+    def hands_on(self, stream: str) -> bool:
+        return False
+
+    def has_readers(self, stream: str) -> bool:
+        return True
 
     def homes(self, query: str, columns: Collection[tuple[str, str]]) -> Homes | bool:
         return True

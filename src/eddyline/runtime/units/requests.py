@@ -27,7 +27,7 @@ from eddyline.operators.evaluate import Issues
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.template.answer import REQUEST
 from eddyline.operators.template.probes import Requests, of_rows
-from eddyline.plan.shares import HOME_BIT
+from eddyline.plan.routing import HOME_BIT
 from eddyline.plan.template_text import requests_text
 from eddyline.runtime.epoch import Outcome
 from eddyline.runtime.standing.base import StandingBase

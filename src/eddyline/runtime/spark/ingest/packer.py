@@ -10,15 +10,27 @@ Limits   Null keys place a row in one slice; it joins nothing there, but may be 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 
 from eddyline.model.expression import Expression, columns_of
 from eddyline.operators.evaluate import Issues, compile_expression
 from eddyline.operators.keys import key_words, without_nulls
-from eddyline.plan.shares import HOME_BIT, Route
+from eddyline.plan.routing import HOME_BIT, Route
 from eddyline.runtime.records.kinds import Splitting
-from eddyline.runtime.spark.ingest.packet import CONTROL, NUMBER_COLUMN, PACKET, ROUTES_COLUMN, records_blob, to_blob
+from eddyline.runtime.spark.ingest.packet import (
+    CONTROL,
+    NUMBER_COLUMN,
+    PACKET,
+    PIECE_ROWS,
+    ROUTES_COLUMN,
+    handed_place,
+    records_blob,
+    to_blob,
+)
 from eddyline.runtime.spark.ingest.record_routes import records_of_shards
 from eddyline.runtime.spark.job.layout import Layout
 
@@ -33,7 +45,9 @@ class Packer:
         self._routes: dict[str, list[tuple[int, Route]]] = {}
         for name in layout.numbers:
             found = [(bit, route) for bit, route in enumerate(layout.routing.routes.get(name, ())) if route is not None]
-            self._routes[name] = found or [(0, Route(name, ((layout.shards, ()),), 0, layout.shards))]
+            self._routes[name] = found or [(0, Route(name, ((layout.width, ()),), 0, layout.width))]
+        for name in layout.handed:
+            self._routes[name] = [(bit, route) for bit, route in enumerate(layout.routing.routes[name]) if route is not None]
         self._keys = {
             key: compile_expression(key) for routes in self._routes.values() for _, route in routes for keys in route.keys for key in keys
         }
@@ -78,6 +92,28 @@ class Packer:
             ],
             schema=PACKET,
         )
+
+    def hand_on(self, name: str, maker: int, shard: int, rows: pa.Table) -> Iterator[dict[str, object]]:
+        """Packets of derived rows that a shard has made, for shards of later steps: those that get some. The place says which maker and
+        which shard they come from."""
+        number = len(self.layout.streams) + list(self.layout.handed).index(name)
+        for first in range(0, len(rows), PIECE_ROWS):
+            piece = rows.slice(first, PIECE_ROWS).combine_chunks()
+            taken, starts, bits = self._placed(self._routes[name], piece, first, False)
+            part = piece.take(pa.array(taken))
+            if bits is not None:
+                part = part.append_column(ROUTES_COLUMN, pa.array(bits))
+            place = handed_place(maker, shard, first // PIECE_ROWS)
+            for target, (start, stop) in enumerate(pairwise(starts.tolist())):
+                if stop > start:
+                    yield {
+                        "shard": self.layout.labels[target],
+                        "stream": number,
+                        "place": place,
+                        "rows": stop - start,
+                        "closed": False,
+                        "blob": to_blob(part.slice(start, stop - start)),
+                    }
 
     def control(self, record: bytes, place: int) -> pa.RecordBatch:
         """A control record for every shard."""

@@ -59,6 +59,10 @@ PARCEL = pa.schema(
     ]
 )
 
+#: Between two stateful steps: packets for later steps, and parcels on their way out, which have a `kind` and the number of their shard as
+#: `stream`; `shard` is a label of the next step.
+CARRIED = pa.schema([*PACKET, ("kind", pa.string()), ("name", pa.string()), ("path", pa.string())])
+
 _SPARK = {
     pa.int32(): IntegerType(),
     pa.int64(): LongType(),
@@ -66,6 +70,19 @@ _SPARK = {
     pa.string(): StringType(),
     pa.binary(): BinaryType(),
 }
+
+
+#: Bits of the place of a packet with derived rows: the maker, the shard that made them, the piece.
+_SHARD_BITS, _PIECE_BITS = 20, 24
+
+
+def handed_place(maker: int, shard: int, piece: int) -> int:
+    return (maker << _SHARD_BITS | shard) << _PIECE_BITS | piece
+
+
+def maker_of(place: int) -> int:
+    """The number of the maker of derived rows, by the place of their packet."""
+    return place >> (_SHARD_BITS + _PIECE_BITS)
 
 
 def records_blob(batches: Sequence[Records]) -> bytes | None:

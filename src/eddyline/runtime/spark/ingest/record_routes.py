@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from eddyline.model.expression import Expression, columns_of
 from eddyline.model.records import Records
-from eddyline.plan.shares import Route
+from eddyline.plan.routing import Route
 from eddyline.runtime.records.kinds import kinds, with_home
 from eddyline.runtime.spark.job.layout import Layout
 

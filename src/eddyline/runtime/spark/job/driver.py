@@ -6,6 +6,8 @@ Answer   `run` reads everything there is and ends the streams in the same run; `
              files, control ─ PacketSource ─┐
              any streaming DataFrame ─ pack ┴ groupBy(shard) ─ ShardProcessor ─ foreachBatch(Delivery)
 
+         Where queries over queries need it, further stateful steps follow on the first one (`plan/steps.py`).
+
 State    Spark's checkpoint (offsets, commits, state), and below `eddyline/` in it: the ledger, the list of files, control
          records, layouts, staged results.
 Limits   The number of shards is fixed by the first run on a checkpoint.
@@ -44,7 +46,7 @@ from eddyline.runtime.spark.ingest.control import ask_to_stop, forget_stop, writ
 from eddyline.runtime.spark.ingest.file_log import take_warnings
 from eddyline.runtime.spark.ingest.frames import packed_frame
 from eddyline.runtime.spark.ingest.idle import IdleWatch
-from eddyline.runtime.spark.ingest.packet import PARCEL, spark_schema
+from eddyline.runtime.spark.ingest.packet import CARRIED, PARCEL, spark_schema
 from eddyline.runtime.spark.ingest.sources import PacketSource, source_with
 from eddyline.runtime.spark.job.asking import Pending
 from eddyline.runtime.spark.job.failure import is_lost, kept_in, readable
@@ -343,7 +345,7 @@ class SparkDriver:
             self._note_events(query)
 
     def _start(self, once: bool) -> StreamingQuery:
-        with job_settings(self.spark, self.layout.shards), kept_in(self.layout.checkpoint):
+        with job_settings(self.spark, self.layout.width), kept_in(self.layout.checkpoint):
             try:
                 return self._started(once)
             except (EddylineError, OSError):
@@ -375,8 +377,11 @@ class SparkDriver:
             warnings.simplefilter("ignore", FutureWarning)
             for name, frame in self.frames.items():
                 source = source.unionByName(packed_frame(frame, name, packed))
-            stepped = source.groupBy("shard").transformWithState(self._processor(packed), spark_schema(PARCEL), "Append", "None")
-        writer = stepped.writeStream.foreachBatch(self.delivery).option("checkpointLocation", f"file://{self.layout.checkpoint}")
+            for step in range(self.layout.steps):
+                schema = spark_schema(PARCEL if step == self.layout.steps - 1 else CARRIED)
+                processor = self._processor(packed, step, self.layout.steps)
+                source = source.groupBy("shard").transformWithState(processor, schema, "Append", "None")
+        writer = source.writeStream.foreachBatch(self.delivery).option("checkpointLocation", f"file://{self.layout.checkpoint}")
         return (writer.trigger(availableNow=True) if once else writer).start()
 
     def _failed(self, problem: BaseException) -> EddylineError:

@@ -17,7 +17,8 @@ from eddyline.model.own_function import OwnFunction
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.operators.reading import timeline_name
-from eddyline.plan.shares import RoutingTable, books_of, declared_rates, route_all
+from eddyline.plan.routing import RoutingTable
+from eddyline.plan.shares import books_of, declared_rates, route_all
 from eddyline.runtime.figures import merged_further, nodes_of
 from eddyline.runtime.report import JobFigures, QueryFigures, Report, ShardFigures, StoreFigures, StreamFigures
 from eddyline.runtime.response import Times
@@ -55,8 +56,10 @@ def make_layout(
 
 def planned_routing(spark: SparkSession, checkpoint: str, job: Job, queries: Sequence[BoundQuery]) -> RoutingTable:
     """How rows would find shards if a run with these queries began now."""
-    shards = job.settings.shards or Ledger.read(checkpoint).shards or spark.sparkContext.defaultParallelism
-    return route_all(queries, [s.name for s in job.streams], declared_rates(job.streams), shards, books=books_of(job.streams))
+    ledger = Ledger.read(checkpoint)
+    shards = job.settings.shards or ledger.shards or spark.sparkContext.defaultParallelism
+    rates, books = declared_rates(job.streams), books_of(job.streams)
+    return route_all(queries, [s.name for s in job.streams], rates, shards, books=books, steps=ledger.steps or None)
 
 
 def job_report(driver: SparkDriver, plans: bool = True) -> Report:
@@ -109,7 +112,7 @@ def job_report(driver: SparkDriver, plans: bool = True) -> Report:
         {str(shard): note["statistics"].get("demand", {}) for shard, note in sorted(progress.notes.items())},
         {name: StoreFigures(peaks.get(name, 0), spilled.get(name, 0), kept.get(name, 0)) for name in dict.fromkeys((*peaks, *spilled))},
         ShardFigures(
-            driver.layout.shards,
+            driver.layout.width,
             stages.newest(),
             dict(progress.seconds),
             tuple(progress.worker_bytes),

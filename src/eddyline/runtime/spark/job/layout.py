@@ -21,7 +21,7 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
 from eddyline.model.template import BoundRequests, BoundTemplate
 from eddyline.model.window import Rows
-from eddyline.plan.shares import RoutingTable
+from eddyline.plan.routing import RoutingTable
 from eddyline.runtime.spark.job.document import from_document, to_document
 from eddyline.runtime.spark.job.shipped import Shipped
 from eddyline.runtime.spark.job.static_table import StaticTable, digest_of
@@ -39,7 +39,7 @@ class Layout:
     #: A document makes only the classes that are named here.
     queries: tuple[BoundQuery | BoundTemplate | BoundRequests, ...]
     routing: RoutingTable
-    #: Of each shard, the value that groups its packets.
+    #: Of each shard of each step, the value that groups its packets.
     labels: tuple[int, ...]
     checkpoint: str
     #: Local folder of spooled segments.
@@ -48,10 +48,18 @@ class Layout:
     settings: Settings = field(default_factory=Settings)
     #: The queries that a shard without any state begins with; None: all. The others wait for their control record.
     initial: frozenset[str] | None = None
+    #: How many stateful steps there are, one after the other.
+    steps: int = 1
 
     @property
     def shards(self) -> int:
+        """Of all steps."""
         return len(self.labels)
+
+    @property
+    def width(self) -> int:
+        """The shards of one step."""
+        return len(self.labels) // self.steps
 
     @property
     def staging(self) -> str:
@@ -61,6 +69,16 @@ class Layout:
     @cached_property
     def numbers(self) -> dict[str, int]:
         return {stream.name: number for number, stream in enumerate(self.streams)}
+
+    @cached_property
+    def handed(self) -> dict[str, Stream]:
+        """The derived streams whose rows go on to a further step."""
+        made = {part.feeds.name: part.feeds for query in self.queries for part in (*query.makers, query) if part.feeds is not None}
+        return {name: made[name] for name in self.routing.routes if name in made}
+
+    def stream_of(self, number: int) -> Stream:
+        """The stream with a number in packets: those from outside come first."""
+        return self.streams[number] if number < len(self.streams) else list(self.handed.values())[number - len(self.streams)]
 
     @cached_property
     def by_name(self) -> dict[str, BoundQuery]:

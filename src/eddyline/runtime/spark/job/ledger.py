@@ -28,7 +28,7 @@ from eddyline.errors import CheckpointProblem
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.plan.chains import Placed
-from eddyline.plan.shares import Record, RoutingTable
+from eddyline.plan.routing import Record, RoutingTable
 from eddyline.runtime.recovery.catalog_text import statement_text
 from eddyline.runtime.recovery.stream_identity import check_identities, identity
 from eddyline.runtime.spark.job.document import from_document, to_document
@@ -61,6 +61,8 @@ class Entry:
     merged: bool = False
     #: Derived stream -> the keys of its rows, as documents, where the query is spread over shards.
     placed: dict[str, Any] = field(default_factory=dict)
+    #: Of a chain in several steps: per query of it the step, the first shard and the shares.
+    steps: dict[str, list[int]] = field(default_factory=dict)
     state: str = "running"
     #: Where it came from, and what dropped it: the job's file or a control record.
     origin: str = JOB
@@ -101,6 +103,8 @@ class Ledger:
     promised: dict[str, tuple[str, int]] = field(default_factory=dict)
     #: Names of the static tables that the checkpoint keeps.
     tables: list[str] = field(default_factory=list)
+    #: How many stateful steps the job has: the first run decides. 0: it is not decided.
+    steps: int = 0
 
     @property
     def exists(self) -> bool:
@@ -124,7 +128,7 @@ class Ledger:
             queries = {name: Entry(**entry) for name, entry in found["queries"].items()}
             said, promised = found.get("said", []), {name: (sql, first) for name, (sql, first) in found.get("promised", {}).items()}
             known = (found["shards"], found["streams"], queries, found["applied"], found["refused"])
-            return Ledger(checkpoint, *known, said, promised, found.get("tables", []))
+            return Ledger(checkpoint, *known, said, promised, found.get("tables", []), found.get("steps", 1))
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             raise CheckpointProblem(f"{ledger_path(checkpoint)} is damaged", detail=f"it held {HELD}; {problem}", hint=RESTORE) from problem
 
@@ -191,6 +195,7 @@ class Ledger:
             entry = self.queries[name]
             entry.shares, entry.bits, entry.merged = list(record.shares), dict(record.bits), record.merged
             entry.placed = {stream: to_document(found) for stream, found in record.placed.items()}
+            entry.steps = {part: list(found) for part, found in record.steps.items()}
 
     def promise(self, name: str, sql: str, first: int, streams: Iterable[Stream]) -> None:
         """CREATE PUNCTUATION came: `streams` are those that it names, as they are declared now."""
@@ -213,6 +218,7 @@ class Ledger:
         for entry in self.queries.values():
             if entry.final:
                 entry.text, entry.statement, entry.sinks, entry.shares, entry.bits, entry.placed = "", "", [], [], {}, {}
+                entry.steps = {}
 
     def write(self) -> None:
         body = {
@@ -225,6 +231,7 @@ class Ledger:
             "said": self.said,
             "promised": self.promised,
             "tables": self.tables,
+            "steps": self.steps,
         }
         path = ledger_path(self.checkpoint)
         make_folder(os.path.dirname(path))
@@ -254,7 +261,7 @@ class Ledger:
 
 def _record(entry: Entry) -> Record:
     placed = {stream: from_document(Placed, found) for stream, found in entry.placed.items()}
-    return Record(entry.shares, entry.bits, entry.merged, placed)
+    return Record(entry.shares, entry.bits, entry.merged, placed, entry.steps)
 
 
 def same_text(one: str, other: str) -> bool:

@@ -229,18 +229,18 @@ def java_version(home: str) -> int:
     return int(number[1]) if number else 0
 
 
-def shard_labels(shards: int) -> tuple[int, ...]:
-    """One integer per shard such that Spark's hash sends them to different partitions: 0 and 1 of two share one.
+def shard_labels(shards: int, steps: int = 1) -> tuple[int, ...]:
+    """One integer per shard and step such that Spark's hash sends those of a step to different partitions: 0 and 1 of two share one.
 
-    >>> shard_labels(2)
-    (2, 0)
+    >>> shard_labels(2), shard_labels(2, 2)
+    ((2, 0), (2, 0, 4, 1))
     """
-    label: dict[int, int] = {}
+    labels: list[list[int]] = [[] for _ in range(shards)]
     # About n ln n draws fill n boxes; a bound, so that a mistake here is an error and not a hang.
-    for candidate in range(64 * shards + 1024):
-        label.setdefault(spark_hash(candidate) % shards, candidate)
-        if len(label) == shards:
-            return tuple(label[part] for part in range(shards))
+    for candidate in range(64 * shards * steps + 1024):
+        labels[spark_hash(candidate) % shards].append(candidate)
+        if all(len(of_part) >= steps for of_part in labels):
+            return tuple(of_part[step] for step in range(steps) for of_part in labels)
     raise SourceProblem(f"no labels were found for {shards} shards", hint="choose fewer shards: SET shards = …")
 
 

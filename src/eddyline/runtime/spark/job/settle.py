@@ -19,7 +19,8 @@ from eddyline.model.own_function import OwnFunction
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.model.template import Template
-from eddyline.plan.shares import RoutingTable, books_of, declared_rates, route_all
+from eddyline.plan.routing import RoutingTable
+from eddyline.plan.shares import books_of, declared_rates, route_all
 from eddyline.runtime.spark.job.layout import Layout, with_absolute_paths
 from eddyline.runtime.spark.job.ledger import Ledger
 from eddyline.runtime.spark.job.shard_report import committed_batch
@@ -33,7 +34,7 @@ def settled(
     queries: Sequence[BoundQuery],
     tables: Sequence[Table],
     settings: Settings,
-    labels: Callable[[int], tuple[int, ...]],
+    labels: Callable[[int, int], tuple[int, ...]],
     usual_shards: int,
     functions: Sequence[OwnFunction] = (),
 ) -> Layout:
@@ -45,7 +46,7 @@ def settled(
         queries: Those of the job.
         tables: Static tables; read now unless the checkpoint has them.
         settings: Of the job.
-        labels: The labels of a number of shards.
+        labels: The labels of a number of shards in a number of steps.
         usual_shards: How many there are if neither the job nor the checkpoint says it.
         functions: Functions of one's own that its queries may call.
     """
@@ -58,13 +59,18 @@ def settled(
         streams=promised_at(with_absolute_paths(streams), ledger, committed_batch(checkpoint) + 1),
         queries=(),
         routing=RoutingTable({}, {}),
-        labels=labels(shards),
+        labels=labels(shards, max(ledger.steps, 1)),
         checkpoint=checkpoint,
         spool=spool_folder(checkpoint),
         tables=tuple(ledger.table(table, read_table) for table in tables),
         settings=settings,
+        steps=max(ledger.steps, 1),
     )
-    layout = laid_out(bare, _definitions(streams, queries, tables, ledger, functions), ledger)
+    layout = laid_out(bare, _definitions(streams, queries, tables, ledger, functions), ledger, is_new=ledger.steps == 0)
+    if ledger.steps == 0:
+        # The plan of Spark's query has as many stateful operators, for as long as the checkpoint lives.
+        ledger.steps = layout.routing.steps
+        layout = replace(layout, steps=ledger.steps, labels=labels(shards, ledger.steps))
     ledger.write()
     return layout
 
@@ -92,12 +98,12 @@ def promised_at(streams: Sequence[Stream], ledger: Ledger, batch: int) -> tuple[
     return tuple(found)
 
 
-def laid_out(layout: Layout, queries: tuple[BoundQuery, ...], ledger: Ledger) -> Layout:
-    """A layout with these queries, routed as the ledger remembers or anew; the ledger notes it."""
-    rates = declared_rates(layout.streams)
-    routing = route_all(
-        queries, [stream.name for stream in layout.streams], rates, layout.shards, ledger.records(), books_of(layout.streams)
-    )
+def laid_out(layout: Layout, queries: tuple[BoundQuery, ...], ledger: Ledger, is_new: bool = False) -> Layout:
+    """A layout with these queries, routed as the ledger remembers or anew; the ledger notes it. A job that is new has as many steps as its
+    queries need."""
+    rates, names = declared_rates(layout.streams), [stream.name for stream in layout.streams]
+    steps = None if is_new else layout.steps
+    routing = route_all(queries, names, rates, layout.width, ledger.records(), books_of(layout.streams), steps)
     ledger.route([q.name for q in queries], routing)
     return replace(layout, queries=queries, routing=routing, initial=ledger.initial)
 

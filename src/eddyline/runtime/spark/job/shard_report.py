@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from eddyline.errors import CheckpointProblem
@@ -91,7 +91,7 @@ def spark_state(checkpoint: str) -> CheckpointState | None:
             hint="it was written by an earlier version; its next batch will say it",
         )
     shards = []
-    for shard in range(ledger.shards):
+    for shard in range(ledger.shards * max(ledger.steps, 1)):
         figures = (held or {}).get(shard, {"rows": 0, "waiting": 0, "bytes": 0, "frontier": None})
         known = tuple(name for name, entry in ledger.queries.items() if _is_on(entry, shard, ledger.shards))
         shards.append(ShardState(shard, figures["rows"], figures["waiting"], figures["bytes"], figures["frontier"], known))
@@ -100,5 +100,11 @@ def spark_state(checkpoint: str) -> CheckpointState | None:
 
 def _is_on(entry: Entry, shard: int, shards: int) -> bool:
     """Whether a query that has not gone uses a shard: its cells lie one after the other, from the first on."""
-    first, *shares = entry.shares or [0]
-    return entry.state != "dropped" and (shard - first) % shards < math.prod(shares)
+    parts = list(entry.steps.values()) or [[0, *(entry.shares or [0])]]
+    return entry.state != "dropped" and any(_has_cell(part, shard, shards) for part in parts)
+
+
+def _has_cell(part: Sequence[int], shard: int, shards: int) -> bool:
+    """Whether a shard is in the step of a query and one of its cells; a query that stays where its rows are made has all shards."""
+    step, *cut = part
+    return shard // shards == step and (not cut or (shard - cut[0]) % shards < math.prod(cut[1:]))

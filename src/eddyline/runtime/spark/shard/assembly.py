@@ -16,10 +16,12 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.model.records import Records
-from eddyline.plan.shares import HOME_BIT
+from eddyline.model.schema import Stream
+from eddyline.plan.routing import HOME_BIT
 from eddyline.runtime.epoch import Arrival, Epoch
+from eddyline.runtime.newest import merged
 from eddyline.runtime.records.kinds import with_home
-from eddyline.runtime.spark.ingest.packet import CONTROL, NUMBER_COLUMN, ROUTES_COLUMN, from_blob, records_from
+from eddyline.runtime.spark.ingest.packet import CONTROL, NUMBER_COLUMN, ROUTES_COLUMN, from_blob, maker_of, records_from
 from eddyline.runtime.spark.job.layout import Layout
 
 
@@ -50,8 +52,11 @@ def assemble(layout: Layout, packets: Iterable[Any], bounds: Mapping[str, int | 
     arrivals: dict[str, Arrival] = {}
     rows_in: dict[str, int] = {}
     for number, pieces in sorted(by_stream.items()):
-        name = layout.streams[number].name
+        name = layout.stream_of(number).name
         pieces.sort(key=lambda p: p.place)
+        if number >= len(layout.streams):
+            arrivals[name] = _handed(layout, name, pieces, bounds.get(name))
+            continue
         arrivals[name] = _arrival(layout, name, pieces, bounds.get(name))
         rows_in[name] = sum(p.rows for p in pieces)
     closing = False
@@ -86,15 +91,8 @@ def _arrival(layout: Layout, name: str, pieces: list[Any], bound: int | None) ->
         before += piece.rows
     rows = pa.concat_tables(tables) if tables else stream.schema.arrow.empty_table()
     places = np.concatenate(numbers) if numbers else np.empty(0, np.int64)
-    routes = rows.column(ROUTES_COLUMN).to_numpy() if ROUTES_COLUMN in rows.column_names else None
-    rows = rows.select(list(stream.schema.names))
-    if routes is not None and bound is not None and rows.num_rows:
-        times = rows.column(stream.time).combine_chunks().view(pa.int64()).to_numpy()
-        kept = (times >= bound) | ((routes >> np.uint64(HOME_BIT)) == 1)
-        if not kept.all():
-            chosen = np.flatnonzero(kept)
-            rows, routes = rows.take(pa.array(chosen)), routes[chosen]
-            places = places[chosen]
+    rows, routes, chosen = _timely(rows, stream, bound)
+    places = places if chosen is None else places[chosen]
     bad = [from_blob(bytes(p.bad)) for p in pieces if p.bad is not None]
     counted = name in layout.counted
     return Arrival(
@@ -108,3 +106,28 @@ def _arrival(layout: Layout, name: str, pieces: list[Any], bound: int | None) ->
         census=(np.concatenate(census) if census else np.empty(0, np.int64)) if counted else None,
         records=tuple(records),
     )
+
+
+def _timely(rows: pa.Table, stream: Stream, bound: int | None) -> tuple[pa.Table, np.ndarray | None, np.ndarray | None]:
+    """Rows without late copies, their routes, and which of them these are; None: all."""
+    routes = rows.column(ROUTES_COLUMN).to_numpy() if ROUTES_COLUMN in rows.column_names else None
+    rows = rows.select(list(stream.schema.names))
+    if routes is None or bound is None or not rows.num_rows:
+        return rows, routes, None
+    times = rows.column(stream.time).combine_chunks().view(pa.int64()).to_numpy()
+    kept = (times >= bound) | ((routes >> np.uint64(HOME_BIT)) == 1)
+    if kept.all():
+        return rows, routes, None
+    chosen = np.flatnonzero(kept)
+    return rows.take(pa.array(chosen)), routes[chosen], chosen
+
+
+def _handed(layout: Layout, name: str, pieces: list[Any], bound: int | None) -> Arrival:
+    """Derived rows that shards of earlier steps have made: of each maker in the order of newest rows, the makers in theirs."""
+    stream = layout.handed[name]
+    by_maker: dict[int, list[pa.Table]] = {}
+    for piece in pieces:
+        by_maker.setdefault(maker_of(piece.place), []).append(from_blob(bytes(piece.blob)))
+    found = [merged(tables, stream.time) for tables in by_maker.values()]
+    rows, routes, _ = _timely(pa.concat_tables(found).combine_chunks(), stream, bound)
+    return Arrival(rows, routes=routes)

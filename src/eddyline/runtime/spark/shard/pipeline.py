@@ -31,7 +31,8 @@ from eddyline.operators.keys import key_words
 from eddyline.plan.decided import deciding
 from eddyline.plan.lower import Lowered
 from eddyline.plan.migration import Migration, plan_document, plan_from
-from eddyline.plan.shares import Route, book_route
+from eddyline.plan.routing import Route, Routing
+from eddyline.plan.shares import book_route
 from eddyline.runtime.epoch import Epoch, Outcome
 from eddyline.runtime.figures import avoided, counts, demand, further, held_rows, operator_units, operators, stored_rows, units_of
 from eddyline.runtime.memory import without_collection
@@ -85,12 +86,19 @@ class LayoutRoutes:
         #: None: it is not known, as in the pipeline of the driver.
         self.shard = shard
         self._bits: dict[str, Mapping[str, int]] = {query.name: layout.routing.bits(query.name) for query in layout.queries}
+        self._parts: dict[str, Routing] = {}
+        read: set[str] = set()
         for query in layout.queries:
+            routing = self._routings[query.name]
             for maker in query.makers:
                 prefix, bits = f"{maker.name}.", self._bits[query.name]
                 self._bits[maker.name] = {alias.removeprefix(prefix): bit for alias, bit in bits.items() if alias.startswith(prefix)}
+            for part in (*query.makers, query):
+                self._parts[part.name] = routing.parts.get(part.name, routing)
+                read |= {r.source for r in part.streams if r.derived and r.alias not in self._bits[part.name]}
+        self._handed, self._read = frozenset(layout.handed), frozenset(read)
         self._routes = layout.routing.routes
-        self._books = {s.book: book_route(s.book.stream, s.keys, layout.shards) for stream in layout.streams for s in stream.constraints}
+        self._books = {s.book: book_route(s.book.stream, s.keys, layout.width) for stream in layout.streams for s in stream.constraints}
         self._merged = {name for name, routing in layout.routing.routings.items() if routing.merged}
 
     def routed(self, lowered: Lowered) -> Lowered:
@@ -100,6 +108,15 @@ class LayoutRoutes:
 
     def is_merged(self, query: str) -> bool:
         return query in self._merged
+
+    def makes(self, query: str) -> bool:
+        return self.shard is None or self._parts[query].uses(self.shard)
+
+    def hands_on(self, stream: str) -> bool:
+        return stream in self._handed
+
+    def has_readers(self, stream: str) -> bool:
+        return stream in self._read
 
     def homes(self, query: str, columns: Collection[tuple[str, str]]) -> Homes | bool:
         routing = self._routings.get(query)

@@ -34,6 +34,7 @@ from eddyline.runtime.spark.job.layout import Layout, PackedLayout, batch_id
 from eddyline.runtime.spark.output.parcels import note, parcels
 from eddyline.runtime.spark.shard.assembly import Assembled, assemble
 from eddyline.runtime.spark.shard.bundles import Bundles
+from eddyline.runtime.spark.shard.carrying import divided, handed_packets, onwards, parcel_of
 from eddyline.runtime.spark.shard.spool import Spool, Stamp
 from eddyline.state.sealed import RESTORE, sealed, unsealed
 
@@ -54,8 +55,10 @@ _MOST_PIPELINES = 4
 
 
 class ShardProcessor(StatefulProcessor):
-    def __init__(self, packed: PackedLayout):
+    def __init__(self, packed: PackedLayout, step: int = 0, steps: int = 1):
         self.packed = packed
+        #: Which of the stateful steps of the job this is. What it gets for other steps, and parcels of earlier ones, it passes on.
+        self.step, self.steps = step, steps
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         # Schemas as objects: as text each would be one more round trip.
@@ -66,8 +69,15 @@ class ShardProcessor(StatefulProcessor):
         with reported("the layout of the job"):
             layout = self.packed.at(batch).open()
         shard = layout.labels.index(key[0])
+        if self.steps == 1:
+            with reported(f"shard {shard} of {layout.shards}"):
+                yield from self._epoch(layout, shard, batch, list(rows))
+            return
+        packets, others = divided(rows, shard // layout.width == self.step)
         with reported(f"shard {shard} of {layout.shards}"):
-            yield from self._epoch(layout, shard, batch, list(rows))
+            made = self._epoch(layout, shard, batch, packets) if packets else ()
+            for row in (*others, *made):
+                yield parcel_of(row) if self.step == self.steps - 1 else onwards(row, layout.labels[(shard + layout.width) % layout.shards])
 
     def close(self) -> None:
         """The pipeline stays in the worker for the next batch."""
@@ -113,6 +123,8 @@ class ShardProcessor(StatefulProcessor):
         silent = {name for name, routing in layout.routing.routings.items() if not routing.uses(shard)}
         yield from parcels(layout, shard, batch, outcome, silent)
         yield note(shard, facts)
+        if outcome.handed:
+            yield from handed_packets(self.packed.at(batch), shard, outcome)
 
     def _read_header(self, shard: int) -> tuple[str, Bundles, frozenset[str], dict[str, Any] | None]:
         found = self.values.getValue(_HEADER)
