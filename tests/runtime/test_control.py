@@ -171,6 +171,50 @@ def test_what_was_added_and_dropped_survives_a_crash(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "ck" / "checkpoint.json").read_text())["body"]["control"]["applied"] == 2
 
 
+def test_derived_streams_are_added_and_dropped_by_records(tmp_path: Path) -> None:
+    """A stream of two parts and its reader come, survive a crash, and go one after the other."""
+    session = start(tmp_path)
+    folder = ControlFolder(str(tmp_path / "ck"))
+    feed(tmp_path, session, 0, (2, 1), (3, 2))
+    both = "CREATE STREAM d AS SELECT k, n FROM s WHERE k > 1 UNION ALL SELECT k + 10, n FROM s;"
+    folder.append(add_record(both + "CREATE QUERY over_d AS SELECT k FROM d WHERE n > 2"))
+    feed(tmp_path, session, 1, (2, 3), (1, 4))
+    assert states(tmp_path)["over_d"] == ("running", 2_000_000, None) and not any(name.startswith("_") for name in states(tmp_path))
+    session._runner.abandon()
+    again = start(tmp_path)
+    until(again, 4)
+    feed(tmp_path, again, 2, (5, 5))
+    with pytest.raises(BindingProblem, match="stream d is read by query over_d"):
+        apply_record(planned_job(folder), drop_record(["d"]))
+    folder.append(drop_record(["d"]))
+    folder.append(drop_record(["over_d", "D"]))
+    feed(tmp_path, again, 3, (6, 6), (7, 7))
+    assert list(folder.state()["refused"]) == ["1"] and states(tmp_path)["over_d"] == ("dropped", 2_000_000, 5_000_000)
+    again.stop()
+    third = start(tmp_path)
+    assert sorted(third.pipeline.queries) == ["base", "pairs"] and "d" not in third.job.catalog.streams
+    third.stop()
+    assert sorted(written(tmp_path, "over_d")) == [2, 5, 11, 12, 15]
+
+
+def test_dropped_streams_that_are_still_read_survive_a_crash(tmp_path: Path) -> None:
+    session = start(tmp_path)
+    folder = ControlFolder(str(tmp_path / "ck"))
+    folder.append(add_record("CREATE STREAM d AS SELECT k, n FROM s; CREATE STREAM e AS SELECT k, n FROM d"))
+    folder.append(add_record("CREATE QUERY over_e AS SELECT x.k FROM e [RANGE 10 SECONDS] x, s [RANGE 10 SECONDS] y WHERE x.n + 1 = y.n"))
+    feed(tmp_path, session, 0, (2, 1), (3, 2))
+    folder.append(drop_record(["e", "over_e", "d"]))
+    session.step()
+    session.stop()
+    again = start(tmp_path)
+    feed(tmp_path, again, 1, (4, 3), (5, 4))
+    again.stop()
+    assert written(tmp_path, "over_e") == [2]
+    third = start(tmp_path)
+    assert sorted(third.pipeline.queries) == ["base", "pairs"]
+    third.stop()
+
+
 def test_a_record_that_was_not_taken_up_is_taken_up_at_the_next_start(tmp_path: Path) -> None:
     session = start(tmp_path)
     feed(tmp_path, session, 0, (2, 1), (3, 2))

@@ -114,12 +114,16 @@ def test_results_stream_on(spark, data: Path) -> None:
                 session.run()
             with pytest.raises(Unsupported, match="streams cannot be added"):
                 session.execute("CREATE STREAM c (ts TIMESTAMP) WITH (time='ts')")
-            with pytest.raises(Unsupported, match="stream d cannot be created while the job runs"):
-                session.execute("CREATE STREAM d AS SELECT v FROM b")
-            assert "d" not in session.job.catalog.streams and "_d" not in session.job.catalog.queries
+            # A derived stream and what reads it come and go like queries.
+            session.execute("CREATE STREAM d AS SELECT v FROM b WHERE v > 1")
+            session.query("even", "SELECT v FROM d WHERE v % 2 = 0")
             wait(lambda: session.stats()["results"].get("odd", 0) >= 499)
             write_files(data / "b", ["2.parquet"], 100, first=1000)
             wait(lambda: session.stats()["results"]["odd"] >= 549)
+            wait(lambda: session.stats()["results"]["even"] >= 49)
+            session.drop("even")
+            session.execute("DROP STREAM d")
+            assert "d" not in session.job.catalog.streams
             wait(lambda: [row[0] for row in spark.table("counted").collect()] == [549])
         finally:
             counting.stop()

@@ -143,13 +143,63 @@ def test_two_steps_on_spark(spark, tmp_path: Path) -> None:
         session.run()
         assert len(session._runner.driver.progress.notes) == 2 * session._runner.driver.layout.width  # type: ignore[attr-defined]
         found = {name: counted(plain_rows([session.queries[name].table()])) for name in queries}
-    with Session() as session:
-        session.execute(STREAMS + text)
-        for epoch in (brought[:-1], brought[-1:]):
-            for batch in epoch:
-                for name, rows in batch.items():
-                    session.push(name, rows)
-            session.run()
-        expected = {name: counted(plain_rows([session.queries[name].table()])) for name in queries}
+    # The last rows are newer than all others: the end of the first run makes nothing late.
+    expected = answers(STREAMS + text, list(queries), brought)
     for name in queries:
         assert found[name] == expected[name], name
+
+
+MADE_LATER = {
+    1: ("d", "CREATE STREAM d AS SELECT k, v FROM a WHERE v < 2 UNION ALL SELECT v, w FROM j; "
+             "CREATE QUERY over_d AS SELECT v, count(*) AS n, window_end FROM d GROUP BY TUMBLE(_ts, '5 seconds'), v"),
+    4: ("d", "CREATE STREAM d AS SELECT k AS v FROM a; "
+             "CREATE QUERY over_d AS SELECT v, count(*) AS n, window_end FROM d WHERE v > 2 GROUP BY TUMBLE(_ts, '5 seconds'), v"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_derived_streams_come_and_go_while_a_job_runs(seed: int, tmp_path: Path) -> None:
+    """A stream and its reader are added, dropped one after the other, and come again under the same names: as in one process."""
+    rng = Random(FIRST + 100 + seed)
+    first = STREAMS + ";".join((MADE[0], f"CREATE QUERY p AS {READERS[seed % 2 * 5]}"))
+    batches = [{"a": table([(k, k % 3, at * SECOND) for k in range(6)]), "b": table([(k, k % 2, at * SECOND) for k in range(6)])}
+               for at in range(0, 80, 10)]  # fmt: skip
+    job = Simulated(first, str(tmp_path / "ck"), 3, rng)
+    handles = []
+    with Session() as session:
+        session.execute(first)
+        for number, batch in enumerate(batches):
+            for name, rows in batch.items():
+                session.push(name, rows)
+            session.step()
+            job.run(batch, crashes=0.3)
+            if number in MADE_LATER:
+                session.execute(MADE_LATER[number][1])
+                handles.append(session.queries["over_d"])
+                for statement in MADE_LATER[number][1].split(";") if seed % 2 else [MADE_LATER[number][1]]:
+                    job.add(statement)
+            elif number == 2:
+                job.start()
+            elif number == 3:
+                session.drop("over_d")
+                session.execute("DROP STREAM d")
+                job.drop("over_d", "d") if seed < 2 else (job.drop("over_d"), job.drop("d"))
+                handles.append(handles.pop().table())
+            job.settle(crashes=0.3)
+            if number == 3:
+                # The names are free once both have gone.
+                session.push("a", table([(1, 1, 36 * SECOND)]))
+                session.push("b", table([(1, 1, 36 * SECOND)]))
+                session.step()
+                job.run({name: table([(1, 1, 36 * SECOND)]) for name in "ab"}, crashes=0.3)
+                before = plain_rows([handles[0]])
+                job.run()
+            assert not Ledger.read(job.checkpoint).refused
+        session.run()
+        job.run(closing=True)
+        expected = {"p": plain_rows([session.queries["p"].table()]), "over_d": before + plain_rows([handles[1].table()])}
+    assert expected["over_d"]
+    for name, rows in expected.items():
+        found = plain_rows([job.table(name)])
+        assert counted(found) == counted(rows), name
+    job.close()

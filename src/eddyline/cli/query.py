@@ -20,11 +20,13 @@ from eddyline.runtime.control_record import add_record, drop_record, set_record
 def add_parser(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser("query", help="add, drop and list the queries of a running job")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    add = actions.add_parser("add", help="add the queries of a file (CREATE QUERY, CREATE SINK … FOR them, CREATE PUNCTUATION, SET)")
+    add = actions.add_parser(
+        "add", help="add the queries of a file (CREATE QUERY, CREATE STREAM … AS, CREATE SINK … FOR them, CREATE PUNCTUATION, SET)"
+    )
     add.add_argument("file", help="file with the statements")
     add.set_defaults(run=run_add)
-    drop = actions.add_parser("drop", help="drop queries; results up to now are still delivered")
-    drop.add_argument("names", nargs="+", metavar="NAME", help="names of queries")
+    drop = actions.add_parser("drop", help="drop queries and derived streams; results up to now are still delivered")
+    drop.add_argument("names", nargs="+", metavar="NAME", help="names of queries and derived streams")
     drop.set_defaults(run=run_drop)
     change = actions.add_parser("set", help="change when a query forgets rows and announces values: purge=100, propagate='10 seconds'")
     change.add_argument("name", metavar="NAME", help="name of a query")
@@ -47,16 +49,15 @@ def run_add(args: argparse.Namespace) -> int:
         for warning in notices(query, sources):
             print(f"warning: {warning}")
     folder.append(record)
-    print(f"added {', '.join([*(query.name for query in change.added), *(derived.name for derived in change.promised)])}")
+    print(f"added {', '.join([*change.names, *(derived.name for derived in change.promised)])}")
     return 0
 
 
 def run_drop(args: argparse.Namespace) -> int:
     folder = ControlFolder(args.job)
     change = apply_record(planned_job(folder), drop_record(args.names))
-    names = [query.name for query, _ in change.dropped]
-    folder.append(drop_record(names))
-    print(f"dropped {', '.join(names)}")
+    folder.append(drop_record(change.names))
+    print(f"dropped {', '.join(change.names)}")
     return 0
 
 
@@ -91,7 +92,7 @@ def listed(folder: ControlFolder) -> list[dict[str, object]]:
     if folder.waiting(state["applied"]):
         job = planned_job(folder)
         pending = {query.name for query in job.queries}
-        for name in sorted(pending):
+        for name in sorted(query.name for query in job.queries if query.feeds is None):
             if lines.get(name, {}).get("state") in (None, "dropped"):
                 lines[name] = {"query": name, "state": "pending", "start": None, "stop": None}
         for name, line in lines.items():

@@ -61,7 +61,7 @@ class Console:
         for query in change.added:
             check(query, sources)
             warnings += notices(query, sources)
-        return {"record": self.control.append(record), "queries": [query.name for query in change.added], "warnings": warnings}
+        return {"record": self.control.append(record), "queries": change.names, "warnings": warnings}
 
     def renew(self, name: str) -> dict[str, Any]:
         """A page still looks at a query that it tries."""
@@ -84,8 +84,7 @@ class Console:
 
     def drop(self, names: Sequence[str]) -> dict[str, Any]:
         change = apply_record(planned_job(self.control), drop_record(names))
-        dropped = [query.name for query, _ in change.dropped]
-        return {"record": self.control.append(drop_record(dropped)), "queries": dropped}
+        return {"record": self.control.append(drop_record(change.names)), "queries": change.names}
 
     def request(self, text: str) -> dict[str, Any]:
         """Ask templates; the answers of several requests come one after the other."""

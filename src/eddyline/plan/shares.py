@@ -203,8 +203,8 @@ def route_all(
                 taken[one.stream][record.bits[alias]] = one
     for chain, found in chains:
         coming = [query for query in chain if query.name not in records]
-        wanted = {one for query in coming for one in found[query.name].routes.values()}
-        if any(_is_full(taken[one.stream], one, max(len(coming), len(wanted))) for one in wanted):
+        fresh = {one for query in coming for one in found[query.name].routes.values()}
+        if any(_is_full(taken[one.stream], one, max(len(coming), len(fresh))) for one in fresh):
             chained |= _in_one_shard(coming, len(coming) < len(chain), Misfit("too many queries read its streams"), rates, shards)
     # Those that come together first, while there is room. Streams of requests last: their templates have been routed then.
     for query in sorted(queries, key=lambda query: (isinstance(query, BoundRequests), query.name not in chained)):

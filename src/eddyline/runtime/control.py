@@ -28,9 +28,11 @@ from typing import Any
 
 from eddyline.errors import EddylineError, Unsupported, UserError
 from eddyline.language import Job, Sink, bind_script, parse_script
-from eddyline.language.syntax import CreatePunctuation, CreateQuery, CreateSink, Set
+from eddyline.language.job import DerivedStream
+from eddyline.language.syntax import CreateDerived, CreatePunctuation, CreateQuery, CreateSink, Set
 from eddyline.model.punctuation import Derived
 from eddyline.model.query import BoundQuery
+from eddyline.model.schema import Stream
 from eddyline.model.triggers import checked
 from eddyline.runtime.control_fold import Fold
 from eddyline.runtime.control_record import Malformed, Record, RefusedRecords, read_record, record_name, record_numbers
@@ -187,13 +189,20 @@ class ControlFolder:
 class Change:
     """What a record did to a job."""
 
+    #: Queries, those that make a derived stream too.
     added: tuple[BoundQuery, ...] = ()
-    #: Dropped queries, each with the sinks that it had.
+    #: Dropped queries, each with the sinks that it had; what reads a derived stream before what makes it.
     dropped: tuple[tuple[BoundQuery, tuple[Sink, ...]], ...] = ()
     #: What CREATE PUNCTUATION says.
     promised: tuple[Derived, ...] = ()
     #: A query with other triggers.
     triggers: tuple[str, Mapping[str, str]] | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """What was added or dropped, as statements name it: queries, and derived streams."""
+        queries = [*self.added, *(query for query, _ in self.dropped)]
+        return list(dict.fromkeys(query.name if query.feeds is None else query.feeds.name for query in queries))
 
 
 def apply_record(job: Job, record: Record) -> Change:
@@ -204,12 +213,7 @@ def apply_record(job: Job, record: Record) -> Change:
         query = job.catalog.query(record["query"]).name
         return Change(triggers=(query, checked(query, record["settings"])))
     if record["op"] == "drop":
-        names = [job.catalog.query(name).name for name in record["queries"]]
-        dropped = []
-        for name in dict.fromkeys(names):
-            dropped.append((job.catalog.query(name), job.catalog.sinks_of(name)))
-            job.catalog.drop("query", name)
-        return Change(dropped=tuple(dropped))
+        return Change(dropped=tuple(_drop(job, record["queries"])))
     settings = job.settings
     added: list[BoundQuery] = []
     promised: list[Derived] = []
@@ -221,16 +225,18 @@ def apply_record(job: Job, record: Record) -> Change:
                     hint="CREATE SINK s FOR q after CREATE QUERY q in the same file",
                     position=statement.position,
                 )
-            if not isinstance(statement, CreateQuery | CreateSink | CreatePunctuation | Set):
+            if not isinstance(statement, CreateQuery | CreateDerived | CreateSink | CreatePunctuation | Set):
                 raise Unsupported(
-                    "a running job takes CREATE QUERY, CREATE SINK … FOR it, CREATE PUNCTUATION and SET",
-                    detail="streams and tables are declared before a job starts",
+                    "a running job takes CREATE QUERY, CREATE STREAM … AS, CREATE SINK … FOR a query, CREATE PUNCTUATION and SET",
+                    detail="other streams and tables are declared before a job starts",
                     hint="`eddyline query drop` drops queries",
                     position=getattr(statement, "position", None),
                 )
             made = job.apply(statement)
             if isinstance(made, BoundQuery):
                 added.append(made)
+            if isinstance(made, DerivedStream):
+                added += made.makers
             if isinstance(made, Derived):
                 promised.append(made)
         if not added and not promised:
@@ -249,10 +255,45 @@ def apply_record(job: Job, record: Record) -> Change:
 
 def undo(job: Job, added: Iterable[BoundQuery], promised: Iterable[Derived] = ()) -> None:
     """Take queries of an add record out again, and their sinks with them; and what it said of streams."""
-    for query in added:
-        job.catalog.drop("query", query.name)
+    for query in reversed(list(added)):
+        if query.feeds is None:
+            job.catalog.drop("query", query.name)
+        elif query.feeds.name in job.catalog.makers:
+            job.catalog.drop("stream", query.feeds.name)
     for derived in promised:
         job.catalog.drop("punctuation", derived.name)
+
+
+def _drop(job: Job, names: Iterable[str]) -> list[tuple[BoundQuery, tuple[Sink, ...]]]:
+    """Take queries and derived streams out of a job; an error leaves it as it was."""
+    catalog, known = job.catalog, {name.lower(): name for name in job.catalog.queries}
+    streams = {name.lower(): name for name in catalog.makers if name.lower() not in known}
+    wanted = dict.fromkeys(streams.get(name.lower()) or catalog.query(name).name for name in names)
+    made = [name for name in wanted if name in catalog.makers and name.lower() not in known]
+    dropped: list[tuple[BoundQuery, tuple[Sink, ...]]] = [
+        (catalog.query(name), catalog.sinks_of(name)) for name in wanted if name not in made
+    ]
+    for query, _ in dropped:
+        catalog.drop("query", query.name)
+    taken: list[tuple[Stream, tuple[BoundQuery, ...]]] = []
+    try:
+        # What reads another stream of the record was created after it.
+        for name in sorted(made, key=lambda name: -catalog.streams[name].position):
+            makers = catalog.makers[name]
+            stream = catalog.drop("stream", name)
+            assert isinstance(stream, Stream)
+            taken.append((stream, makers))
+    except BaseException:
+        for stream, makers in reversed(taken):
+            catalog.add(stream)
+            catalog.makers[stream.name] = makers
+        for query, sinks in dropped:
+            catalog.add(query)
+            for sink in sinks:
+                if sink.query is not None:
+                    catalog.add(sink)
+        raise
+    return dropped + [(maker, ()) for _, makers in taken for maker in reversed(makers)]
 
 
 def replay(job: Job, records: Iterable[Record]) -> list[Change]:

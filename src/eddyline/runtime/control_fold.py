@@ -9,13 +9,14 @@ Limits   A query that has been dropped is kept while it still has results to giv
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from eddyline.errors import EddylineError
 from eddyline.language import Job, Sink, parse_script
 from eddyline.model.query import BoundQuery
-from eddyline.runtime.recovery.catalog_text import query_text, sink_text
+from eddyline.runtime.recovery.catalog_text import created_by, sink_text
 from eddyline.settings import Settings
 
 
@@ -38,10 +39,16 @@ class Fold:
         return {"added": self.added, "leaving": self.leaving, "dropped": self.dropped, "promised": self.promised}
 
     def add(self, query: BoundQuery, sinks: Iterable[Sink]) -> None:
+        if not is_first(query):
+            # The statement of the first maker creates all.
+            return
         self.leaving.pop(query.name, None)
         self.added[query.name] = statements(query, sinks)
 
-    def drop(self, name: str) -> None:
+    def drop(self, query: BoundQuery) -> None:
+        name = query.name
+        if not is_first(query):
+            return
         if name in self.added:
             self.leaving[name] = self.added.pop(name)
         elif name not in self.dropped:
@@ -62,28 +69,59 @@ class Fold:
         gone: dict[str, tuple[BoundQuery, tuple[Sink, ...]]] = {}
         for promise in self.promised.values():
             self._create(job, [promise])
-        for name in [*self.dropped, *self.leaving]:
-            if name in self.leaving:
-                self._create(job, self.leaving[name])
-            if name in job.catalog.queries:
-                gone[name] = (job.catalog.queries[name], job.catalog.sinks_of(name))
-                job.catalog.drop("query", name)
+        for name in self.dropped:
+            _take_out(job, name, gone)
+        # Streams stay until the queries that read them are out again; what reads an added stream is tried once more after that.
+        streams = [name for name, said in reversed(self.leaving.items()) if said[0].startswith("CREATE STREAM")]
+        for name in streams:
+            self._create(job, self.leaving[name])
+        others = [name for name in self.leaving if name not in streams]
+        again = [name for name in others if not self._pass_through(job, name, gone)]
         for said in self.added.values():
             self._create(job, said)
+        for name in again:
+            self._pass_through(job, name, gone)
+        for name in reversed(streams):
+            _take_out(job, name, gone)
         return gone
 
-    def _create(self, job: Job, said: Iterable[str]) -> None:
+    def _pass_through(self, job: Job, name: str, gone: dict[str, tuple[BoundQuery, tuple[Sink, ...]]]) -> bool:
+        """Create a query that has been dropped and take it out again; whether that worked."""
+        created = self._create(job, self.leaving[name])
+        _take_out(job, name, gone)
+        return created
+
+    def _create(self, job: Job, said: Iterable[str]) -> bool:
         """A query that the edited file has under the same name, or whose stream it no longer has, is the file's."""
         settings, job.settings = job.settings, Settings()
         try:
             for text in said:
                 job.apply(parse_script(text)[0])
         except EddylineError:
-            return
+            return False
         finally:
             job.settings = settings
+        return True
+
+
+def is_first(query: BoundQuery) -> bool:
+    """Whether a query is the first, or only, one that its statement creates."""
+    return query.feeds is None or query.feeds.makers[0] == query.name
+
+
+def _take_out(job: Job, name: str, gone: dict[str, tuple[BoundQuery, tuple[Sink, ...]]]) -> None:
+    """Drop a query, or the derived stream whose first maker has this name, from a job."""
+    if name in job.catalog.queries:
+        gone[name] = (job.catalog.queries[name], job.catalog.sinks_of(name))
+        job.catalog.drop("query", name)
+    for stream, makers in list(job.catalog.makers.items()):
+        if makers[0].name == name:
+            with suppress(EddylineError):
+                # A query of the edited file may read it.
+                job.catalog.drop("stream", stream)
+                gone |= {maker.name: (maker, ()) for maker in makers}
 
 
 def statements(query: BoundQuery, sinks: Iterable[Sink]) -> list[str]:
     """What creates a query and the sinks that it does not share."""
-    return [query_text(query), *(sink_text(sink) for sink in sinks if sink.query is not None)]
+    return [created_by(query), *(sink_text(sink) for sink in sinks if sink.query is not None)]

@@ -274,9 +274,11 @@ class Pipeline:
                 timeline.step(units.get(timeline.reads, []), epoch.closing, outcome, note_peak)
             for stream in level.made:
                 self.derived.hand_over(stream, epoch, outcome)
-        for name in [n for n in self.stopping if self._has_passed(n)]:
-            self.drop_query(name)
-            outcome.gone.append(name)
+        while passed := [n for n in self.stopping if self._has_passed(n)]:
+            # The last reader of a derived stream lets its makers go.
+            for name in passed:
+                self.drop_query(name)
+                outcome.gone.append(name)
         self._note_waiting()
         self.epochs += 1
         close_gaps(self)

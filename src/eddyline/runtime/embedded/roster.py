@@ -102,10 +102,11 @@ class Roster:
         """Stop a query now: results up to the newest instant of the streams that it reads are still delivered."""
         standing = self.pipeline.queries[name]
         gone = self.pipeline.stop_query(name, self.pipeline.newest(standing.query))
-        self._dropped[name] = (instant(standing.start), standing.stop)
-        _keep_newest(self._dropped)
+        if standing.query.feeds is None:
+            self._dropped[name] = (instant(standing.start), standing.stop)
+            _keep_newest(self._dropped)
         if name in self.folded.added or by_record:
-            self.folded.drop(name)
+            self.folded.drop(standing.query)
         if gone and standing.query.feeds is None:
             self.delivery.drop_query(name)
 
@@ -224,7 +225,7 @@ class Roster:
                 self.add(query)
                 stood.append(query.name)
         except BaseException:
-            for name in stood:
+            for name in reversed(stood):
                 self.pipeline.drop_query(name)
                 self.delivery.drop_query(name)
             undo(self.job, change.added, change.promised)

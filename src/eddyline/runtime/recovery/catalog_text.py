@@ -56,6 +56,11 @@ def query_text(query: BoundQuery) -> str:
     return f'CREATE QUERY "{query.name}"{f" WITH ({settings})" if settings else ""} AS {query.text.rstrip().rstrip(";")}'
 
 
+def created_by(query: BoundQuery) -> str:
+    """The statement that creates a query; of the first maker of a derived stream the one that creates the stream."""
+    return query_text(query) if query.feeds is None else derived_text(query.feeds.name, query)
+
+
 def statement_text(query: BoundQuery) -> str:
     """The statement that creates a query, a template or a stream of requests."""
     if isinstance(query, BoundTemplate) and query.template is not None:

@@ -32,6 +32,10 @@ class FileResults:
     def __init__(self, runner: SparkRunner, query: BoundQuery) -> None:
         self._runner = runner
         self._query = query
+        #: The derived streams that it reads by name.
+        known = runner.job.catalog.streams
+        read = (r.source for part in (*query.makers, query) for r in part.streams if r.derived)
+        self._read = {name: known[name] for name in read if name in known}
         #: (batch, part) of the file that was taken last: at first the newest that is there to stay. Committed results that are in no
         #: file yet are still to come.
         committed = committed_batch(runner.checkpoint)
@@ -57,7 +61,7 @@ class FileResults:
         if isinstance(self._query, BoundRequests) and self._query.asking is not None:
             return self._query.asking.schema
         job = self._runner.job
-        pipeline = Pipeline(job.streams, job.settings)
+        pipeline = Pipeline((*(s for s in job.streams if s.name not in self._read), *self._read.values()), job.settings)
         for table in job.tables:
             pipeline.add_table(table, table.schema.arrow.empty_table())
         return pipeline.add_query(self._query).schema

@@ -41,6 +41,7 @@ from eddyline.plan.decided import finished_line
 from eddyline.plan.prepare import shape
 from eddyline.plan.shape import Part
 from eddyline.plan.template_text import plan_text
+from eddyline.runtime.control_fold import is_first
 from eddyline.runtime.own_functions import codes
 from eddyline.runtime.publication import Publication
 from eddyline.runtime.recovery.checkpoint_identity import Claim, claim
@@ -156,12 +157,6 @@ class SparkRunner:
     def register(self, query: BoundQuery) -> None:
         if self.begun and isinstance(query, BoundTemplate | BoundRequests):
             raise Unsupported(f"{query.name} cannot be created while the job runs", hint="stop(), CREATE TEMPLATE, start()")
-        if self.begun and query.feeds is not None:
-            raise Unsupported(
-                f"stream {query.feeds.name} cannot be created while the job runs",
-                detail="on Spark the keys of derived streams are chosen when the job starts",
-                hint="write its SELECT in parentheses in the place of its name; or stop(), CREATE STREAM, start()",
-            )
         for part in (*query.makers, query):
             if query.is_composed and part.pattern is not None and self._stream_of(part).constraints:
                 raise Unsupported(
@@ -178,7 +173,8 @@ class SparkRunner:
                 )
         known = self.entry(query.name) if self.begun else None
         # A query that an earlier run of the program added goes on where it was.
-        if self.begun and (known is None or known.is_leaving or not same_text(known.text, query.text)):
+        is_known = known is not None and not known.is_leaving and same_text(known.text, query.text)
+        if self.begun and not is_known and is_first(query):
             self.driver.add_running(query)
         self.handles[query.name] = FileResults(self, query)
 
@@ -186,11 +182,11 @@ class SparkRunner:
         if self.begun:
             if isinstance(self.driver.layout.by_name.get(name), BoundTemplate | BoundRequests):
                 raise Unsupported(f"{name} cannot be dropped while the job runs", hint=f"stop(), drop {name}, start()")
-            known = self.driver.layout.by_name.get(name)
-            if known is not None and known.feeds is not None:
-                stream = known.feeds.name
-                raise Unsupported(f"stream {stream} cannot be dropped while the job runs", hint=f"stop(), DROP STREAM {stream}, start()")
-            self.driver.drop_running(name)
+            roster = self.driver.roster
+            known = None if roster is None else roster.layout.by_name.get(name)
+            if known is None or is_first(known):
+                # The record of a derived stream drops all its makers.
+                self.driver.drop_running(name if known is None or known.feeds is None else known.feeds.name)
         self.handles.pop(name, None)
         self._own.pop(name, None)
 

@@ -6,11 +6,9 @@ Answer   `run` reads everything there is and ends the streams in the same run; `
              files, control ─ PacketSource ─┐
              any streaming DataFrame ─ pack ┴ groupBy(shard) ─ ShardProcessor ─ foreachBatch(Delivery)
 
-         Where queries over queries need it, further stateful steps follow on the first one (`plan/steps.py`).
-
 State    Spark's checkpoint (offsets, commits, state), and below `eddyline/` in it: the ledger, the list of files, control
          records, layouts, staged results.
-Limits   The number of shards is fixed by the first run on a checkpoint.
+Limits   The number of shards, and of stateful steps one after the other (`plan/steps.py`), is fixed by the first run on a checkpoint.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ from eddyline.runtime.answers import stopped, unanswered
 from eddyline.runtime.control import ControlFolder
 from eddyline.runtime.control_record import add_record, drop_record
 from eddyline.runtime.publication import Publication
-from eddyline.runtime.recovery.catalog_text import punctuation_text, query_text
+from eddyline.runtime.recovery.catalog_text import created_by, punctuation_text
 from eddyline.runtime.reporting.reporter import Reporter
 from eddyline.runtime.spark.ingest.control import ask_to_stop, forget_stop, write_control
 from eddyline.runtime.spark.ingest.file_log import take_warnings
@@ -142,12 +140,13 @@ class SparkDriver:
         self.roster.tail_of = reporter.tail
 
     def add_running(self, query: BoundQuery, patience: float = 30.0) -> None:
-        """Add a query to the job that runs; it starts with one of the next batches.
+        """Add a query, or with its first maker a derived stream, to the job that runs; it starts with one of the next batches.
 
         Raises:
             UserError: the job does not take it.
         """
-        self._add(f"query {query.name}", query_text(query), patience)
+        what = f"query {query.name}" if query.feeds is None else f"stream {query.feeds.name}"
+        self._add(what, created_by(query), patience)
 
     def promise_running(self, derived: Derived, patience: float = 30.0) -> None:
         """CREATE PUNCTUATION for the rows that the job reads from one of the next batches on."""

@@ -29,7 +29,7 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.plan.chains import Placed
 from eddyline.plan.routing import Record, RoutingTable
-from eddyline.runtime.recovery.catalog_text import statement_text
+from eddyline.runtime.recovery.catalog_text import created_by, statement_text
 from eddyline.runtime.recovery.stream_identity import check_identities, identity
 from eddyline.runtime.spark.job.document import from_document, to_document
 from eddyline.runtime.spark.job.static_table import StaticTable, forget, keep, kept
@@ -139,7 +139,8 @@ class Ledger:
         if not self.exists:
             self.shards = shards
             self.streams = {s.name: identity(s) for s in streams}
-            self.queries = {q.name: Entry(q.text, statement_text(q)) for q in queries}
+            said = statements_of(queries)
+            self.queries = {q.name: Entry(q.text, said[q.name]) for q in queries}
             return [q.name for q in queries]
         if shards != self.shards:
             raise CheckpointProblem(
@@ -148,8 +149,9 @@ class Ledger:
                 hint=f"SET shards = {self.shards}, or start anew with an empty checkpoint",
             )
         check_identities(streams, self.streams)
+        said = statements_of(queries)
         for query in queries:
-            self._settle_query(query)
+            self._settle_query(query, said[query.name])
         named = {q.name for q in queries}
         for name, entry in self.queries.items():
             if name not in named and entry.origin == JOB and not entry.is_leaving:
@@ -157,10 +159,11 @@ class Ledger:
                 entry.state, entry.dropped_by, entry.final = "dropping" if entry.statement else "dropped", JOB, not entry.statement
         return [q.name for q in queries if self.queries[q.name].is_routed]
 
-    def _settle_query(self, query: BoundQuery) -> None:
+    def _settle_query(self, query: BoundQuery, statement: str) -> None:
         entry = self.queries.get(query.name)
         if entry is None or (entry.final and entry.dropped_by == JOB):
-            self.queries[query.name] = Entry(query.text, statement_text(query), state="prepared")
+            self.queries.pop(query.name, None)
+            self.queries[query.name] = Entry(query.text, statement, state="prepared")
         elif entry.is_leaving and entry.dropped_by == JOB:
             raise CheckpointProblem(
                 f"query {query.name} was dropped and still has results to give",
@@ -262,6 +265,16 @@ class Ledger:
 def _record(entry: Entry) -> Record:
     placed = {stream: from_document(Placed, found) for stream, found in entry.placed.items()}
     return Record(entry.shares, entry.bits, entry.merged, placed, entry.steps)
+
+
+def statements_of(queries: Sequence[BoundQuery]) -> dict[str, str]:
+    """Query -> the statement that creates it; all makers of a derived stream have the one that creates the stream."""
+    first = {query.name: query for query in queries}
+    found = {}
+    for query in queries:
+        makers = () if query.feeds is None else query.feeds.makers
+        found[query.name] = created_by(first[makers[0]]) if makers and makers[0] in first else statement_text(query)
+    return found
 
 
 def same_text(one: str, other: str) -> bool:

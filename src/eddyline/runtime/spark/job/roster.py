@@ -26,21 +26,21 @@ from eddyline.errors import EddylineError, UserError
 from eddyline.language import Job, parse_script
 from eddyline.language.catalog import Catalog
 from eddyline.language.catalog import Sink as DeclaredSink
-from eddyline.language.syntax import CreateQuery
+from eddyline.language.syntax import CreateDerived, CreateQuery
 from eddyline.model.punctuation import Derived
 from eddyline.model.query import BoundQuery
 from eddyline.model.template import BoundRequests, BoundTemplate, RequestStream, Template
 from eddyline.operators.project import result_schema
 from eddyline.plan.prepare import check
 from eddyline.runtime.control import FOLD_RECORDS, ControlFolder, apply_record, refusal, undo
-from eddyline.runtime.control_fold import Fold
+from eddyline.runtime.control_fold import Fold, is_first
 from eddyline.runtime.control_record import Record
 from eddyline.runtime.epoch import punctuations_of
-from eddyline.runtime.recovery.catalog_text import catalog_text, punctuation_text, query_text, sink_text
+from eddyline.runtime.recovery.catalog_text import catalog_text, punctuation_text, sink_text
 from eddyline.runtime.spark.ingest.control import write_control
 from eddyline.runtime.spark.job.asking import Asking
 from eddyline.runtime.spark.job.layout import Layout, PackedLayout
-from eddyline.runtime.spark.job.ledger import CONTROL, Entry, Ledger
+from eddyline.runtime.spark.job.ledger import CONTROL, Entry, Ledger, statements_of
 from eddyline.runtime.spark.job.refreshing import Refreshing
 from eddyline.runtime.spark.job.replanning import Replanning
 from eddyline.runtime.spark.job.settle import laid_out, promised_at
@@ -89,8 +89,9 @@ class Roster:
     def _job(self, catalog: Catalog) -> Job:
         """The job as it stands now, for records to be applied to; the sinks of its queries are noted on the way."""
         job = Job(self.layout.settings)
+        leaving = {name for name, entry in self.ledger.queries.items() if entry.is_leaving}
         for stream in catalog.streams.values():
-            if stream.name not in catalog.requests:
+            if stream.name not in catalog.requests and leaving.isdisjoint(stream.makers):
                 job.catalog.add(stream)
         for derived in catalog.punctuations.values():
             job.catalog.add(derived)
@@ -109,6 +110,9 @@ class Roster:
                 if query.feeds is None:
                     job.catalog.add(_entry_of(query))
                 else:
+                    if query.feeds.name not in job.catalog.streams:
+                        # A control record brought it.
+                        job.catalog.add(query.feeds)
                     job.catalog.makers[query.feeds.name] = (*job.catalog.makers.get(query.feeds.name, ()), query)
         for sink in catalog.sinks.values():
             if sink.query is None:
@@ -232,7 +236,8 @@ class Roster:
     def _release(self, batch: int) -> bool:
         """Let go of queries whose last batch is committed: a later one has been delivered."""
         ready = [n for n, entry in self.ledger.routed.items() if entry.gone is not None and entry.gone < batch]
-        for name in ready:
+        # What reads a derived stream was created after what makes it.
+        for name in reversed(ready):
             self.ledger.queries[name].final = True
             self.delivery.drop_query(name)
             self.model.drop_query(name)
@@ -267,6 +272,9 @@ class Roster:
             return
         fold = Fold()
         for name, entry in self.ledger.queries.items():
+            known = self.layout.by_name.get(name)
+            if known is not None and not is_first(known):
+                continue
             if entry.origin == CONTROL and not entry.is_leaving:
                 sinks = [DeclaredSink(sink, name, options) for sink, options in entry.sinks]
                 fold.added[name] = [entry.statement, *map(sink_text, sinks)]
@@ -278,7 +286,8 @@ class Roster:
 
     def _must_wait(self, record: Record) -> bool:
         """Whether a record speaks of a query that has gone but is not yet forgotten."""
-        going = {name.lower() for name, entry in self.ledger.routed.items() if entry.gone is not None}
+        # The parts of UNION ALL have the name of their stream and a number.
+        going = {name.lower().partition(".")[0] for name, entry in self.ledger.routed.items() if entry.gone is not None}
         return bool(going) and not going.isdisjoint(created_queries(record))
 
     def _take_up(self, record: Record) -> list[dict[str, object]]:
@@ -306,19 +315,21 @@ class Roster:
     def _prepare(self, added: Sequence[BoundQuery]) -> None:
         """Make everything ready for queries, or leave everything as it was."""
         for query in added:
-            self._check_free(query.name)
+            self._check_free(query)
             check(query, {**self.job.catalog.streams, **self.job.catalog.tables})
-        layout, entries = self.layout, dict(self.ledger.queries)
+        layout, entries, said = self.layout, dict(self.ledger.queries), statements_of(added)
         for query in added:
             sinks = [(s.name, dict(s.options)) for s in self.job.catalog.sinks.values() if s.query == query.name]
-            self.ledger.queries[query.name] = Entry(query.text, query_text(query), sinks, state="prepared", origin=CONTROL)
+            # In the order of coming: what reads a derived stream stands after what makes it.
+            self.ledger.queries.pop(query.name, None)
+            self.ledger.queries[query.name] = Entry(query.text, said[query.name], sinks, state="prepared", origin=CONTROL)
         try:
             self._lay_out((*layout.queries, *added))
             for query in added:
                 self.model.add_query(query)
                 self._open_sinks(query.name)
         except BaseException:
-            for query in added:
+            for query in reversed(added):
                 if query.name in self.model.queries:
                     self.model.drop_query(query.name)
                 self.delivery.drop_query(query.name)
@@ -343,11 +354,13 @@ class Roster:
             self.layout = replace(self.layout, streams=streams)
             self.model.gating.promise(changed)
 
-    def _check_free(self, name: str) -> None:
-        """A dropped query keeps its name until its last result is out."""
-        if name in self.ledger.routed:
+    def _check_free(self, query: BoundQuery) -> None:
+        """A dropped query keeps its name until its last result is out, and a derived stream until its queries have gone."""
+        names = [query.name] if query.feeds is None else [q.name for q in self.layout.queries if _feeds(q, query.feeds.name)]
+        for name in [name for name in names if name in self.ledger.routed]:
+            what = f"query {name}" if query.feeds is None else f"stream {query.feeds.name}"
             raise UserError(
-                f"query {name} has been dropped and still has results to give",
+                f"{what} has been dropped and still has results to give",
                 detail=f"it goes when every stream has passed {self.ledger.queries[name].stop}",
                 hint="choose another name, or add it again once it has gone",
             )
@@ -369,6 +382,10 @@ class Roster:
         self.control.write_state({"applied": self.ledger.applied, "queries": queries, "refused": self.ledger.refused})
 
 
+def _feeds(query: BoundQuery, stream: str) -> bool:
+    return query.feeds is not None and query.feeds.name == stream
+
+
 def _entry_of(query: BoundQuery) -> BoundQuery | Template | RequestStream:
     """What the catalog has of a query that stands."""
     if isinstance(query, BoundTemplate) and query.template is not None:
@@ -379,12 +396,14 @@ def _entry_of(query: BoundQuery) -> BoundQuery | Template | RequestStream:
 
 
 def created_queries(record: Record) -> set[str]:
-    """The names of the queries that a record creates, in small letters; none where it cannot be read, for then it is refused."""
+    """The names of the queries that a record creates, those that make derived streams too, in small letters; none where it cannot be read:
+    then it is refused."""
     try:
         statements = parse_script(record["sql"]) if record.get("op") == "add" else []
     except EddylineError:
         return set()
-    return {statement.name.lower() for statement in statements if isinstance(statement, CreateQuery)}
+    made = {f"_{statement.name}".lower() for statement in statements if isinstance(statement, CreateDerived)}
+    return made | {statement.name.lower() for statement in statements if isinstance(statement, CreateQuery)}
 
 
 __all__ = ["Own", "Roster", "created_queries"]

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from eddyline.connectors.files import read_table
 from eddyline.language import Job, parse_script
+from eddyline.language.job import DerivedStream
 from eddyline.model.own_function import OwnFunction
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
@@ -130,7 +131,17 @@ def _definitions(
         if name in given and not entry.is_leaving:
             found.append(given[name])
         else:
-            bound = names.apply(parse_script(entry.statement)[0])
-            assert isinstance(bound, BoundQuery | Template)
-            found.append(bound.standing if isinstance(bound, Template) else bound)
+            found.append(_created(names, name, entry.statement))
     return tuple(found)
+
+
+def _created(job: Job, name: str, statement: str) -> BoundQuery:
+    """The query of a name from the statement that creates it: one of several makers of a derived stream, which the first one brings."""
+    known = next((maker for makers in job.catalog.makers.values() for maker in makers if maker.name == name), None)
+    if known is not None:
+        return known
+    bound = job.apply(parse_script(statement)[0])
+    if isinstance(bound, DerivedStream):
+        return next(maker for maker in bound.makers if maker.name == name)
+    assert isinstance(bound, BoundQuery | Template)
+    return bound.standing if isinstance(bound, Template) else bound

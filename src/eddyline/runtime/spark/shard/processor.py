@@ -50,7 +50,7 @@ _HEADER = ("header",)
 
 #: (first layout of the run, checkpoint, shard) -> (token, pipeline), most recently used last.
 _PIPELINES: OrderedDict[tuple[str, str, int], tuple[str, Engine]] = OrderedDict()
-#: A worker serves few shards at a time; the pipelines of others would be stale copies that only hold memory.
+#: A worker serves few shards of each step at a time; the pipelines of others would be stale copies that only hold memory.
 _MOST_PIPELINES = 4
 
 
@@ -191,7 +191,7 @@ class ShardProcessor(StatefulProcessor):
         body = {"format": FORMAT, "token": token, **now.header(), "idle": sorted(idle), "pipeline": snapshot.header}
         self.values.updateValue(_HEADER, (sealed(body),))
         _PIPELINES[self.packed.digest, layout.checkpoint, shard] = (token, pipeline)
-        while len(_PIPELINES) > _MOST_PIPELINES:
+        while len(_PIPELINES) > _MOST_PIPELINES * layout.steps:
             _PIPELINES.popitem(last=False)
         return sum(map(len, contents.values()))
 
