@@ -31,11 +31,6 @@ LONGEST = (
 )
 
 
-def pytest_configure() -> None:
-    """No test cuts the power: what a process has written is there after a kill, and none waits for the disk."""
-    os.fsync = lambda _: None
-
-
 def pytest_collection_finish() -> None:
     """Modules and tests are no garbage: looks for it pass them over, and come less often."""
     gc.freeze()

@@ -60,8 +60,6 @@ def serve() -> None:
     from eddyline.cli.__main__ import main
     from eddyline.connectors.output import shared_writer
 
-    # A killed process has written what it has written: only a power cut needs fsync.
-    os.fsync = lambda _: None
     for line in sys.stdin:
         request = json.loads(line)
         if request.get("here"):
