@@ -47,6 +47,8 @@ def test_the_wheel_says_what_it_is(built: Path) -> None:
     assert metadata["Keywords"] and metadata["License-Expression"] == "Apache-2.0" and metadata["Requires-Python"]
     assert {"spark", "dashboard", "shell"} <= set(metadata.get_all("Provides-Extra") or [])
     assert len(metadata.get_all("Classifier") or []) >= 5
+    links = dict(link.split(", ", 1) for link in metadata.get_all("Project-URL") or [])
+    assert links["License"].endswith("LICENSE-2.0") and all(address.startswith("https://") for address in links.values())
 
 
 def test_an_installed_wheel_runs_the_example(built: Path, tmp_path: Path) -> None:
