@@ -86,6 +86,9 @@ def test_a_key_goes_through_all_queries(text: str, said: str) -> None:
         ("CREATE STREAM j AS SELECT k, v FROM a; CREATE QUERY q AS SELECT k FROM TABLE(TUMBLE(TABLE j, DESCRIPTOR(_ts), '1 second')) "
          "QUALIFY ROW_NUMBER() OVER (PARTITION BY window_start ORDER BY v) <= 2",
          "q tells rows apart by time alone, and rows of one moment would be in one shard"),
+        # A row has no partner only where all partners that it could have are.
+        ("CREATE QUERY q AS SELECT a.v, b.v AS w FROM a [RANGE 1 SECOND] LEFT JOIN b [RANGE 1 SECOND] ON a.v < b.v",
+         "_q-1 has no key that all its streams have"),
         ("CREATE STREAM j AS SELECT k FROM a", "no query reads j, so that nothing says where its rows are wanted"),
     ],
 )  # fmt: skip

@@ -49,6 +49,13 @@ def test_rows_with_and_without_partners(block: int) -> None:
             check(case, run_sharded(case, rng.choice((1, 3)), seed), f"sharded, seed {seed}")
 
 
+@pytest.mark.parametrize("seed", [1990050, 1990116])
+def test_rows_without_a_key_are_kept_once_on_all_shards(seed: int) -> None:
+    """Outer joins whose references have no common key."""
+    case = random_outer(Random(seed))
+    check(case, run_sharded(case, 3, seed), f"sharded, seed {seed}")
+
+
 @pytest.mark.property
 @pytest.mark.parametrize("block", range(BLOCKS // 2))
 def test_trees_of_joins(block: int) -> None:

@@ -36,6 +36,8 @@ READERS = (
     "SELECT j.v, j.w FROM j [RANGE 1 SECOND] LEFT JOIN c [RANGE 2 SECONDS] ON j.w = c.k WHERE c.v IS NULL",
     "SELECT j.v, c.v AS x FROM j [RANGE 2 SECONDS] LEFT JOIN c [RANGE 2 SECONDS] ON j.w = c.k",
     "SELECT j.v, j.k FROM j [RANGE 2 SECONDS] WHERE NOT EXISTS (SELECT 1 FROM c [RANGE 1 SECOND] WHERE c.k = j.w)",
+    "SELECT j.v, c.v AS x FROM j [RANGE 1 SECOND] FULL JOIN c [RANGE 1 SECOND] ON j.w < c.k",
+    "SELECT j.v FROM j [RANGE 1 SECOND] WHERE NOT EXISTS (SELECT 1 FROM c [RANGE 1 SECOND] WHERE c.k > j.w)",
     "SELECT v, count(*) AS n, window_end FROM u GROUP BY TUMBLE(_ts, '2 seconds'), v",
     "SELECT u.v, c.v AS x FROM u [RANGE 2 SECONDS], c [RANGE 2 SECONDS] WHERE u.v = c.v",
     "SELECT n, count(*) AS m, window_end FROM g GROUP BY TUMBLE(_ts, '4 seconds'), n",

@@ -1,8 +1,8 @@
 """The axes of a query's grid of shards: which keys place the rows of each reference.
 
-Answer   `axes_of` gives the axes of a query without their shares. A join has an axis per class of keys that it holds equal; an aggregate
-         whose groups stay whole has those axes that its groups determine; a pattern has its partition; a stream of requests has the
-         axes of its template.
+Answer   `axes_of` gives the axes of a query without their shares. A join has an axis per class of keys that it holds equal, an outer join
+         that of the keys which all its references have; an aggregate whose groups stay whole has those axes that its groups determine; a
+         pattern has its partition; a stream of requests has the axes of its template.
 Limits   How many slices an axis has is chosen in `share_choice.py`.
 """
 
@@ -50,6 +50,9 @@ def axes_of(query: BoundQuery, aliases: tuple[str, ...], merged: bool) -> tuple[
     placed = query.is_aggregate or query.ranking is not None or bool(query.followed)
     axes = _group_axes(query, classes, aliases) if placed and not merged else _join_axes(classes, aliases)
     axes = _whole_partitions(query, axes)
+    if query.keeping is not None:
+        # A row has no partner only where all partners that it could have are: each shard has all rows of a key, or all rows.
+        axes = [axis for axis in axes if len(axis.keys) == len(aliases) and all(axis.keys.values())]
     # Keys held equal over the same references make one composite axis; an axis over fewer of the same references than
     # another can only send more rows for the same number of cells.
     composite: dict[frozenset[str], Axis] = {}
