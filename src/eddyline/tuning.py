@@ -179,8 +179,8 @@ class TemplateTuning:
     most_groups: float = 0.25
     #: The first size of a buffer of pairs, which doubles as it fills. A bound of memory: 1 MB.
     least_room: int = 1 << 16
-    #: A column with at most this number of values in a block is numbered: hashes of a few values per address are uneven. The bound is an
-    #: eighth of a block; it was chosen by that rule, not measured.
+    #: A column with at most this number of values in a block is numbered: hashes of a few values per address are uneven. A bound of
+    #: memory: an eighth of a block.
     most_codes: int = 1 << 13
     #: A range over more than this share of a field's values, or more addresses of all probes, is not looked up: half a block costs about
     #: a scan. The number of addresses is a bound of memory.
@@ -237,8 +237,14 @@ class PunctuationTuning:
     #: The same for joins all of whose rows leave by windows: their state does not grow. Punctuations that close nothing cause 10 looks
     #: in 80 epochs, and 41 with 8 (the streams of figure 8.3 in `bench/papers/punctuations/times.py`).
     windowed_patience: int = 64
-    #: An aggregate does not look for finished groups before it has this number of them. Chosen, not measured: 64 groups take a few kB.
+    #: An aggregate does not look for finished groups before it has this number of them. A bound of memory: 64 groups take a few kB.
     least_groups: int = 64
+    #: Words count as dense where an array from the least to the greatest has at most this many places for each of them. With 20,000 words
+    #: such an array takes 0.07 of the time of sorting them at 8 places per word, and still 0.23 at 64 (`python -m bench.micro sizes`); the
+    #: bound is one of memory, 64 bytes per word.
+    dense: int = 8
+    #: Keys of new rows are put together, each once, when they lie in more pieces than this. A bound of memory.
+    most_pieces: int = 32
 
 
 @dataclass(frozen=True)
@@ -247,14 +253,15 @@ class PatternTuning:
     most_matches: int = 1 << 17
     #: The most dead events that stay among older ones before all are copied. A bound of memory.
     most_holes: int = 1024
-    #: Chunks of payload before they are put together. Chosen, not measured: the copy is a thirty-second of the rows per slice.
-    most_chunks: int = 32
+    #: Chunks of payload before they are put together. 128 slices take 16 ms with 1, 13 with 4, 14 with 8, 16 with 16, 20 with 32 and
+    #: 26 with 64 (`python -m bench.micro sizes`).
+    most_chunks: int = 8
 
 
 @dataclass(frozen=True)
 class InputTuning:
-    #: Rows of a parquet file that are decoded at once: large enough that the cost per call vanishes, small enough to stay in the cache.
-    #: Chosen, not measured.
+    #: Rows of a parquet file that are decoded at once. A million rows take 56 to 63 ms with any number from 4,096 to 1,048,576
+    #: (`python -m bench.micro sizes`), so this is a bound of memory.
     parquet_rows: int = 131_072
     #: Bytes of a text file that are read at once. A csv file of 40 MB (bids of NEXMark) takes 0.12 s of CPU in portions of 4 MB, 0.11 s of
     #: 8 MB, 0.13 s of 2 MB, 0.16 s of 1 MB and 0.27 s of 256 kB.
@@ -293,7 +300,8 @@ class OutputTuning:
     #: the number of bytes under way in the writing thread.
     collected_bytes: int = 256 << 20
     under_way_bytes: int = 128 << 20
-    #: Larger results go into a file of their own at once: writing them twice would cost more than a file. Chosen, not measured.
+    #: Larger results go into a file of their own at once. Eight pieces of 1.4 MB take 40 ms of CPU through the journal into one file, and
+    #: 76 ms as files of their own (`python -m bench.micro sizes`): this is a bound of the bytes that are written twice.
     small_bytes: int = 1 << 20
     #: At most this number of files are closed by age per second. A bound of work for very many sinks.
     files_per_second: int = 20

@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 
 from eddyline.model.triggers import INDEX, Seen
 from eddyline.state.columns import Ints
+from eddyline.tuning import PunctuationTuning
 
 Mask = npt.NDArray[np.bool_]
 
-#: Words count as dense where an array from the least to the greatest has at most this many places for each of them: such an array is made
-#: and read in less time than the words are sorted. Chosen, not measured.
-_DENSE = 8
+#: Words count as dense where an array from the least to the greatest has at most this many places for each of them.
+_DENSE = PunctuationTuning.dense
 _TOP, _BOTTOM = int(np.iinfo(np.int64).max), int(np.iinfo(np.int64).min)
 
 

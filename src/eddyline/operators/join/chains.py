@@ -25,9 +25,10 @@ from eddyline.operators.join.one_key import OneKey
 from eddyline.operators.keys import key_words
 from eddyline.state.closed import distinct
 from eddyline.state.columns import Ints
+from eddyline.tuning import PunctuationTuning
 
 #: Keys of new rows are put together, each once, when they lie in more pieces than this.
-_MOST_PIECES = 32
+_MOST_PIECES = PunctuationTuning.most_pieces
 _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
