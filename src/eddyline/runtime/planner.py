@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+import eddyline.plan.jtree.search  # noqa: F401  trees are searched between epochs: no epoch waits until the search is loaded
 from eddyline.model.joining import Tree
 from eddyline.model.schema import Stream, Table
 from eddyline.model.window import Now, PartitionedRows, Range, Rows, Unbounded, Window
