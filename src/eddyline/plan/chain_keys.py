@@ -1,7 +1,8 @@
 """Expressions as keys of chains of queries: what a key reads, how it moves from a stream to the query that makes it, which are refused.
 
 Answer   `outputs_of` and `kept_references` say over which columns a key of a derived stream may be written; `moved_key` and `changed_key`
-         write it over others. `check_key` raises `Misfit` for a key that places rows badly.
+         write it over others. `check_key` raises `Misfit` for a key that places rows badly, `refuse_whole` for a query that has to see all
+         rows of a derived stream.
 State    None.
 """
 
@@ -14,10 +15,25 @@ from eddyline.model.expression import Call, ColumnRef, Expression, columns_of, r
 from eddyline.model.monotone import trend_of
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import ROW
+from eddyline.model.template import BoundRequests, BoundTemplate
+from eddyline.model.window import Rows
 
 
 class Misfit(Exception):
     """Why queries over derived streams run in one shard."""
+
+
+def refuse_whole(part: BoundQuery, knows_rows: str) -> None:
+    """Raise for a query that has to see all rows of a derived stream; `knows_rows` says why it knows rows by their numbers, if it does."""
+    if isinstance(part, BoundTemplate | BoundRequests):
+        raise Misfit(f"{part.name} answers requests from rows of a derived stream")
+    if knows_rows:
+        raise Misfit(f"{part.name} {knows_rows}")
+    if part.settings.propagate != "off" or (part.feeds is not None and part.feeds.spoken_of):
+        raise Misfit(f"{part.name} passes punctuations on, which hold for all shards")
+    for reference in part.streams:
+        if reference.derived and isinstance(reference.window, Rows):
+            raise Misfit(f"{part.name} counts all rows of {reference.source}")
 
 
 def outputs_of(part: BoundQuery) -> dict[str, Expression]:

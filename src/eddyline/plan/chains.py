@@ -20,7 +20,6 @@ from eddyline.model.datatypes import BOOLEAN
 from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, columns_of, refs_of, walk
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import ROW, Stream
-from eddyline.model.template import BoundRequests, BoundTemplate
 from eddyline.model.window import PartitionedRows, Rows
 from eddyline.plan.axes import axes_of, key_classes, placing_keys
 from eddyline.plan.chain_keys import (
@@ -33,6 +32,7 @@ from eddyline.plan.chain_keys import (
     moved_key,
     outputs_of,
     reads_only,
+    refuse_whole,
 )
 
 #: Per reference of a query the keys that place its rows; no keys: by row number.
@@ -123,15 +123,8 @@ def _refuse(parts: Sequence[BoundQuery], known: Mapping[str, Placed]) -> None:
     """What has to see all rows of a derived stream."""
     read = {name for part in parts for name in _derived(part)}
     for part in parts:
-        if isinstance(part, BoundTemplate | BoundRequests):
-            raise Misfit(f"{part.name} answers requests from rows of a derived stream")
-        if part.living is not None:
-            raise Misfit(f"{part.name} counts what an outer join of live rows gives, and knows rows by their numbers")
-        if part.settings.propagate != "off" or (part.feeds is not None and part.feeds.spoken_of):
-            raise Misfit(f"{part.name} passes punctuations on, which hold for all shards")
-        for reference in part.streams:
-            if reference.derived and isinstance(reference.window, Rows):
-                raise Misfit(f"{part.name} counts all rows of {reference.source}")
+        is_live = part.living is not None
+        refuse_whole(part, "counts what an outer join of live rows gives, and knows rows by their numbers" if is_live else "")
         if part.feeds is not None and part.feeds.name not in read and part.feeds.name not in known:
             raise Misfit(f"no query reads {part.feeds.name}, so that nothing says where its rows are wanted")
 

@@ -22,10 +22,9 @@ from eddyline.model.arranged import IN_ORDER
 from eddyline.model.expression import Aggregate, ColumnRef, walk
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import CHANGE, ROW
-from eddyline.model.template import BoundRequests, BoundTemplate
-from eddyline.model.window import Now, PartitionedRows, Rows
+from eddyline.model.window import Now, PartitionedRows
 from eddyline.plan.axes import Axis, axes_of
-from eddyline.plan.chain_keys import Misfit, is_bucket
+from eddyline.plan.chain_keys import Misfit, is_bucket, refuse_whole
 from eddyline.plan.chains import parts_of
 from eddyline.plan.routing import Record, Routing
 from eddyline.plan.share_choice import choose_shares, chosen_axes, whole_because, with_shares
@@ -139,15 +138,8 @@ def _makers(parts: Iterable[BoundQuery]) -> dict[str, list[BoundQuery]]:
 
 
 def _check(part: BoundQuery, makers: Mapping[str, list[BoundQuery]], routings: Mapping[str, Routing]) -> None:
-    if isinstance(part, BoundTemplate | BoundRequests):
-        raise Misfit(f"{part.name} answers requests from rows of a derived stream")
-    if part.living is not None or _names_rows(part):
-        raise Misfit(f"{part.name} knows rows by their numbers")
-    if part.settings.propagate != "off" or (part.feeds is not None and part.feeds.spoken_of):
-        raise Misfit(f"{part.name} passes punctuations on, which hold for all shards")
+    refuse_whole(part, "knows rows by their numbers" if part.living is not None or _names_rows(part) else "")
     for reference in part.streams:
-        if reference.derived and isinstance(reference.window, Rows):
-            raise Misfit(f"{part.name} counts all rows of {reference.source}")
         if reference.derived and _needs_order(part, reference.source) and not _has_order(makers[reference.source], routings):
             raise Misfit(f"{part.name} needs the order of rows of {reference.source} with equal times")
 
