@@ -20,6 +20,8 @@ PRINTED = {
     "callback": ["press: 82.0 at 08:00:02", "press: 90.0 at 08:00:03"],
     "nested": ["1 Paris tea", "3 Paris tea", "tea 7", "cup 1"],
     "own_function": ["Linienstr. red 1.3"],
+    "on_request": ["[{'dst': 'news', 'bytes': 300}, {'dst': 'mail', 'bytes': 200}]", "[{'packets': 3}]"],
+    "clustered": ["808 results", "stretches left out: True violations: 0"],
     "come_and_go": ["later saw [11.0]", "every saw [10.0, 20.0, 11.0, 21.0, 12.0]"],
 }
 
@@ -37,6 +39,26 @@ RAISED = """
 PER_MINUTE = """
     SELECT date_trunc('minute', ts) AS minute, count(*) AS bids, round(sum(price), 6) AS volume FROM 'data/bids/*.parquet'
     GROUP BY 1 HAVING minute < (SELECT date_trunc('minute', max(ts)) FROM 'data/bids/*.parquet')
+"""
+NEWEST = "SELECT max(ts) FROM (SELECT ts FROM 'data/auctions/*.parquet' UNION ALL SELECT ts FROM 'data/bids/*.parquet')"
+WINNERS = f"""
+    SELECT a.item_id, count(*), max(b.price), arg_max(b.bidder, b.price), '+', any_value(a.closes) AS _ts
+    FROM 'data/auctions/*.parquet' a, 'data/bids/*.parquet' b
+    WHERE a.item_id = b.item_id AND b.ts <= a.closes
+      AND a.closes <= ({NEWEST})
+    GROUP BY a.item_id
+"""
+IGNORED = f"""
+    SELECT a.item_id, a.category, a.ts + INTERVAL 1 MINUTE AS _ts FROM 'data/auctions/*.parquet' a
+    WHERE a.ts + INTERVAL 1 MINUTE <= ({NEWEST})
+      AND NOT EXISTS (SELECT * FROM 'data/bids/*.parquet' b
+                      WHERE b.item_id = a.item_id AND b.price > 50 AND abs(epoch_us(a.ts) - epoch_us(b.ts)) <= 60000000)
+"""
+BUSIEST = """
+    SELECT date_trunc('minute', ts) AS minute, item_id, count(*) AS bids, '+', minute + INTERVAL 59999999 MICROSECOND AS _ts
+    FROM 'data/bids/*.parquet' WHERE price > 50 GROUP BY minute, item_id
+    HAVING minute < (SELECT date_trunc('minute', max(ts)) FROM 'data/bids/*.parquet')
+    QUALIFY row_number() OVER (PARTITION BY minute ORDER BY bids DESC, item_id) <= 3
 """
 
 
@@ -102,12 +124,21 @@ def test_aggregates_are_those_of_duckdb(tmp_path: Path, monkeypatch: pytest.Monk
     assert sorted(held.values()) == sorted(expected) != []
 
 
+@pytest.mark.parametrize(
+    ("name", "answers"), [("closing_auctions", {"winners": WINNERS}), ("composed", {"ignored": IGNORED, "busiest": BUSIEST})]
+)
+def test_final_answers_are_those_of_duckdb(name: str, answers: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_job(name, tmp_path, monkeypatch)
+    for query, sql in answers.items():
+        assert answered(query) == sorted(duckdb.sql(sql).fetchall()) != []
+
+
 def test_every_example_is_listed_and_tested() -> None:
     listed = (FOLDER / "README.md").read_text()
     found = sorted(path.name for path in FOLDER.iterdir() if path.suffix in (".py", ".sql"))
     # The one on Spark is run by tests/spark/test_pages.py.
     tested = [f"{name}.py" for name in (*PRINTED, "event_log", "generators", "spark_frames")] + [
-        f"{name}.sql" for name in ("window_join", "self_join", "aggregates")
+        f"{name}.sql" for name in ("window_join", "self_join", "aggregates", "closing_auctions", "composed")
     ]
     assert found == sorted(tested)
     assert all(f"]({name})" in listed for name in found)
