@@ -34,6 +34,7 @@ class Job:
         epoch: int = -1,
         out: str = "out",
         tuning: OutputTuning = PLAIN,
+        named: dict[str, str] | None = None,
     ) -> None:
         self.path = tmp_path
         self.out = tmp_path / out
@@ -42,20 +43,25 @@ class Job:
         for name, sink in self.sinks.items():
             self.box.adopt(sink, f"out/{name}")
             sink.open(SCHEMA)
+        self.box.check(epoch, named)
+        for sink in self.sinks.values():
             sink.truncate_after(epoch)
-        self.box.recover(epoch)
+        self.box.recover(epoch, named)
 
     def epoch(self, number: int, now: float, closable: int | None = None, **values: list[int]) -> None:
         for name, keys in values.items():
             self.sinks[name].write(number, pa.table({"k": keys}, schema=SCHEMA))
         self.box.end_epoch(number, now, closable)
 
-    def checkpoint(self, number: int, closable: int | None = None) -> None:
+    def checkpoint(self, number: int, closable: int | None = None) -> dict[str, str]:
         self.box.flush(number, closable)
+        named = self.box.names(number)
         self.box.committed(number if closable is None else closable)
+        return named
 
     def stop(self, number: int) -> None:
         self.box.flush(number, last=True)
+        assert self.box.names(number) == {}
         self.box.committed(number)
         for sink in self.sinks.values():
             sink.close()
@@ -154,7 +160,11 @@ def test_rows_of_batches_that_are_not_committed_are_in_no_file(tmp_path: Path) -
     job.checkpoint(1, closable=0)
     assert job.files() == [[0]]
     again = Job(tmp_path, epoch=0)
-    assert again.files() == [[0]] and again.segments() == 0
+    assert again.files() == [[0]] and not again.box._since
+    again.epoch(1, 9.0, closable=0, a=[1])
+    again.checkpoint(1, closable=0)
+    again.stop(1)
+    assert again.files() == [[0], [1]] and again.segments() == 0
 
 
 def test_rows_of_the_first_batch_wait_for_its_commit(tmp_path: Path) -> None:
@@ -235,6 +245,56 @@ def test_a_damaged_segment_is_named(tmp_path: Path) -> None:
         assert told.value.hint
 
 
+def test_a_missing_and_an_exchanged_segment_are_named(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    job.epoch(1, 0.0, a=[1])
+    job.checkpoint(1)
+    job.epoch(2, 0.0, a=[2])
+    named = job.checkpoint(2)
+    first, second = sorted((tmp_path / "pending").iterdir())
+    kept = first.read_bytes()
+    first.unlink()
+    with pytest.raises(CheckpointProblem, match=f"{first.name} is missing") as told:
+        Job(tmp_path, epoch=2, named=named)
+    assert told.value.hint and "in no file yet" in told.value.detail
+    first.write_bytes(second.read_bytes())
+    with pytest.raises(CheckpointProblem, match=f"{first.name} is damaged"):
+        Job(tmp_path, epoch=2, named=named)
+    first.write_bytes(kept)
+    again = Job(tmp_path, epoch=2, named=named)
+    again.stop(2)
+    assert again.files() == [[1, 2]]
+
+
+def test_a_segment_that_the_checkpoint_does_not_name_is_not_read(tmp_path: Path) -> None:
+    """Its rows are in files that a program may have moved away."""
+    job = Job(tmp_path)
+    job.epoch(1, 0.0, a=[1])
+    job.checkpoint(1)
+    job.box.close_up_to(1)
+    assert job.box.names(1) == {} and job.segments() == 1
+    shutil.rmtree(job.out)
+    again = Job(tmp_path, epoch=1, named={})
+    again.stop(1)
+    assert again.files() == [[]] and again.segments() == 0
+
+
+def test_a_lost_commit_finds_the_rows_before_its_batch(tmp_path: Path) -> None:
+    """As on Spark: the run has ended, its last file has rows of two batches, and the commit of the second one is removed."""
+    job = Job(tmp_path)
+    job.epoch(0, 0.0, closable=-1, a=[0])
+    before = job.checkpoint(0, closable=-1)
+    job.epoch(1, 0.1, closable=0, a=[1])
+    job.checkpoint(1, closable=0)
+    job.box.close_up_to(1)
+    assert job.files() == [[0, 1]] and job.box.names(1) == {}
+    again = Job(tmp_path, epoch=0, named=before)
+    assert again.files() == []
+    again.epoch(1, 0.1, closable=0, a=[1])
+    again.stop(1)
+    assert again.files() == [[0, 1]]
+
+
 def test_what_a_run_left_before_its_first_checkpoint_is_forgotten(tmp_path: Path) -> None:
     job = Job(tmp_path)
     job.epoch(3, 0.0, a=[1])
@@ -253,26 +313,46 @@ def test_random_lives(tmp_path: Path, run: int, spark: bool) -> None:
     names = ("a", "b", "c")
     made: dict[int, dict[str, list[int]]] = {}
     job, saved, epoch, now = Job(tmp_path, names, tuning=tuning), -1, 0, 0.0
+    #: What the checkpoint of each epoch names.
+    named: dict[int, dict[str, str]] = {}
+
+    def die() -> None:
+        # The writing thread of this process lives on: what it has under way is finished before the process is said to be dead.
+        nonlocal job, epoch, saved
+        if spark and draw.random() < 0.3:
+            # The run has ended well before.
+            job.box.close_up_to(saved)
+            named[saved] = job.box.names(saved)
+        job.box._settle()
+        if spark and saved - 1 in named and planned == saved and draw.random() < 0.3:
+            # The newest commit is removed.
+            saved -= 1
+        job = Job(tmp_path, names, draw.choice(["auto", "each"]), saved, tuning=tuning, named=named.get(saved))
+        epoch = saved + 1
+
+    planned = -1
     for _ in range(60):
         if draw.random() < 0.15:
-            # The writing thread of this process lives on: what it has under way is finished before the process is said to be dead.
-            job.box._settle()
-            job = Job(tmp_path, names, draw.choice(["auto", "each"]), saved, tuning=tuning)
-            epoch = saved + 1
+            die()
         rows = made.setdefault(epoch, {n: [epoch * 100 + i for i in range(draw.choice([0, 1, 2, 9]))] for n in names})
         closable = epoch - 1 if spark else None
+        planned = epoch
         job.epoch(epoch, now, closable, **rows)
         now += draw.random() * 2
         if spark or draw.random() < 0.5:
             job.box.flush(epoch, closable)
+            if spark:
+                job.box.committed(epoch - 1)
+            noted = job.box.names(epoch)
             if draw.random() < 0.9:
                 # Otherwise the process dies between the journal and the checkpoint.
                 saved = epoch
-                job.box.committed(epoch if closable is None else closable)
+                named[saved] = noted
+                if not spark:
+                    job.box.committed(epoch)
             else:
-                job.box._settle()
-                job = Job(tmp_path, names, draw.choice(["auto", "each"]), saved, tuning=tuning)
-                epoch = saved
+                die()
+                continue
         epoch += 1
     job.stop(epoch)
     for name in names:

@@ -54,10 +54,10 @@ def written(life: Life) -> dict[Path, bytes]:
 
 
 def is_orphan(path: Path, folder: Path) -> bool:
-    """A block that the header does not name, or results of an epoch after it."""
+    """A block, or results in no file, that the header does not name."""
     header = (folder / "state/checkpoint.json").read_text()
     if path.parent.name == "pending":
-        return int(path.stem) > int(json.loads(header)["body"]["epoch"])
+        return str(int(path.stem)) not in json.loads(header)["body"]["pending"]
     return path.name not in header
 
 
@@ -110,7 +110,11 @@ def _damaged_in_turn(damage: str, stopped: tuple[Life, Path], wanted: dict[str, 
 def test_missing_and_exchanged_files(stopped: tuple[Life, Path]) -> None:
     life, kept = stopped
     blocks = [path.name for path in sorted((kept / "state/blocks").iterdir()) if not is_orphan(path, kept)]
-    for old, new in [("checkpoint.json", None), (f"blocks/{blocks[0]}", None), (f"blocks/{blocks[0]}", blocks[1])]:
+    pending = [path.name for path in sorted((kept / "state/pending").iterdir()) if not is_orphan(path, kept)]
+    damages = [("checkpoint.json", None), (f"blocks/{blocks[0]}", None), (f"blocks/{blocks[0]}", blocks[1])]
+    damages += [(f"pending/{name}", None) for name in pending] + [(f"pending/{pending[0]}", pending[-1])] * (len(pending) > 1)
+    assert pending, "the life ends with results that are in no file"
+    for old, new in damages:
         life.put_back(kept)
         path = life.folder / "state" / old
         if new is None:

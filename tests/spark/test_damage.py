@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from eddyline.errors import CheckpointProblem, EddylineError, StateProblem
 from eddyline.runtime.control import ControlFolder
 from eddyline.runtime.control_record import add_record
 from eddyline.runtime.spark.ingest.control import write_control
+from eddyline.runtime.spark.job.shard_report import committed_batch
 from eddyline.state.sealed import sealed
 from tests.spark.material import write_files
 
@@ -80,6 +82,8 @@ SHORT = [
 LONG = [(kind, damage) for kind in KINDS for damage in DAMAGES if (kind, damage) not in SHORT]
 LONG += [(folder, "missing") for folder in FOLDERS if (folder, "missing") not in SHORT]
 KINDS |= {folder: partial(_below, folder) for folder in FOLDERS}
+#: Only a job that was killed has results that are in no file.
+KINDS |= {"pending": lambda c: min((c / "eddyline" / "pending").iterdir()), "pending/": lambda c: c / "eddyline" / "pending"}
 
 
 def _numbered(folder: Path) -> list[Path]:
@@ -118,7 +122,11 @@ def odd(folder: Path) -> list[int]:
     return sorted(v for part in found for v in part)
 
 
-def check_damage(spark, job: Path, kind: str, damage: str) -> None:
+def check_damage(spark, job: Path, kind: str, damage: str, written: int = 300) -> None:
+    """
+    Args:
+        written: results of rows below this one are in files before the damage.
+    """
     path = KINDS[kind](job / "state")
     content = DAMAGES[damage](b"" if path.is_dir() else path.read_bytes())
     if path.is_dir():
@@ -133,7 +141,7 @@ def check_damage(spark, job: Path, kind: str, damage: str) -> None:
         assert problem.exit_code == 2 and problem.detail and problem.hint, repr(problem)
         assert isinstance(problem, CheckpointProblem), repr(problem)
         # Nothing more was written, and nothing is lost.
-        assert odd(job) == list(range(1, 300, 2))
+        assert odd(job) == list(range(1, written, 2))
         return
     assert odd(job) == list(range(1, 400, 2)), f"{kind} {damage}: neither a message nor a recovery"
     assert damage != "missing" or kind in RENEWED, f"{kind} is not needed?"
@@ -148,6 +156,53 @@ def test_damage_is_named_or_mended(spark, job: Path, kind: str, damage: str) -> 
 @pytest.mark.parametrize(("kind", "damage"), LONG)
 def test_every_kind_of_damage_is_named_or_mended(spark, job: Path, kind: str, damage: str) -> None:
     check_damage(spark, job, kind, damage)
+
+
+@pytest.fixture(scope="module")
+def killed_before(spark, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A job that ended as by a kill: the results of its first three files are in the checkpoint alone."""
+    folder = tmp_path_factory.mktemp("killed")
+    write_files(folder / "a", ["0.parquet", "1.parquet", "2.parquet"], 100)
+    state = str(folder / "state")
+    with (
+        pytest.raises(KeyboardInterrupt),
+        Session(spark=spark, checkpoint=state, out=str(folder / "out"), keep_results=False) as session,
+    ):
+        session.execute("SET output_seconds = 1000;" + JOB.format(folder))
+        session.start()
+        wait_for(lambda: committed_batch(state) >= 2)
+        raise KeyboardInterrupt
+    assert odd(folder) == [] and list((folder / "state/eddyline/pending").iterdir())
+    write_files(folder / "a", ["3.parquet"], 100, first=300)
+    return folder
+
+
+@pytest.fixture
+def killed(killed_before: Path, tmp_path: Path) -> Path:
+    kept = tmp_path / "kept"
+    shutil.copytree(killed_before, kept)
+    yield killed_before  # type: ignore[misc]
+    shutil.rmtree(killed_before)
+    shutil.copytree(kept, killed_before)
+
+
+def wait_for(reached: Callable[[], bool]) -> None:
+    for _ in range(1200):
+        if reached():
+            return
+        time.sleep(0.05)
+    raise AssertionError("not reached in a minute")
+
+
+@pytest.mark.parametrize("damage", ["missing"])
+def test_results_on_their_way_to_files_that_are_lost_are_named(spark, killed: Path, damage: str) -> None:
+    check_damage(spark, killed, "pending", damage, written=0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("kind", "damage"), [*(("pending", damage) for damage in DAMAGES), ("pending/", "missing"), ("commit", "missing")])
+def test_after_a_kill_every_damage_is_named_or_mended(spark, killed: Path, kind: str, damage: str) -> None:
+    check_damage(spark, killed, kind, damage, written=0)
 
 
 def test_an_embedded_checkpoint_is_refused_and_stays(spark, tmp_path: Path) -> None:

@@ -18,16 +18,16 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 JOB = """
 SET shards = 2;
-SET output_files = 'each';
+SET output_files = '{1}';
 CREATE STREAM a (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (format='parquet', path='{0}/a', time='ts', files_per_batch=1);
 CREATE QUERY pairs AS SELECT x.v AS first, y.v AS second FROM a [RANGE 1 HOUR] x, a [RANGE 1 HOUR] y WHERE x.k = y.k AND x.v < y.v;
 """
 
 
-def follow(spark, folder: Path, batches: int) -> int:
+def follow(spark, folder: Path, batches: int, files: str) -> int:
     """Run until so many batches are committed, and stop; returns the number of the last one."""
     with Session(spark=spark, checkpoint=str(folder / "state"), out=str(folder / "out"), keep_results=False) as session:
-        session.execute(JOB.format(folder))
+        session.execute(JOB.format(folder, files))
         session.start()
         for _ in range(1200):
             if committed_batch(str(folder / "state")) + 1 >= batches:
@@ -37,24 +37,25 @@ def follow(spark, folder: Path, batches: int) -> int:
     return committed_batch(str(folder / "state"))
 
 
-def test_state_is_of_one_run_when_a_batch_runs_again(spark, tmp_path: Path) -> None:
+@pytest.mark.parametrize("files", ["each", "auto"])
+def test_state_is_of_one_run_when_a_batch_runs_again(spark, tmp_path: Path, files: str) -> None:
     state = str(tmp_path / "state")
     write_files(tmp_path / "a", ["0.parquet", "1.parquet"], 20)
-    last = follow(spark, tmp_path, 2)
+    last = follow(spark, tmp_path, 2, files)
     # As a kill leaves it that comes after the shards have written their state, and before Spark notes that the batch is done.
     for name in (f"{last}", f".{last}.crc"):
         (tmp_path / "state" / "commits" / name).unlink()
     # The batch runs again, and the next one builds on this second run.
     write_files(tmp_path / "a", ["2.parquet"], 20, first=40)
-    assert follow(spark, tmp_path, last + 2) > last
+    assert follow(spark, tmp_path, last + 2, files) > last
     # As a machine that was restarted: nothing is left on the disks of workers.
     shutil.rmtree(spool_folder(state))
     write_files(tmp_path / "a", ["3.parquet"], 20, first=60)
     with Session(spark=spark, checkpoint=state, out=str(tmp_path / "out"), keep_results=False) as session:
-        session.execute(JOB.format(tmp_path))
+        session.execute(JOB.format(tmp_path, files))
         session.run(once=True)
     with Session() as session:
-        session.execute(JOB.format(tmp_path))
+        session.execute(JOB.format(tmp_path, files))
         session.run(once=True)
         wanted = session.queries["pairs"].table().to_pylist()
     found = [row for file in sorted((tmp_path / "out" / "pairs").glob("*.parquet")) for row in parquet.read_table(file).to_pylist()]

@@ -19,6 +19,7 @@ from eddyline.errors import CheckpointProblem
 from eddyline.state.sealed import RESTORE, checksum
 from eddyline.state.whole_file import make_folder, remove_leftovers, write_whole
 
+_HELD = "results that are in no file yet"
 _NAME = re.compile(r"(\d{12})\.rows")
 _SCHEMA = pa.schema(
     [("key", pa.string()), ("folder", pa.string()), ("suffix", pa.string()), ("epoch", pa.int64()), ("rows", pa.large_binary())]
@@ -38,24 +39,40 @@ class Journal:
     def __init__(self, folder: str) -> None:
         self.folder = folder
 
-    def write(self, epoch: int, pieces: Iterable[Piece]) -> None:
+    def write(self, epoch: int, pieces: Iterable[Piece]) -> str:
+        """Keep pieces; the checksum of the segment."""
         make_folder(self.folder)
         rows = [(p.key, p.folder, p.suffix, p.epoch, _packed(p.table)) for p in pieces]
         columns = [pa.array(list(values), field.type) for values, field in zip(zip(*rows, strict=True), _SCHEMA, strict=True)]
         body = _packed(pa.Table.from_arrays(columns, schema=_SCHEMA))
-        write_whole(self._path(epoch), checksum(body).encode() + b"\n" + body)
+        mark = checksum(body)
+        write_whole(self._path(epoch), mark.encode() + b"\n" + body)
+        return mark
 
-    def read(self, epoch: int) -> list[Piece]:
+    def read(self, epoch: int, expected: str | None = None) -> tuple[list[Piece], str]:
+        """The pieces of a segment, and its checksum.
+
+        Args:
+            expected: the checksum that a checkpoint has noted.
+
+        Raises:
+            CheckpointProblem: the segment is damaged, missing or another one.
+        """
         path = self._path(epoch)
         try:
             with open(path, "rb") as file:
                 mark, _, body = file.read().partition(b"\n")
             if checksum(body).encode() != mark:
                 raise ValueError("the checksum does not fit the content")
-            return [Piece(r["key"], r["folder"], r["suffix"], r["epoch"], _unpacked(r["rows"])) for r in _unpacked(body).to_pylist()]
+            if expected not in (None, mark.decode()):
+                raise ValueError("its rows are those of another time")
+            found = [Piece(r["key"], r["folder"], r["suffix"], r["epoch"], _unpacked(r["rows"])) for r in _unpacked(body).to_pylist()]
+            return found, mark.decode()
+        except FileNotFoundError:
+            raise CheckpointProblem(f"{path} is missing", detail=f"it held {_HELD}", hint=RESTORE) from None
         except (OSError, ValueError) as problem:
             message = f"{path} is damaged"
-            raise CheckpointProblem(message, detail=f"it held results that are in no file yet; {problem}", hint=RESTORE) from problem
+            raise CheckpointProblem(message, detail=f"it held {_HELD}; {problem}", hint=RESTORE) from problem
 
     def epochs(self) -> list[int]:
         """The epochs that have a segment, in order; what a killed process left half written is removed."""

@@ -9,13 +9,16 @@ State    The sinks of a run, since when rows of each wait, and which segments of
                            └─ checkpoint ─► journal segment ─► (after a crash) sink
 
          A file holds all rows of its sink up to the epoch in its name that no earlier file has. So the rows of a segment that are newer
-         than the newest file are exactly those that are in no file, and a run that begins needs no other record. A segment goes when
-         all its rows are in files that a checkpoint covers.
+         than the newest file are exactly those that are in no file. A checkpoint names the segments with such rows (`names`), so that one
+         that is missing is noticed. A segment is removed once a checkpoint that does not name it is there: the checkpoint before
+         that one still finds what it names.
 Limits   Where very many sinks have rows, files stay open longer: at most `OutputTuning.files_per_second` are closed by age. Used under the
          driver's lock.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from eddyline.connectors.base import Sink
 from eddyline.connectors.encoders import ENCODERS
@@ -37,6 +40,10 @@ class Outbox:
         self._writing: dict[str, FileSink] = {}
         #: Segment -> the newest epoch of each sink in it.
         self._segments: dict[int, dict[str, int]] = {}
+        #: Segment -> its checksum.
+        self._marks: dict[int, str] = {}
+        #: Segment without a use -> the first checkpoint that does not name it.
+        self._let_go: dict[int, int] = {}
         #: Sink -> epochs of its files that no checkpoint covers yet, and the newest that one covers.
         self._closed: dict[str, list[int]] = {}
         self._safe: dict[str, int] = {}
@@ -124,43 +131,57 @@ class Outbox:
         self._settle()
         if pieces:
             assert self._journal is not None
-            self._journal.write(epoch, pieces)
+            self._marks[epoch] = self._journal.write(epoch, pieces)
+            self._let_go.pop(epoch, None)
             for sink in noted:
                 sink.journaled()
             self._segments[epoch] = _newest(pieces)
 
-    def committed(self, epoch: int) -> None:
-        """The checkpoint of this epoch is there: let go of segments whose rows are in files that it covers."""
+    def names(self, epoch: int) -> dict[str, str]:
+        """After `flush`, for the checkpoint of this epoch: the segments with rows that are in no file, each with its checksum."""
         for key, epochs in self._closed.items():
             covered = [e for e in epochs if e <= epoch]
             if covered:
                 self._safe[key] = covered[-1]
         self._closed = {key: left for key, epochs in self._closed.items() if (left := [e for e in epochs if e > epoch])}
         for segment, newest in list(self._segments.items()):
-            needed = {key: at for key, at in newest.items() if at > self._safe.get(key, -1)}
-            if needed:
-                self._segments[segment] = needed
-            elif segment <= epoch:
-                assert self._journal is not None
-                self._journal.remove(segment)
+            self._segments[segment] = {key: at for key, at in newest.items() if at > self._safe.get(key, -1)}
+            if not self._segments[segment]:
                 del self._segments[segment]
+                self._let_go[segment] = epoch
         # Later segments have later rows: what is safe by now matters to those that are left alone.
         asked = {key for newest in self._segments.values() for key in newest}
         self._safe = {key: at for key, at in self._safe.items() if key in asked}
+        return {str(segment): self._marks[segment] for segment in self._segments if segment <= epoch}
 
-    def check(self, epoch: int) -> None:
+    def committed(self, epoch: int) -> None:
+        """The checkpoint of this epoch is there: remove the segments that neither it nor a later one names."""
+        for segment, since in list(self._let_go.items()):
+            if since <= epoch:
+                assert self._journal is not None
+                self._journal.remove(segment)
+                self._marks.pop(segment, None)
+                del self._let_go[segment]
+
+    def check(self, epoch: int, names: Mapping[str, str] | None = None) -> None:
         """Refuse a journal that cannot be read, before anything is changed.
 
-        Raises:
-            CheckpointProblem: a segment is damaged.
-        """
-        for segment in self._journal.epochs() if self._journal is not None else ():
-            if segment <= epoch:
-                assert self._journal is not None
-                self._journal.read(segment)
+        Args:
+            names: what the checkpoint names. None: it says nothing, every segment up to its epoch counts.
 
-    def recover(self, epoch: int) -> None:
-        """When a run begins, after the checkpoint of an epoch: rows of the journal that are in no file wait again."""
+        Raises:
+            CheckpointProblem: a segment is damaged, exchanged or missing.
+        """
+        if self._journal is not None:
+            for segment in [e for e in self._journal.epochs() if e <= epoch] if names is None else sorted(map(int, names)):
+                self._journal.read(segment, None if names is None else names[str(segment)])
+
+    def recover(self, epoch: int, names: Mapping[str, str] | None = None) -> None:
+        """When a run begins, after the checkpoint of an epoch: rows of the journal that are in no file wait again.
+
+        Args:
+            names: as for `check`.
+        """
         if self._journal is None:
             return
         others: dict[tuple[str, str], FileSink] = {}
@@ -169,7 +190,10 @@ class Outbox:
             if segment > epoch:
                 self._journal.remove(segment)
                 continue
-            pieces = self._journal.read(segment)
+            if names is not None and str(segment) not in names:
+                self._let_go[segment] = epoch
+                continue
+            pieces, self._marks[segment] = self._journal.read(segment)
             self._segments[segment] = _newest(pieces)
             for piece in pieces:
                 place = (piece.key, piece.folder, piece.suffix)
@@ -181,7 +205,6 @@ class Outbox:
         for (key, _), sink in others.items():
             sink.close()
             self._safe[key] = epoch
-        self.committed(epoch)
 
     def _take_back(self, piece: Piece, others: dict[tuple[str, str], FileSink]) -> None:
         sink = self._sinks.get(piece.key)

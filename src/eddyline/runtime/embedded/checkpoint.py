@@ -60,6 +60,8 @@ class Saved:
     run: str
     #: Which control records are in it, and what became of them.
     control: dict[str, Any] | None = None
+    #: Results that are in no file: their segments in `pending`, each with its checksum. None: an earlier version wrote it.
+    pending: dict[str, str] | None = None
 
     def check_streams(self, streams: Iterable[Stream]) -> None:
         """Refuse a job whose streams are others."""
@@ -122,6 +124,7 @@ class Checkpoint:
                 blocks,
                 found["run"],
                 found["control"],
+                found.get("pending"),
             )
         except (KeyError, TypeError, AttributeError) as problem:
             detail = f"it held {_HOLDS}; {type(problem).__name__}: {problem}"
@@ -137,11 +140,18 @@ class Checkpoint:
 
     # -- writing
 
-    def save(self, epoch: int, positions: dict[str, Any], pipeline: Pipeline, control: dict[str, Any] | None = None) -> None:
+    def save(
+        self,
+        epoch: int,
+        positions: dict[str, Any],
+        pipeline: Pipeline,
+        control: dict[str, Any] | None = None,
+        pending: dict[str, str] | None = None,
+    ) -> None:
         if self._claim is None:
             self._take_again()
         try:
-            self._save(epoch, positions, pipeline, control)
+            self._save(epoch, positions, pipeline, {"control": control, "pending": pending})
         except OSError as problem:
             # A full disk gets its space back. What the header on the disk names stays, whether it is the old one or the new one.
             with contextlib.suppress(OSError, CheckpointProblem):
@@ -158,7 +168,7 @@ class Checkpoint:
             message = f"another run has continued the checkpoint in {self.folder}"
             raise CheckpointProblem(message, hint="end this session; a new one continues from there")
 
-    def _save(self, epoch: int, positions: dict[str, Any], pipeline: Pipeline, control: dict[str, Any] | None) -> None:
+    def _save(self, epoch: int, positions: dict[str, Any], pipeline: Pipeline, more: dict[str, Any]) -> None:
         make_folder(self.blocks)
         snapshot = take_snapshot(pipeline)
         blocks = {name: self._written.get(name) or self._write(make()) for name, make in snapshot.blocks.items()}
@@ -170,8 +180,8 @@ class Checkpoint:
             "positions": positions,
             "streams": {name: self._identity(intake.stream) for name, intake in pipeline.intakes.items() if not intake.stream.is_derived},
             "pipeline": snapshot.header,
-            "control": control,
             "blocks": blocks,
+            **more,
         }
         write_sealed(os.path.join(self.folder, _HEADER), body)
         before, self._written = self._written, blocks

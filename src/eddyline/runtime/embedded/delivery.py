@@ -205,14 +205,18 @@ class Delivery:
             if self.dead is not None:
                 self.dead.flush(epoch)
 
-    def resume_after(self, epoch: int) -> None:
-        """Go back to the checkpoint of an epoch; one that cannot be read leaves the results as they are."""
-        self.outbox.check(epoch)
+    def resume_after(self, epoch: int, pending: Mapping[str, str] | None = None) -> None:
+        """Go back to the checkpoint of an epoch; one that cannot be read leaves the results as they are.
+
+        Args:
+            pending: the results in no file that the checkpoint names; None: it says nothing of them.
+        """
+        self.outbox.check(epoch, pending)
         for sink in self._all():
             sink.truncate_after(epoch)
         if self.dead is not None:
             self.dead.truncate_after(epoch)
-        self.outbox.recover(epoch)
+        self.outbox.recover(epoch, pending)
 
     def close(self) -> None:
         for sinks in self.sinks.values():

@@ -348,7 +348,7 @@ class EmbeddedDriver:
         self.delivery.flush(self.epoch, last)
         if self.checkpoint is not None:
             positions = {name: reader.position() for name, reader in self.readers.items()}
-            self.checkpoint.save(self.epoch, positions, self.pipeline, self.roster.marks())
+            self.checkpoint.save(self.epoch, positions, self.pipeline, self.roster.marks(), self.delivery.outbox.names(self.epoch))
             remove_other_logs(self._logs, {position["source"].get("log") for position in positions.values()})
             self.delivery.outbox.committed(self.epoch)
         self._saved = self.clock.now()
@@ -365,4 +365,4 @@ class EmbeddedDriver:
             if name in self.readers:
                 self.readers[name].seek(position)
         # Last: a checkpoint that is refused leaves the results as they are.
-        self.delivery.resume_after(found.epoch)
+        self.delivery.resume_after(found.epoch, found.pending)

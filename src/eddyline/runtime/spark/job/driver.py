@@ -422,7 +422,7 @@ class SparkDriver:
         for note in delivered.notes.values():
             self.idle.saw_rows([name for name, rows in note["rows_in"].items() if rows])
         with kept_in(self.layout.checkpoint):
-            write_standing(self.layout.checkpoint, delivered.batch, delivered.notes)
+            write_standing(self.layout.checkpoint, delivered.batch, delivered.notes, delivered.pending)
             if self.roster is not None:
                 self.roster.after_batch(delivered)
                 self.progress.forget_oldest(self.delivery.sinks)

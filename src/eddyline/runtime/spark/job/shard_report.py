@@ -2,6 +2,7 @@
 
 Answer   The driver writes one small file per batch before Spark commits it; `shard_report` reads the one of the last committed
          batch. So it is true after a crash too: a batch that was not committed has not happened.
+         It also names the results of committed batches that are in no file yet, so that a start notices when they are missing.
 State    `standing/<batch, 12 digits>.json` below the checkpoint, for the last few batches.
 Limits   Needs no Spark and no lock; while a job runs, the answer is that of a moment ago.
 """
@@ -24,8 +25,12 @@ from eddyline.state.whole_file import make_folder
 _KEPT = 4
 
 
-def write_standing(checkpoint: str, batch: int, notes: Mapping[int, Mapping[str, Any]]) -> None:
-    """What the shards said at the end of a batch that is about to be committed."""
+def write_standing(checkpoint: str, batch: int, notes: Mapping[int, Mapping[str, Any]], pending: Mapping[str, str] | None = None) -> None:
+    """What the shards said at the end of a batch that is about to be committed.
+
+    Args:
+        pending: results in no file (`Outbox.names`).
+    """
     folder = _folder(checkpoint)
     make_folder(folder)
     path = _path(checkpoint, batch)
@@ -38,18 +43,41 @@ def write_standing(checkpoint: str, batch: int, notes: Mapping[int, Mapping[str,
         }
         for shard, note in sorted(notes.items())
     }
-    write_sealed(path, {"batch": batch, "shards": shards}, synced=False)
+    write_sealed(path, {"batch": batch, "shards": shards, "pending": pending}, synced=False)
     with contextlib.suppress(FileNotFoundError):
         os.remove(_path(checkpoint, batch - _KEPT))
 
 
 def read_standing(checkpoint: str, batch: int) -> dict[int, dict[str, Any]] | None:
     """shard -> rows, waiting, bytes, frontier at the end of a batch; None: there is no such file."""
+    found = _standing(checkpoint, batch)
+    return None if found is None else {int(shard): figures for shard, figures in found["shards"].items()}
+
+
+def read_pending(checkpoint: str, batch: int) -> dict[str, str] | None:
+    """The results in no file after a batch, as `Outbox.names` gave them; None: no file says it that can be read."""
+    try:
+        found = _standing(checkpoint, batch)
+    except CheckpointProblem:
+        return None
+    pending = None if found is None else found.get("pending")
+    return pending if isinstance(pending, dict) else None
+
+
+def note_pending(checkpoint: str, batch: int, pending: Mapping[str, str]) -> None:
+    """After a batch whose results became files since it was noted; nothing happens where there is no such note."""
+    with contextlib.suppress(CheckpointProblem):
+        found = _standing(checkpoint, batch)
+        if found is not None and found.get("pending") != pending:
+            write_sealed(_path(checkpoint, batch), {**found, "pending": pending}, synced=False)
+
+
+def _standing(checkpoint: str, batch: int) -> dict[str, Any] | None:
     try:
         found = read_sealed(_path(checkpoint, batch), "what each shard holds", "the next batch of the job writes it anew")
     except FileNotFoundError:
         return None
-    return {int(shard): figures for shard, figures in found["shards"].items()}
+    return found if isinstance(found, dict) else {}
 
 
 def committed_batch(checkpoint: str) -> int:

@@ -36,7 +36,8 @@ from eddyline.model.schema import Stream
 from eddyline.operators.evaluate import Issues
 from eddyline.runtime.epoch import punctuations_of, results_of
 from eddyline.runtime.newest import merged
-from eddyline.runtime.spark.job.shard_report import committed_batch
+from eddyline.runtime.spark.job.failure import kept_in
+from eddyline.runtime.spark.job.shard_report import committed_batch, note_pending, read_pending
 from eddyline.runtime.spark.output.parcels import opened, staged_folder
 from eddyline.runtime.unit import Merging
 from eddyline.settings import Settings
@@ -63,6 +64,8 @@ class Delivered:
     notes: dict[int, dict[str, Any]] = field(default_factory=dict)
     #: What could not be computed here, when groups were merged.
     issues: Issues = field(default_factory=Issues)
+    #: Results of this batch and earlier ones that are in no file, as `Outbox.names` gives them.
+    pending: dict[str, str] = field(default_factory=dict)
 
 
 class Delivery:
@@ -192,14 +195,15 @@ class Delivery:
                 delivered.notes[row["shard"]] = json.loads(bytes(row["blob"]))
             else:
                 pieces.setdefault((row["kind"], row["name"]), []).append((row["shard"], opened(row["path"], row["blob"])))
-        self._begin(batch - 1)
         try:
+            self._begin(batch - 1)
             if self.failed is not None:
                 raise self.failed
             self._write(batch, pieces, delivered)
             self.outbox.end_epoch(batch, self._clock.now(), closable=batch - 1)
             self._flush(batch)
             self.outbox.committed(batch - 1)
+            delivered.pending = self.outbox.names(batch)
             self.on_batch(delivered)
         except Exception as problem:
             # Spark would make a page of it.
@@ -245,7 +249,9 @@ class Delivery:
                     sink.close()
             if self.dead is not None:
                 self.dead.close()
-            self.outbox.committed(committed)
+            # The segments stay until the next batch: should the commit be lost, its batch runs again and finds what is older than it.
+            with kept_in(self._checkpoint):
+                note_pending(self._checkpoint, committed, self.outbox.names(committed))
 
     def let_go(self) -> None:
         """Nothing is written any more, unless a batch or `close` asks for it."""
@@ -285,9 +291,10 @@ class Delivery:
         """Before the first batch: what an earlier run wrote for batches that were not committed is made again."""
         if not self._began:
             self._began = True
-            self.outbox.check(committed)
+            pending = read_pending(self._checkpoint, committed)
+            self.outbox.check(committed, pending)
             self._truncate_after(committed)
-            self.outbox.recover(committed)
+            self.outbox.recover(committed, pending)
 
     def _truncate_after(self, batch: int) -> None:
         for sinks in self.sinks.values():
