@@ -61,7 +61,11 @@ def test_answers_are_those_of_duckdb(path: Path, data: Path, monkeypatch: pytest
         session.execute(path.read_text())
         session.set("epoch_rows", 2_000)
         session.run()
-        table = session.queries[name].table()
+        check(name, session.queries[name].table(), data)
+
+
+def check(name: str, table: pa.Table, data: Path) -> None:
+    """The results of a query are those of the batch computation over the same files."""
     connection = duckdb.connect()
     for source in ("person", "auction", "bid"):
         connection.execute(

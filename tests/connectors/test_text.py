@@ -9,8 +9,9 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+from eddyline.connectors.csv_types import Typed
 from eddyline.connectors.files import open_source
-from eddyline.model.datatypes import BIGINT, BOOLEAN, DOUBLE, STRING, TIMESTAMP, decimal
+from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, decimal
 from eddyline.model.schema import Column, Schema, Stream
 from eddyline.tuning import InputTuning
 
@@ -235,3 +236,71 @@ def test_a_file_of_nothing_but_bad_lines_does_not_take_forever(tmp_path, name):
     rows, bad = everything(source(tmp_path, HEADER + "broken\n" * 20_000, name), 10_000)
     assert rows == [] and len(bad) == 20_000 + (name == "a.jsonl")
     assert time.process_time() - begin < 10
+
+
+PLAIN_SCHEMA = Schema(
+    (Column("note", STRING), Column("k", BIGINT), Column("n", INT), Column("x", DOUBLE), Column("day", DATE), Column("ts", TIMESTAMP))
+)
+#: Values that Arrow's parser and the cast of text might see differently.
+TELLING = {
+    "note": ["", '""', "a", "é", '"a, b"', '"say ""so"""', " x "],
+    "k": [
+        "1",
+        "-7",
+        "007",
+        "+5",
+        " 8",
+        "\t9",
+        "5.0",
+        "1e3",
+        "0x10",
+        "-0x1",
+        "9223372036854775807",
+        "9223372036854775808",
+        "",
+        '""',
+        '"6"',
+        "1_0",
+    ],
+    "n": ["3", "2147483648", "-2147483648", "0X7", "", " "],
+    "x": ["1.5", "nan", "nan(1)", "-inf", "infinity", "1e400", ".5", "5.", "0x1p3", "", "1,5"],
+    "day": ["2024-02-29", "2023-02-29", "2024-01-01 10:30:00", "", " 2024-01-01"],
+    "ts": [
+        *(
+            "2024-01-01 12:00:00",
+            "2024-01-01T12:00:00Z",
+            "2024-01-01 12:00:00.1234567",
+            "2024-01-01",
+            "2024-01-01 12:00",
+            " 2024-01-01 12:00:00",
+        ),
+        *("0000-01-01 00:00:00", "9999-12-31 23:59:59.999999", "10000-01-01 00:00:00", "", "2024-01-01 12:00:00+01:00", "12:00"),
+    ],
+}
+USUAL = {"note": "note", "k": "12", "n": "4", "x": "2.25", "day": "2024-01-01", "ts": "2024-01-01 12:00:00.5"}
+
+
+@pytest.mark.parametrize("columns", [None, ["k"], ["note", "x"]])
+def test_values_that_get_their_types_in_the_parser_are_those_that_text_would_give(tmp_path, monkeypatch, columns):
+    draw, tried = random.Random(str(columns)), 0
+    for case in range(300):
+        strange = [(name, value) for name, values in TELLING.items() for value in values]
+        lines = [dict(USUAL) for _ in range(draw.randrange(1, 12))]
+        for _ in range(draw.choice([0, 0, 1, 1, 3])):
+            name, value = strange[case % len(strange)] if draw.random() < 0.5 else draw.choice(strange)
+            draw.choice(lines)[name] = value
+        ending = draw.choice(["\n", "\n", "\r\n"])
+        text = "".join(",".join(line.values()) + ending + draw.choice(["", "", "", ending]) for line in lines)
+        options = {
+            "schema": PLAIN_SCHEMA,
+            "columns": columns,
+            "header": "false",
+            "tuning": InputTuning(text_bytes=draw.choice([64, 4 << 20])),
+        }
+        found = everything(source(tmp_path, text, **options), draw.choice([3, 1000]))
+        with monkeypatch.context() as patch:
+            patch.setattr(Typed, "takes", lambda typed, lines: False)
+            expected = everything(source(tmp_path, text, **options))
+        assert repr(found) == repr(expected), text
+        tried += bool(expected[0])
+    assert tried > 200

@@ -32,3 +32,14 @@ def stable_order(ranks: Sequence[int]) -> list[int]:
 
 def never_falls(values: Sequence[int]) -> bool:
     return all(a <= b for a, b in pairwise(values))
+
+
+def surveyed(data: bytes) -> tuple[int, bool, bool, bool]:
+    """Line ends; whether all is ASCII; whether 0x or 0X occurs; whether a line begins with a line end or a carriage return."""
+    begins = [0, *(place + 1 for place, byte in enumerate(data) if byte == 10)]
+    return (
+        data.count(b"\n"),
+        data.isascii(),
+        b"0x" in data or b"0X" in data,
+        any(data[place : place + 1] in (b"\n", b"\r") for place in begins),
+    )

@@ -19,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from eddyline.connectors.ahead import read_ahead
 from eddyline.connectors.base import Chunk, Position, Source
 from eddyline.connectors.blocks import Block, Reader
 from eddyline.connectors.conform import bad_row, conform, find_column, target_of, wanted_columns
@@ -251,7 +252,9 @@ class FileSource:
             file = self._waiting[0]
             if self._blocks is None:
                 self._begun = self._begun if self._row and self._begun else seen(file.name, file.path)
-                self._blocks = self._reader(file, self.stream.schema, self._row, self._columns)
+                blocks = self._reader(file, self.stream.schema, self._row, self._columns)
+                # A file of several blocks is read while its rows are worked on; for a small one a second thread is not worth its cost.
+                self._blocks = read_ahead(blocks) if self._begun.size > self._tuning.text_bytes else blocks
             block = next(self._blocks, None)
             if block is not None and not self.bounded and block.last and block.first == 0 and _is_young(file, self._tuning):
                 self._blocks = None

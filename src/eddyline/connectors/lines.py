@@ -1,7 +1,8 @@
 """Text files as runs of records, cut at line ends.
 
 Answer   Blocks of whole lines with the place and the line number of each record. Compressed files (.gz, .zst, .bz2, .lz4)
-         are read as what is in them. Blank lines are no records but count as lines.
+         are read as what is in them. Blank lines are no records but count as lines. Where nothing but the number of records is asked
+         for, their places are not looked for.
 Limits   A record is one line. With `multiline`, line ends between double quotes belong to the record; a stray quote then
          swallows what follows, up to 32 MB.
 """
@@ -9,31 +10,71 @@ Limits   A record is one line. With `multiline`, line ends between double quotes
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+
+from eddyline.kernels.text import survey
 
 _LONGEST = 32 << 20
 _NEWLINE, _RETURN, _QUOTE = 10, 13, 34
 
 
-@dataclass(frozen=True, slots=True)
-class Lines:
-    """Records without blank lines between them."""
-
-    data: bytes
-    #: Where each record begins and ends (without its line end) in `data`.
+class _Places(NamedTuple):
     starts: np.ndarray
     ends: np.ndarray
-    #: Line in the file, from 1, on which each record begins.
     numbers: np.ndarray
 
+
+class Lines:
+    """Records without blank lines between them.
+
+    Args:
+        data: their text, with its line ends.
+        places: where records are; None: every line of `data` is one, the last with a line end too.
+        count: how many records there are.
+        line: number of the first line in the file, from 1.
+        plain: the text is ASCII.
+        hexadecimal: it may hold numbers such as 0x10.
+    """
+
+    def __init__(
+        self, data: bytes, places: _Places | None, count: int, line: int = 1, *, plain: bool = False, hexadecimal: bool = True
+    ) -> None:
+        self.data, self.plain, self.hexadecimal = data, plain, hexadecimal
+        self._given, self._count, self._line = places, count, line
+
+    @cached_property
+    def _places(self) -> _Places:
+        if self._given is not None:
+            return self._given
+        ends = np.flatnonzero(np.frombuffer(self.data, np.uint8) == _NEWLINE)
+        return _Places(np.concatenate(([0], ends[:-1] + 1)), ends, np.arange(self._line, self._line + len(ends)))
+
+    @property
+    def starts(self) -> np.ndarray:
+        """Where each record begins in `data`."""
+        return self._places.starts
+
+    @property
+    def ends(self) -> np.ndarray:
+        """Where each record ends, without its line end."""
+        return self._places.ends
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """Line in the file, from 1, on which each record begins."""
+        return self._places.numbers
+
     def __len__(self) -> int:
-        return len(self.starts)
+        return self._count
 
     def buffer(self, low: int, high: int) -> pa.Buffer:
         """The text of some records, without copying."""
+        if self._given is None and low == 0 and high == self._count:
+            return pa.py_buffer(self.data).slice(0, len(self.data) - 1)
         begin = int(self.starts[low])
         return pa.py_buffer(self.data).slice(begin, int(self.ends[high - 1]) - begin)
 
@@ -55,7 +96,8 @@ class Lines:
         return bool((np.searchsorted(places, ends) - np.searchsorted(places, starts) > limit).any())
 
     def after(self, count: int) -> Lines:
-        return Lines(self.data, self.starts[count:], self.ends[count:], self.numbers[count:])
+        places = _Places(self.starts[count:], self.ends[count:], self.numbers[count:])
+        return Lines(self.data, places, len(self) - count, plain=self.plain, hexadecimal=self.hexadecimal)
 
 
 def read_lines(path: str, portion_bytes: int, multiline: bool = False) -> Iterator[Lines]:
@@ -74,7 +116,15 @@ def read_lines(path: str, portion_bytes: int, multiline: bool = False) -> Iterat
                 problem, portion = found, b""
             if line == 1 and not rest:
                 portion = portion.removeprefix(b"\xef\xbb\xbf")
-            data = rest + portion
+            data = rest + portion if rest else portion
+            if portion and not multiline:
+                cut = data.rfind(b"\n") + 1
+                whole, rest = data[:cut], data[cut:]
+                if cut:
+                    lines, passed = _whole_lines(whole, line)
+                    line += passed
+                    yield lines
+                continue
             if portion:
                 newlines, breaks = _breaks(data, multiline)
                 if not len(breaks) and multiline and len(data) > _LONGEST:
@@ -100,6 +150,15 @@ def read_lines(path: str, portion_bytes: int, multiline: bool = False) -> Iterat
             raise problem
 
 
+def _whole_lines(data: bytes, line: int) -> tuple[Lines, int]:
+    """Records of whole lines, and how many lines they are with the blank ones."""
+    newlines, plain, hexadecimal, blank = survey(np.frombuffer(data, np.uint8))
+    if not blank:
+        return Lines(data, None, newlines, line, plain=plain, hexadecimal=hexadecimal), newlines
+    breaks = _breaks(data, False)[0]
+    return _records(data, breaks, breaks, line), newlines
+
+
 def _breaks(data: bytes, multiline: bool) -> tuple[np.ndarray, np.ndarray]:
     """Where lines end, and where records end: there, or with multiline only after an even number of quotes."""
     letters = np.frombuffer(data, np.uint8)
@@ -121,7 +180,7 @@ def _records(data: bytes, newlines: np.ndarray, breaks: np.ndarray, line: int) -
     blank = (lengths == 0) | ((lengths == 1) & (letters[starts] == _RETURN))
     if blank.any():
         return _compact(data, starts[~blank], breaks[~blank], numbers[~blank])
-    return Lines(data, starts, breaks, numbers)
+    return Lines(data, _Places(starts, breaks, numbers), len(starts))
 
 
 def _compact(data: bytes, starts: np.ndarray, ends: np.ndarray, numbers: np.ndarray) -> Lines:
@@ -129,4 +188,4 @@ def _compact(data: bytes, starts: np.ndarray, ends: np.ndarray, numbers: np.ndar
     kept = b"".join([data[a : b + 1] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)])
     lengths = ends + 1 - starts
     fresh = np.concatenate(([0], np.cumsum(lengths)[:-1])) if len(lengths) else lengths
-    return Lines(kept, fresh, fresh + (ends - starts), numbers)
+    return Lines(kept, _Places(fresh, fresh + (ends - starts), numbers), len(fresh))

@@ -2,7 +2,9 @@
 
 Answer   Whole stretches of lines are parsed by Arrow. Where a stretch is refused it is halved until the broken lines stand
          alone; each becomes a bad row with its line number, its text kept in the first column.
-Limits   CSV values are text until `conform` gives them their types; an empty value is null, `""` is empty text. JSON keys match
+         CSV values get their types while they are parsed where that gives what `conform` makes of their text, and columns that no
+         query reads are left out where they cannot make a row bad (`csv_types.py`).
+Limits   Other CSV values are text until `conform` gives them their types; an empty value is null, `""` is empty text. JSON keys match
          exactly, a missing key is null; a value of another JSON type is taken as its text. A JSON document (an array, or
          objects over several lines) is read whole, for small files.
 """
@@ -12,7 +14,8 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +24,7 @@ import pyarrow.json
 
 from eddyline.connectors.blocks import Block
 from eddyline.connectors.conform import bad_row, bad_schema, find_column
+from eddyline.connectors.csv_types import Typed
 from eddyline.connectors.json_values import DEEPEST, OPENING, decode, documents, json_text
 from eddyline.connectors.lines import Lines, read_lines
 from eddyline.connectors.listing import DataFile
@@ -29,8 +33,17 @@ from eddyline.connectors.parquet import PLAIN, first_line
 from eddyline.model.schema import Schema
 from eddyline.tuning import InputTuning
 
-#: The rows of some records, and of those that are none their number within the lines and what is wrong.
-Parsed = tuple[pa.Table, list[tuple[int, str]]]
+
+class Parsed(NamedTuple):
+    rows: pa.Table
+    #: Records that are no rows: their number within the lines and what is wrong.
+    refused: list[tuple[int, str]]
+    #: All rows fit their declaration: none of them needs the number of its line.
+    fitting: bool = False
+    #: Columns that no query reads were left out.
+    projected: bool = False
+
+
 #: Parses the records from one number to another; raises ValueError where rows cannot be separated.
 Parse = Callable[[Lines, int, int], Parsed]
 
@@ -58,11 +71,12 @@ def read_csv(
     """The records of a CSV file from record `first` on; the header is none."""
 
     def stretches() -> Iterator[tuple[Lines, Parser]]:
-        parser = None if header else _csv_parser(list(schema.names), schema, delimiter, multiline, tuning)
+        make = partial(_csv_parser, schema=schema, columns=columns, delimiter=delimiter, multiline=multiline, tuning=tuning)
+        parser = None if header else make(list(schema.names))
         for lines in read_lines(file.path, tuning.text_bytes, multiline):
             if parser is None and len(lines):
                 names = next(csv.reader([lines.text(0)], delimiter=delimiter))
-                parser = _csv_parser([n.strip() for n in names], schema, delimiter, multiline, tuning)
+                parser = make([n.strip() for n in names])
                 lines = lines.after(1)
             if parser is not None:
                 yield lines, parser
@@ -114,20 +128,22 @@ def _parts(lines: Lines, parser: Parser) -> Iterator[tuple[int, int, Parsed]]:
         low, high = pending.pop()
         few = high - low <= parser.few
         try:
-            rows, refused = (parser.careful if few else parser.parse)(lines, low, high)
-            if rows.num_rows + len(refused) != high - low:
+            parsed = (parser.careful if few else parser.parse)(lines, low, high)
+            if parsed.rows.num_rows + len(parsed.refused) != high - low:
                 raise ValueError("the line is not one record")
-            yield low, high, (rows, refused)
+            yield low, high, parsed
         except ValueError as problem:
             if high - low > 1:
                 middle = (low + high) // 2
                 pending += [(middle, high), (low, middle)]
             else:
-                yield low, high, (pa.table({}), [(low, first_line(problem))])
+                yield low, high, Parsed(pa.table({}), [(low, first_line(problem))])
 
 
 def _block(file: DataFile, schema: Schema, lines: Lines, first: int, low: int, high: int, parsed: Parsed) -> Block:
-    rows, refused = parsed
+    rows, refused = parsed.rows, parsed.refused
+    if parsed.fitting:
+        return Block(first, high - low, rows, projected=parsed.projected)
     if not refused:
         return Block(first, high - low, rows, numbers=lines.numbers[low:high], unit="line")
     wrong = np.array([record for record, _ in refused])
@@ -148,18 +164,21 @@ def _bad_rows(schema: Schema, reasons: list[str], texts: list[str | None]) -> pa
     return pa.Table.from_arrays([pa.array(texts, pa.string()), *others, reason], schema=bad_schema(schema))
 
 
-def _csv_parser(names: list[str], schema: Schema, delimiter: str, multiline: bool, tuning: InputTuning) -> Parser:
+def _csv_parser(
+    names: list[str], schema: Schema, columns: frozenset[str] | None, delimiter: str, multiline: bool, tuning: InputTuning
+) -> Parser:
     found = [find_column(names, name) for name in schema.names]
     kept = [names[i] for i in found if i >= 0] or names[:1]
-    converting = pyarrow.csv.ConvertOptions(
+    as_text = pyarrow.csv.ConvertOptions(
         column_types={name: pa.string() for name in names},
         include_columns=kept,
         null_values=[""],
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
+    typed = Typed(names, schema, columns)
 
-    def rows(lines: Lines, low: int, high: int, threads: bool, refuse: Callable[[Any], str]) -> pa.Table:
+    def rows(lines: Lines, low: int, high: int, threads: bool, refuse: Callable[[Any], str], converting: Any = as_text) -> pa.Table:
         text = lines.buffer(low, high)
         block = tuning.parsed_bytes if threads else max(text.size + 1, 1024)
         reading = pyarrow.csv.ReadOptions(column_names=names, use_threads=threads, block_size=block)
@@ -173,20 +192,27 @@ def _csv_parser(names: list[str], schema: Schema, delimiter: str, multiline: boo
             refused.append((low + row.number - 1, f"it has {row.actual_columns} values where {row.expected_columns} were expected"))
             return "skip"
 
-        return rows(lines, low, high, False, refuse), refused
+        return Parsed(rows(lines, low, high, False, refuse), refused)
 
     def parse(lines: Lines, low: int, high: int) -> Parsed:
         """A long stretch is parsed by all cores. They do not number refused records: then one thread parses the stretch again."""
-        if multiline or lines.ends[high - 1] - lines.starts[low] <= 2 * tuning.parsed_bytes:
+        if multiline:
             return careful(lines, low, high)
+        threads = lines.buffer(low, high).size > 2 * tuning.parsed_bytes
         strange: list[Any] = []
 
         def refuse(row: Any) -> str:
             strange.append(row)
             return "skip"
 
+        if typed.takes(lines):
+            table = typed.checked(lambda converting: rows(lines, low, high, threads, refuse, converting), lines)
+            if table is not None and not strange and table.num_rows == high - low:
+                return Parsed(table, [], fitting=True, projected=typed.projects(lines))
+        if not threads or strange:
+            return careful(lines, low, high)
         table = rows(lines, low, high, True, refuse)
-        return careful(lines, low, high) if strange else (table, [])
+        return careful(lines, low, high) if strange else Parsed(table, [])
 
     return Parser(parse, careful, 1)
 
@@ -201,7 +227,7 @@ def _json_parser(schema: Schema) -> Parser:
             raise ValueError("a line may be nested too deep")
         str(memoryview(text), "utf-8")  # the parser does not look whether text is UTF-8
         reading = pyarrow.json.ReadOptions(use_threads=False, block_size=text.size + 1024)
-        return pyarrow.json.read_json(pa.BufferReader(text), reading, parsing), []
+        return Parsed(pyarrow.json.read_json(pa.BufferReader(text), reading, parsing), [])
 
     return Parser(parse, lambda lines, low, high: _json_records(lines, low, high, schema), 64)
 
@@ -221,7 +247,7 @@ def _json_records(lines: Lines, low: int, high: int, schema: Schema) -> Parsed:
             values.append(value)
         except ValueError as problem:
             refused.append((record, first_line(problem)))
-    return _json_rows(values, schema), refused
+    return Parsed(_json_rows(values, schema), refused)
 
 
 def _json_rows(values: list[dict[str, Any]], schema: Schema) -> pa.Table:
