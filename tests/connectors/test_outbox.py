@@ -38,7 +38,7 @@ class Job:
     ) -> None:
         self.path = tmp_path
         self.out = tmp_path / out
-        self.box = Outbox(files, 2.0, str(tmp_path / "pending"), tuning)
+        self.box = Outbox(files, 2.0, str(tmp_path), tuning=tuning)
         self.sinks = {name: ParquetSink(str(self.out / name)) for name in names}
         for name, sink in self.sinks.items():
             self.box.adopt(sink, f"out/{name}")

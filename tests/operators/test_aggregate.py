@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -156,6 +157,15 @@ def test_distinct_whole_numbers_are_told_apart_before_they_are_doubles() -> None
     found = run("SELECT AVG(DISTINCT x) AS m, STDDEV(DISTINCT x) AS d, COUNT(DISTINCT x) AS n FROM s", "x BIGINT",
                 [[(0, big), (1, big + 1), (2, 0), (3, 0)], [(4, 0)]])  # fmt: skip
     assert found[-1][:3] == (pytest.approx(2 * big / 3), pytest.approx(big / 3**0.5), 3)
+
+
+def test_stddev_of_large_values() -> None:
+    """Large values that lie close together keep their digits; where squares have no finite value it is NaN, and no error."""
+    found = run("SELECT STDDEV(x) AS d FROM s", "x DOUBLE", [[(0, 1e16), (1, 1e16 + 2), (2, 1e16 + 4)], [(3, 1e16)]])
+    assert 2.0 in [row[0] for row in found]
+    epochs: list[list[Row]] = [[(0, 1e200), (0.5, -1e200), (0.6, 1e200)], [(9, 1.0), (9.5, 3.0), (9.6, None)], [(20, 1.0)]]
+    values = [row[0] for row in run("SELECT STDDEV(x) AS d FROM s [RANGE 1 SECOND]", "x DOUBLE", epochs)]
+    assert any(isinstance(v, float) and math.isnan(v) for v in values) and pytest.approx(2**0.5) in values
 
 
 def test_distinct_is_group_by_all_columns() -> None:

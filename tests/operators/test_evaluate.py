@@ -207,6 +207,8 @@ def test_texts_count_characters() -> None:
     assert compute(resolve("strpos", (S, Literal("語", STRING))), s=texts) == [3, 0, None]
     assert compute(resolve("lpad", (S, Literal(5, INT), Literal("xy", STRING))), s=texts) == ["xy日本語", "xyx🦆a", None]
     assert compute(resolve("like", (S, Literal("__", STRING))), s=texts) == [False, True, None]
+    # Code points, as the page of functions says: a combining mark moves to its other neighbour.
+    assert compute(resolve("reverse", (S,)), s=pa.array(["ae\u0301", "🦆a"])) == ["\u0301ea", "a🦆"]
 
 
 def test_parameters_may_be_columns() -> None:

@@ -24,10 +24,10 @@ CREATE QUERY pairs AS SELECT x.v AS first, y.v AS second FROM a [RANGE 1 HOUR] x
 """
 
 
-def follow(spark, folder: Path, batches: int, files: str) -> int:
+def follow(spark, folder: Path, batches: int, files: str, first: str = "") -> int:
     """Run until so many batches are committed, and stop; returns the number of the last one."""
     with Session(spark=spark, checkpoint=str(folder / "state"), out=str(folder / "out"), keep_results=False) as session:
-        session.execute(JOB.format(folder, files))
+        session.execute(first + JOB.format(folder, files))
         session.start()
         for _ in range(1200):
             if committed_batch(str(folder / "state")) + 1 >= batches:
@@ -60,3 +60,10 @@ def test_state_is_of_one_run_when_a_batch_runs_again(spark, tmp_path: Path, file
         wanted = session.queries["pairs"].table().to_pylist()
     found = [row for file in sorted((tmp_path / "out" / "pairs").glob("*.parquet")) for row in parquet.read_table(file).to_pylist()]
     assert wanted and sorted(map(str, found)) == sorted(map(str, wanted))
+
+
+@pytest.mark.parametrize(("files", "most"), [("auto", 1), ("each", 3)])
+def test_results_of_several_batches_are_one_file(spark, tmp_path: Path, files: str, most: int) -> None:
+    write_files(tmp_path / "a", ["0.parquet", "1.parquet", "2.parquet"], 100)
+    assert follow(spark, tmp_path, 3, files, "SET output_seconds = 1000;") >= 2
+    assert len(list((tmp_path / "out" / "pairs").glob("*.parquet"))) == most

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from eddyline.errors import CheckpointProblem
-from eddyline.state.sealed import RESTORE, checksum
+from eddyline.state.sealed import RESTORE, checksum, not_writable
 from eddyline.state.whole_file import make_folder, remove_leftovers, write_whole
 
 _HELD = "results that are in no file yet"
@@ -36,17 +36,25 @@ class Piece(NamedTuple):
 
 
 class Journal:
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, checkpoint: str) -> None:
         self.folder = folder
+        self._checkpoint = checkpoint
 
     def write(self, epoch: int, pieces: Iterable[Piece]) -> str:
-        """Keep pieces; the checksum of the segment."""
-        make_folder(self.folder)
+        """Keep pieces; the checksum of the segment.
+
+        Raises:
+            StateProblem: the checkpoint cannot be written.
+        """
         rows = [(p.key, p.folder, p.suffix, p.epoch, _packed(p.table)) for p in pieces]
         columns = [pa.array(list(values), field.type) for values, field in zip(zip(*rows, strict=True), _SCHEMA, strict=True)]
         body = _packed(pa.Table.from_arrays(columns, schema=_SCHEMA))
         mark = checksum(body)
-        write_whole(self._path(epoch), mark.encode() + b"\n" + body)
+        try:
+            make_folder(self.folder)
+            write_whole(self._path(epoch), mark.encode() + b"\n" + body)
+        except OSError as problem:
+            raise not_writable(self._checkpoint, problem) from problem
         return mark
 
     def read(self, epoch: int, expected: str | None = None) -> tuple[list[Piece], str]:
@@ -82,7 +90,10 @@ class Journal:
         return sorted(int(found[1]) for name in os.listdir(self.folder) if (found := _NAME.fullmatch(name)))
 
     def remove(self, epoch: int) -> None:
-        os.unlink(self._path(epoch))
+        try:
+            os.unlink(self._path(epoch))
+        except OSError as problem:
+            raise not_writable(self._checkpoint, problem) from problem
 
     def _path(self, epoch: int) -> str:
         return os.path.join(self.folder, f"{epoch:012d}.rows")

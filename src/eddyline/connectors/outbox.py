@@ -18,6 +18,7 @@ Limits   Where very many sinks have rows, files stay open longer: at most `Outpu
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 from eddyline.connectors.base import Sink
@@ -28,11 +29,26 @@ from eddyline.tuning import OutputTuning
 
 
 class Outbox:
-    def __init__(self, files: str = "auto", seconds: float = 2.0, journal: str | None = None, tuning: OutputTuning | None = None) -> None:
+    def __init__(
+        self,
+        files: str = "auto",
+        seconds: float = 2.0,
+        checkpoint: str | None = None,
+        below: str = "",
+        tuning: OutputTuning | None = None,
+    ) -> None:
+        """
+        Args:
+            files: `SET output_files`.
+            seconds: `SET output_seconds`.
+            checkpoint: its folder; without one there is no journal.
+            below: where in it the engine's own files are.
+            tuning: sizes and rates.
+        """
         self.tuning = tuning or OutputTuning()
         self._each = files == "each"
         self._seconds = seconds
-        self._journal = None if journal is None else Journal(journal)
+        self._journal = None if checkpoint is None else Journal(os.path.join(checkpoint, below, "pending"), checkpoint)
         self._sinks: dict[str, FileSink] = {}
         #: Sinks with rows that are in no file, and since when; None: since the epoch at hand.
         self._since: dict[str, float | None] = {}

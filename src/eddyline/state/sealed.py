@@ -2,7 +2,7 @@
 
 Answer   `write_sealed` writes a JSON value whole, with the checksum of its text beside it; `read_sealed` gives the value back, or
          raises a `CheckpointProblem` that names the file, what it held and what can be done. `checksum` is the one for blocks of
-         bytes that another sealed file names.
+         bytes that another sealed file names. `not_writable` is what is said when a file of a checkpoint cannot be written.
 Limits   The checksum (CRC-32, 3 GB a second) finds damage, not forgery: the owner of a checkpoint is trusted.
 """
 
@@ -13,7 +13,7 @@ import re
 import zlib
 from typing import Any
 
-from eddyline.errors import CheckpointProblem
+from eddyline.errors import CheckpointProblem, StateProblem
 from eddyline.state.whole_file import PRIVATE, write_whole
 
 RESTORE = "restore the folder from a copy, or start anew with an empty checkpoint and an empty folder for results"
@@ -65,3 +65,13 @@ def read_sealed(path: str, holds: str, hint: str = RESTORE) -> Any:
         ) from problem
     except ValueError as problem:
         raise CheckpointProblem(f"{path} is damaged", detail=f"it held {holds}; {problem}", hint=hint) from problem
+
+
+def not_writable(folder: str, problem: OSError) -> StateProblem:
+    """What is said when a checkpoint cannot be written."""
+    named = f"{problem.filename}: " if problem.filename else ""
+    return StateProblem(
+        f"the checkpoint in {folder} cannot be written",
+        detail=f"{named}{problem.strerror}",
+        hint="check space and permissions; then the same command continues from the last checkpoint",
+    )

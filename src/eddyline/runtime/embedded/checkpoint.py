@@ -24,11 +24,11 @@ import pyarrow.ipc
 from eddyline.errors import CheckpointProblem
 from eddyline.model.schema import Stream
 from eddyline.runtime.pipeline import Pipeline
-from eddyline.runtime.recovery.checkpoint_identity import Claim, check_identity, claim, not_writable
+from eddyline.runtime.recovery.checkpoint_identity import Claim, check_identity, claim
 from eddyline.runtime.recovery.checkpoint_state import CheckpointState, ShardState
 from eddyline.runtime.recovery.snapshot import FORMAT, block_content, check_format, live_rows, restore, take_snapshot, waiting_blocks
 from eddyline.runtime.recovery.stream_identity import Identity, check_identities, embedded_identity
-from eddyline.state.sealed import RESTORE, read_sealed, write_sealed
+from eddyline.state.sealed import RESTORE, not_writable, read_sealed, write_sealed
 from eddyline.state.whole_file import make_folder, remove_others, sync_folder, write_whole
 
 ENGINE = "embedded"

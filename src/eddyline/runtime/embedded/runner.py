@@ -7,7 +7,6 @@ Limits   Used from one thread at a time, apart from `push`.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 import uuid
@@ -390,8 +389,9 @@ class EmbeddedRunner:
             pipeline.add_table(table, table.schema.arrow.empty_table() if was_read else read_table(table))
         sources = {stream.name: self._source_of(stream) for stream in self.job.streams}
         settings = self.job.settings
-        pending = None if self._checkpoint is None else os.path.join(self._checkpoint.folder, "pending")
-        delivery = Delivery(self._out, Outbox(settings.output_files, settings.output_seconds, pending, settings.tuning.output))
+        folder = None if self._checkpoint is None else self._checkpoint.folder
+        outbox = Outbox(settings.output_files, settings.output_seconds, folder, tuning=settings.tuning.output)
+        delivery = Delivery(self._out, outbox)
         if self._keep_results:
             delivery.kept_dead = {}
         streams = {s.name: s for s in self.job.streams}

@@ -14,9 +14,9 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from eddyline.errors import CheckpointProblem, StateProblem
+from eddyline.errors import CheckpointProblem
 from eddyline.runtime.recovery.folder_lock import FolderLock
-from eddyline.state.sealed import RESTORE, read_sealed, write_sealed
+from eddyline.state.sealed import RESTORE, not_writable, read_sealed, write_sealed
 from eddyline.state.whole_file import make_folder
 
 IDENTITY = "eddyline.json"
@@ -125,16 +125,6 @@ def check_identity(folder: str, engine: str, format: int) -> None:
     if found.get("format") != format:
         message = f"the checkpoint in {folder} has format {found.get('format')}"
         raise CheckpointProblem(message, detail=f"this version reads format {format}", hint=_ANEW)
-
-
-def not_writable(folder: str, problem: OSError) -> StateProblem:
-    """What is said when a checkpoint cannot be written."""
-    named = f"{problem.filename}: " if problem.filename else ""
-    return StateProblem(
-        f"the checkpoint in {folder} cannot be written",
-        detail=f"{named}{problem.strerror}",
-        hint="check space and permissions; then the same command continues from the last checkpoint",
-    )
 
 
 def _check_traces(folder: str, engine: str) -> None:

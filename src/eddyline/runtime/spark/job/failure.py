@@ -18,8 +18,9 @@ from contextlib import contextmanager
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 
 import eddyline.errors as errors
-from eddyline.runtime.recovery.checkpoint_identity import RESTORE, not_writable
+from eddyline.runtime.recovery.checkpoint_identity import RESTORE
 from eddyline.runtime.spark.job.session import log_path
+from eddyline.state.sealed import not_writable
 
 _MARK = "eddyline-error:"
 

@@ -109,8 +109,7 @@ class Delivery:
         self._thread: int | None = None
         #: The checkpoint: staged results lie in a folder of a folder of it.
         self._checkpoint = os.path.dirname(os.path.dirname(os.path.abspath(staging)))
-        pending = os.path.join(self._checkpoint, "eddyline", "pending")
-        self.outbox = Outbox(settings.output_files, settings.output_seconds, pending, settings.tuning.output)
+        self.outbox = Outbox(settings.output_files, settings.output_seconds, self._checkpoint, "eddyline", settings.tuning.output)
         #: Held by the batch at hand, by the timer and by `close`: one of them at a time uses the outbox.
         self._lock = threading.RLock()
         self._timer: threading.Timer | None = None
