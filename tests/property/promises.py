@@ -1,6 +1,6 @@
-"""Random streams with punctuations: what a session is given, and what it must answer.
+"""Random streams with punctuations: what a session is given, and what it has answered.
 
-Answer   `random_world(rng)` draws streams, promises and queries; `run` gives them to a session; `expected` is what the oracle says.
+Answer   `random_case(rng)` draws streams, promises and queries; `declare` and `push` give them to a session, and `outcome` is what it says.
          Promises are drawn from the data: each says that a value has come for the last time. A world with lies says so too early.
 Limits   Small: a handful of values, up to some twenty rows per stream.
 """
@@ -8,13 +8,11 @@ Limits   Small: a handful of values, up to some twenty rows per stream.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
 from eddyline import Session
-from eddyline.settings import Settings
-from tests.oracle.promises import LAST, Equality, Placed, Promise, Reference, World, violations
+from tests.oracle.promises import Equality, Promise, Reference
 
 STREAMS = ("a", "b", "c")
 SECOND = 1_000_000
@@ -264,17 +262,6 @@ def _say(rng: Random, case: Case, stream: Stream, lies: bool) -> None:
 # -- the engine
 
 
-def run(case: Case, settings: Settings) -> tuple[dict[str, list[object]], dict[str, list[tuple[int, str]]], dict[str, Any]]:
-    """Results per query, ids of violations per stream, and statistics."""
-    with Session(settings) as session:
-        declare(session, case)
-        for epoch in range(case.epochs):
-            push(session, case, epoch)
-            session.step()
-        session.run(once=True)
-        return outcome(session, case)
-
-
 def declare(session: Session, case: Case) -> None:
     for text in case.declarations():
         session.execute(text)
@@ -308,170 +295,3 @@ def outcome(session: Session, case: Case) -> tuple[dict[str, list[object]], dict
 
 def plain(rows: list[dict[str, object]]) -> list[object]:
     return sorted((tuple(sorted((k, str(v)) for k, v in row.items() if k != "_op")) for row in rows), key=str)
-
-
-# -- the oracle
-
-
-def placed(case: Case) -> tuple[list[Placed], list[Promise]]:
-    """All rows in total order, and all promises."""
-    rows: list[Placed] = []
-    promises: list[Promise] = []
-    positions = {stream.name: at for at, stream in enumerate(case.streams)}
-    for stream in case.streams:
-        for at, row in enumerate(stream.rows):
-            place = (int(str(row["ts"])), positions[stream.name], at)
-            if row["done"]:
-                pattern = tuple((c, row[c]) for c in COLUMNS if row[c] is not None)
-                promises.append(Promise(stream.name, pattern, place))
-                continue
-            rows.append(Placed(stream.name, row, place))
-            if stream.key:
-                promises.append(Promise(stream.name, (("id", row["id"]),), place))
-            for other in case.streams:
-                if other.source == stream.name and row["j"] is not None:
-                    promises.append(Promise(other.name, (("k", row["j"]),), (place[0], LAST, 0)))
-    for name, _, instant, pattern, listed in case.said:
-        promises.append(Promise(name, pattern, (instant, LAST, 0), listed))
-    return sorted(rows, key=lambda row: row.place), promises
-
-
-def expected(case: Case) -> tuple[dict[str, list[object]], dict[str, list[tuple[int, str]]]]:
-    """Results per query, and violations per stream."""
-    rows, promises = placed(case)
-    dead = violations(rows, promises, {})
-    kept = [row for row in rows if row.place not in dead]
-    letters = {
-        s.name: sorted((int(str(r.values["id"])), "violation") for r in rows if r.place in dead and r.stream == s.name)
-        for s in case.streams
-    }
-    answers: dict[str, list[object]] = {}
-    for number, ask in enumerate(case.asks):
-        found = _combinations(ask, kept)
-        results: list[object] = [
-            tuple(sorted([(f"{alias}_id", str(row.values["id"])) for alias, row in one.items()] + [("_ts", _time(_newest(one)))]))
-            for one in found
-        ]
-        answers[f"joined{number}"] = sorted(results, key=str)
-        world = World(ask.storing(), ask.equalities, kept, promises)
-        answers[f"closing{number}"] = sorted(_closed(ask, world, found, rows), key=str)
-        answers[f"told{number}"] = sorted(_told(ask, world, rows), key=str)
-    if case.united:
-        answers["united"] = sorted(_united([stream.name for stream in case.streams[:2]], rows, kept, promises), key=str)
-    return answers, letters
-
-
-def _united(parts: list[str], rows: list[Placed], kept: list[Placed], promises: list[Promise]) -> list[object]:
-    """A value is finished for the union when all its parts have finished it."""
-    finished: list[Promise] = []
-    for column in COLUMNS:
-        asks = [Ask([Reference("r0", part)], [], column) for part in parts]
-        ends = [_ends(ask, World(ask.references, [], kept, promises), rows) for ask in asks]
-        for value in ends[0].keys() & ends[1].keys():
-            finished.append(Promise("u", ((column, value),), (max(end[value] for end in ends), LAST, 0)))
-
-    def of_union(given: list[Placed]) -> list[Placed]:
-        return [replace(row, stream="u") for row in given if row.stream in parts]
-
-    ask = Ask([Reference("r0", "u")], [])
-    world = World(ask.references, [], of_union(kept), finished)
-    return _closed(ask, world, _combinations(ask, of_union(kept)), of_union(rows))
-
-
-def _newest(combination: dict[str, Placed]) -> int:
-    return max(row.ts for row in combination.values())
-
-
-def _time(ts: int) -> str:
-    return str(datetime(1970, 1, 1) + timedelta(microseconds=ts))
-
-
-def _combinations(ask: Ask, rows: list[Placed]) -> list[dict[str, Placed]]:
-    made: list[dict[str, Placed]] = [{}]
-    for reference in ask.references:
-        mine = [row for row in rows if row.stream == reference.stream and reference.filter(row.values)]
-        made = [{**one, reference.alias: row} for one in made for row in mine if _holds(ask, {**one, reference.alias: row})]
-    return [one for one in made if _inside(ask, rows, one)]
-
-
-def _holds(ask: Ask, one: dict[str, Placed]) -> bool:
-    for a, x, b, y in ask.equalities:
-        if a in one and b in one:
-            left, right = one[a].values[x], one[b].values[y]
-            if left is None or left != right:
-                return False
-    return all(one[b].ts <= one[a].ts + seconds * SECOND for a, b, seconds in ask.bounds if a in one and b in one)
-
-
-def _inside(ask: Ask, rows: list[Placed], one: dict[str, Placed]) -> bool:
-    newest = max(one.values(), key=lambda row: row.place)
-    for reference in ask.references:
-        row = one[reference.alias]
-        if reference.range is not None and newest.ts - row.ts > reference.range:
-            return False
-        if reference.rows is not None:
-            after = [r for r in rows if r.stream == reference.stream and row.place < r.place <= newest.place]
-            if len(after) >= reference.rows:
-                return False
-    return True
-
-
-def _closed(ask: Ask, world: World, found: list[dict[str, Placed]], rows: list[Placed]) -> list[object]:
-    column, first = ask.group_column, ask.references[0].alias
-    read = {reference.stream for reference in ask.references}
-    end = max((row.ts for row in rows if row.stream in read), default=0)
-    instants = sorted({*(p.instant for p in world.promises), *_edges(world), end} | {0})
-    instants = sorted({t for t in instants for t in (t, t + 1)})
-    groups: dict[object, list[dict[str, Placed]]] = {}
-    for one in found:
-        groups.setdefault(one[first].values[column], []).append(one)
-    answers: list[object] = []
-    for value, members in groups.items():
-        pins = {alias: {name: value} for alias, name in _class(ask, first, column)}
-        last = world.last_instant(pins, instants) if value is not None else None
-        if last is not None and last <= end:
-            answers.append(tuple(sorted([("g", str(value)), ("n", str(len(members))), ("_ts", _time(last))])))
-    return answers
-
-
-def _told(ask: Ask, world: World, rows: list[Placed]) -> list[object]:
-    return [tuple(sorted([("g", str(value)), ("_ts", _time(until))])) for value, until in _ends(ask, world, rows).items()]
-
-
-def _ends(ask: Ask, world: World, rows: list[Placed]) -> dict[object, int]:
-    """The values that are finished at the end, with the instants at which they are."""
-    same = _class(ask, ask.references[0].alias, ask.group_column)
-    read = {reference.stream for reference in ask.references}
-    end = max((row.ts for row in rows if row.stream in read), default=0)
-    seen: dict[object, int] = {}
-    for alias, name in same:
-        reference = world.reference(alias)
-        for row in world.rows:
-            if row.stream == reference.stream and row.values[name] is not None and reference.filter(row.values):
-                seen[row.values[name]] = min(seen.get(row.values[name], row.ts), row.ts)
-        for promise in world.promises:
-            for column, value in promise.named if promise.stream == reference.stream and promise.instant <= end else ():
-                if column == name:
-                    seen[value] = min(seen.get(value, promise.instant), promise.instant)
-    instants = sorted({t + d for t in (*(p.instant for p in world.promises), *_edges(world), end) for d in (0, 1)})
-    found = {value: world.ends({alias: {name: value} for alias, name in same}, since, instants) for value, since in seen.items()}
-    return {value: until for value, until in found.items() if until <= end}
-
-
-def _edges(world: World) -> set[int]:
-    found = set()
-    for reference in world.references:
-        mine = [row for row in world.rows if row.stream == reference.stream]
-        found |= {row.ts for row in mine}
-        if reference.range is not None:
-            found |= {row.ts + reference.range for row in mine}
-    return found
-
-
-def _class(ask: Ask, alias: str, column: str) -> set[tuple[str, str]]:
-    found = {(alias, column)}
-    for _ in ask.equalities:
-        for a, x, b, y in ask.equalities:
-            if (a, x) in found or (b, y) in found:
-                found |= {(a, x), (b, y)}
-    return found

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from eddyline.model.datatypes import BOOLEAN, DataType, from_arrow
 from eddyline.operators.evaluate import Issues, compile_expression, compile_predicate
-from tests.property.expressions import DuckDB, Piece, any_piece, pieces, tables
+from tests.property.expression_values import tables
+from tests.property.expressions import DuckDB, Piece, any_piece, pieces
 
 pytestmark = pytest.mark.property
 

@@ -19,7 +19,8 @@ import pytest
 from eddyline import Session
 from eddyline.settings import Settings
 from eddyline.tuning import PunctuationTuning, Tuning
-from tests.property.promises import Case, declare, expected, outcome, push, random_case
+from tests.property.promise_answers import expected
+from tests.property.promises import Case, declare, outcome, push, random_case
 from tests.property.test_aggregates import Blocks, restarted
 from tests.property.test_migration import replant_some, spill_some
 from tests.seeds import first_seed

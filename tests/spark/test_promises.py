@@ -22,7 +22,8 @@ from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.saying import say
 from eddyline.settings import Settings
 from tests.property.compare import plain_rows
-from tests.property.promises import UNITED, Case, declare, expected, outcome, plain, push, random_case
+from tests.property.promise_answers import expected
+from tests.property.promises import UNITED, Case, declare, outcome, plain, push, random_case
 from tests.spark.running import layout_of, run_script
 from tests.spark.simulated import Simulated
 from tests.spark.test_following import wait
