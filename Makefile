@@ -64,9 +64,10 @@ kernels: ## compile the kernels that the demo needs, by a whole demo in this pro
 	  $(abspath $(RUN)) -m eddyline demo --engine spark --seconds 130 --rate 100 > demo.log 2>&1 || { tail -5 $$folder/demo.log; exit 1; }; \
 	for second in $$(seq 180); do test -s $(CLASSES) && break; sleep 1; done
 
-# A folder that was set up before the classes were kept has none yet.
+# What processes of tests start with: the classes of Spark, which a folder that was set up earlier has not kept, and bytecode of PySpark.
 classes: $(STAMP)
-	@test -s $(CLASSES) || $(MAKE) --no-print-directory kernels
+	@$(RUN) -m tests.zipped
+	@test -s $(CLASSES) || $(MAKE) --no-print-directory kernels || echo "classes: none are kept; every JVM loads its own"
 
 lint: $(STAMP) ## format, lint, types and layers
 	$(VENV)/bin/ruff format --check .
