@@ -224,12 +224,15 @@ class TemplateTuning:
 class PunctuationTuning:
     #: `purge = auto` does not look for fewer new rows than this. `bench/papers/punctuations/counts.py` counts looks and rows.
     least_rows: int = 512
-    #: New rows are looked at again after at most this number of slices, however little earlier looks found: one look in 64 slices is no
-    #: measurable work.
-    longest_pause: int = 63
+    #: A look at the rows of some keys follows the chains of these keys, or takes all rows of a reference where there are at most this
+    #: many for each key: a look at a row takes a few ns, a step along a chain about ten times as long.
+    walked: int = 16
     #: All rows are looked at again when this many times the stored rows have come since the last time; looks in between judge new rows.
     #: Chosen so that a look at all rows costs at most a quarter of a look per row that came.
     whole_look: int = 4
+    #: A look at all rows of two references without windows is taken where at most this many are stored for each that has come since the
+    #: last look: a test of a row takes a few ns, and to follow the chains of its key about ten times as long.
+    short: int = 4
     #: `purge = auto` waits twice as long after a look of whose rows fewer than one in this number left, at most `most_patience` times as
     #: long as it would otherwise: state that punctuations suddenly begin to close grows no further before the next look.
     fruitful: int = 16

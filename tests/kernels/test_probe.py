@@ -63,6 +63,31 @@ def test_a_key_is_held_while_a_row_of_it_lives(seed: int) -> None:
         assert probe.held(words, least, store.indexes["key"].chains("seq", "ts", in_time_order)).tolist() == expected
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_are_unmet_whose_key_is_closed_and_not_stored(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = int(rng.integers(0, 400))
+    gone = int(rng.integers(0, rows + 1))
+    store, key, _, ts = filled(rng, rows, int(rng.integers(1, 30)), gone)
+    dropped = np.flatnonzero(rng.random(rows) < 0.5)
+    store.drop(dropped)
+    left = [row for row in range(min(gone, rows), rows) if row not in dropped]
+    words, ranks, times, span = rng.integers(0, 40, 60), np.arange(100, 160), rng.integers(0, 60, 60), int(rng.integers(0, 20))
+    old, later, places = [(2, 5), (9, 9), (20, 24)][: seed % 4], [(12, 13), (30, 36)][: seed % 3], rng.integers(90, 170, seed % 8)
+    asked = probe.Asked(words, ranks, times, 7)
+    ends = [np.array([span[at] for span in spans], np.int64) for spans in (old, later) for at in (0, 1)]
+    shut = probe.Shut(*ends, 15, places)
+    ids = np.sort(rng.choice(60, 40, replace=False)) + 7
+    expected = []
+    for at in (ids - 7).tolist():
+        word = int(words[at])
+        closed = any(low <= word <= high for low, high in (*old, *later))
+        closed = closed or (15 <= word < 15 + len(places) and places[word - 15] <= ranks[at])
+        expected.append(closed and not any(key[row] == word and ts[row] >= times[at] - span for row in left))
+    for in_time_order in (True, False):
+        assert probe.unmet(ids, asked, span, shut, store.indexes["key"].chains("seq", "ts", in_time_order)).tolist() == expected
+
+
 def test_many_more_pairs_than_rows() -> None:
     store, key, seq, ts = filled(np.random.default_rng(1), 3_000, 2, 0)
     hashes = np.array([5, 0, 1, 0, 5, 1])

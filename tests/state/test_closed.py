@@ -12,7 +12,22 @@ from eddyline.model.datatypes import BIGINT, DOUBLE, STRING
 from eddyline.operators.closings import Closed
 from eddyline.operators.covering import ordered_words
 from eddyline.operators.keys import combined, key_words
-from eddyline.state.closed import Intervals, Keys, distinct, earliest, places_of
+from eddyline.state.closed import Intervals, Keys, among, distinct, earliest, least_places, places_of
+
+
+@pytest.mark.parametrize("spread", [3, 60, 100_000])
+@pytest.mark.parametrize("seed", range(5))
+def test_words_among_others_and_their_least_places(seed: int, spread: int) -> None:
+    rng = np.random.default_rng(seed)
+    some, places, asked = rng.integers(0, spread, 12), rng.integers(0, 9, 12), rng.integers(-5, spread + 5, 40)
+    low, high = int(some.min()), int(some.max())
+    assert among(some, low, high, asked).tolist() == [word in some.tolist() for word in asked.tolist()]
+    found = least_places(some, low, high, places, 99)
+    if found is None:
+        assert high - low >= 8 * len(some)
+        return
+    pairs = [*zip(some.tolist(), places.tolist(), strict=True)]
+    assert found.tolist() == [min((p for w, p in pairs if w == word), default=99) for word in range(low, high + 1)]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -26,6 +41,11 @@ def test_intervals_hold_what_was_added(seed: int) -> None:
         asked = np.arange(-70, 80)
         assert kept.holds(asked).tolist() == [x in model for x in asked.tolist()]
         low, high = sorted((rng.randrange(-70, 80), rng.randrange(-70, 80)))
+        assert kept.is_near(low, high) or not any(low <= x <= high for x in model)
+        first, last, later_first, later_last = (part.tolist() for part in kept.parts())
+        spans = [*zip(first, last, strict=True), *zip(later_first, later_last, strict=True)]
+        assert {x for a, b in spans for x in range(a, b + 1)} == model
+        assert first == sorted(first) and later_first == sorted(later_first)
         assert kept.covers(low, high) == all(x in model for x in range(low, high + 1))
     again = Intervals()
     again.load(kept.tables())

@@ -167,6 +167,66 @@ def held(words, least, stored):
     return out
 
 
+class Asked(NamedTuple):
+    """Marks of the rows that ask: their keys, places and times, and the id of the first."""
+
+    keys: Any
+    order: Any
+    times: Any
+    base: int
+
+
+class Shut(NamedTuple):
+    """Words of which no further row comes: two lists of intervals in order, and `places` of the words from `first` on, each closed for
+    rows at its place and after it."""
+
+    low: Any
+    high: Any
+    further_low: Any
+    further_high: Any
+    first: int
+    places: Any
+
+
+@njit(cache=True, nogil=True)
+def _lies_in(word, low, high):
+    """Whether a word lies in one of some intervals that are in order."""
+    if len(low) == 0 or word < low[0] or word > high[-1]:
+        return False
+    return word <= high[np.searchsorted(low, word, side="right") - 1]
+
+
+@njit(cache=True, nogil=True)
+def unmet(ids, asked, span, shut, stored):
+    """Which rows ask for a word that is closed at their places, and whose chain has no row with it that is in its window."""
+    words, order, times, base = asked
+    low, high, further_low, further_high, begin, places = shut
+    heads, back, keys, _, dead, stored_base, first, in_time_order = stored
+    mask = np.uint64(len(heads) - 1)
+    out = np.zeros(len(ids), np.bool_)
+    for o in range(len(ids)):
+        at = ids[o] - base
+        word = words[at]
+        is_closed = begin <= word < begin + len(places) and places[word - begin] <= order[at]
+        if not is_closed and not _lies_in(word, low, high) and not _lies_in(word, further_low, further_high):
+            continue
+        least = times[at] - span
+        row = heads[mix(word) & mask]
+        out[o] = True
+        while row >= first:
+            p = row - stored_base
+            lives = dead[p] >= least
+            if in_time_order and not lives:
+                break
+            if keys[p] == word and lives:
+                out[o] = False
+                break
+            if back[p] == 0:
+                break
+            row -= back[p]
+    return out
+
+
 @njit(cache=True, nogil=True)
 def _walk_into(left, right, n, o, asking, stored):
     """Walk for probing rows from `o` on while their pairs fit; returns pairs written, the next row and the rows visited."""

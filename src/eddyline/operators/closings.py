@@ -17,6 +17,7 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
+from eddyline.kernels.probe import Shut
 from eddyline.model.datatypes import DataType
 from eddyline.model.punctuation import HEARTBEAT, KIND, PATTERN, Pattern, from_text
 from eddyline.model.records import BEFORE_ALL, Records
@@ -24,10 +25,11 @@ from eddyline.model.schema import Stream
 from eddyline.model.window import FOREVER
 from eddyline.operators.covering import Columns, Mask, covered, has_order, in_order, ordered_words, span_of, there
 from eddyline.operators.keys import combined, key_words
-from eddyline.state.closed import Intervals, Keys, earliest, joint_codes
+from eddyline.state.closed import Intervals, Keys, among, earliest, joint_codes, least_places
 from eddyline.state.columns import Ints, validity
 
 LONG_AGO = -FOREVER
+_NOTHING: Ints = np.empty(0, np.int64)
 
 
 class _Sets:
@@ -120,6 +122,8 @@ class Closed:
         self.fresh: list[tuple[pa.Table, Ints]] = []
         #: Promises among the rows of the epoch at hand, with the ranks of the first rows after them.
         self.coming: list[tuple[pa.Table, Ints]] = []
+        #: Bodies of promises of one column since the last `settle`, by identity: their words, where they are not null, and the ends.
+        self._spoken: dict[int, tuple[Ints, Mask | None, int, int]] = {}
 
     @property
     def nbytes(self) -> int:
@@ -143,7 +147,7 @@ class Closed:
             numbers = instants // self.remember
             for number in np.unique(numbers).tolist():
                 self._generation(number).add(body.filter(pa.array(numbers == number)))
-        self.fresh, self.coming = [], []
+        self.fresh, self.coming, self._spoken = [], [], {}
         if self.remember is not None and now is not None:
             self.generations = {n: sets for n, sets in self.generations.items() if n >= now // self.remember - 1}
 
@@ -189,6 +193,37 @@ class Closed:
             return False
         return all(sets.is_by_word(name, regions) for sets in self.generations.values())
 
+    def is_near(self, name: str, words: Ints) -> bool:
+        """Whether something promised of a column, before or since the last `settle`, lies between the least and the greatest of some
+        words; where words tell all (`is_by_word`), nothing is closed of the others."""
+        if not len(words):
+            return False
+        ends = in_order(words, self.types[name])
+        low, high = int(ends.min()), int(ends.max())
+        if any(name in sets.intervals and sets.intervals[name].is_near(low, high) for sets in self.generations.values()):
+            return True
+        recent = (self._words_of(name, body) for body, _ in (*self.coming, *self.fresh))
+        return any(len(said) and first <= high and last >= low for said, _, first, last in recent)
+
+    def _words_of(self, name: str, body: pa.Table) -> tuple[Ints, Mask | None, int, int]:
+        if id(body) not in self._spoken:
+            values = _whole(body)[name]
+            given, said = validity(values), ordered_words(values, self.types[name])
+            said = said if given is None else said[given]
+            ends = (int(said.min()), int(said.max())) if len(said) else (0, -1)
+            self._spoken[id(body)] = said, given, *ends
+        return self._spoken[id(body)]
+
+    def holds_words(self, name: str, words: Ints) -> Mask:
+        """Which words are closed by now, whenever that was."""
+        words = in_order(words, self.types[name])
+        found = self._old_words(name, words)
+        for body, _ in self.fresh:
+            said, _, first, last = self._words_of(name, body)
+            if len(said):
+                found |= among(said, first, last, words)
+        return found
+
     def word_instants(self, name: str, words: Ints) -> Ints:
         """As `instants`."""
         words = in_order(words, self.types[name])
@@ -198,6 +233,21 @@ class Closed:
             if first is not None:
                 np.minimum(found, first, out=found)
         return found
+
+    def shut(self, name: str) -> Shut | None:
+        """What is closed of a column, for `kernels/probe.py`; None: it is no such thing, and `words_before` says it. Values of the type
+        are their own words in order."""
+        if len(self.generations) > 1 or len(self.coming) > 1 or self.types[name].name == "DOUBLE":
+            return None
+        begin, places = 0, _NOTHING
+        for body, ranks in self.coming:
+            said, given, low, high = self._words_of(name, body)
+            found = least_places(said, low, high, ranks if given is None else ranks[given], FOREVER) if len(said) else _NOTHING
+            if found is None:
+                return None
+            begin, places = low, found
+        intervals = [sets.intervals[name] for sets in self.generations.values() if name in sets.intervals]
+        return Shut(*(intervals[0].parts() if intervals else (_NOTHING,) * 4), begin, places)
 
     def words_before(self, name: str, words: Ints, ranks: Callable[[], Ints]) -> Mask:
         """As `before`; `ranks` is asked for where a promise of the epoch is near."""
@@ -217,11 +267,8 @@ class Closed:
         return found
 
     def _first_of(self, name: str, body: pa.Table, places: Ints, words: Ints) -> Ints | None:
-        values = _whole(body)[name]
-        given, said = validity(values), ordered_words(values, self.types[name])
-        if given is not None:
-            said, places = said[given], places[given]
-        return earliest(said, places, words, FOREVER)
+        said, given, _, _ = self._words_of(name, body)
+        return earliest(said, places if given is None else places[given], words, FOREVER)
 
     def _fresh_instants(self, body: pa.Table, instants: Ints, columns: Columns, regions: Mapping[str, Pattern], rows: int) -> Ints:
         found = np.full(rows, FOREVER)
@@ -294,6 +341,11 @@ class Closings:
         #: Punctuations that have taken effect so far.
         self.count = 0
         self._run = uuid4().hex[:8]
+
+    @property
+    def speaks(self) -> bool:
+        """Whether anything is promised, before the epoch at hand or among its rows."""
+        return self.count > 0 or any(closed.coming for closed in self.closed.values())
 
     def of(self, name: str) -> Closed:
         """What is closed of a stream."""

@@ -21,6 +21,7 @@ Mask = npt.NDArray[np.bool_]
 
 #: Words count as dense where an array from the least to the greatest has at most this many places for each of them.
 _DENSE = PunctuationTuning.dense
+_NONE: Ints = np.empty(0, np.int64)
 _TOP, _BOTTOM = int(np.iinfo(np.int64).max), int(np.iinfo(np.int64).min)
 
 
@@ -71,11 +72,20 @@ class Intervals:
         """Whether each word lies in an interval."""
         found = _within(self.low, self.high, words)
         if self._new and len(words) and words.min() <= self._span[1] and words.max() >= self._span[0]:
-            if self._recent is None:
-                self._recent = _united(self._new)
-                self._new, self._waiting = [self._recent], len(self._recent[0])
-            found |= _within(*self._recent, words)
+            found |= _within(*self.parts()[2:], words)
         return found
+
+    def is_near(self, low: int, high: int) -> bool:
+        """Whether an interval may have a word between two: False is certain."""
+        old = bool(len(self.low)) and bool(self.low[0] <= high) and bool(self.high[-1] >= low)
+        return old or (bool(self._new) and self._span[0] <= high and self._span[1] >= low)
+
+    def parts(self) -> tuple[Ints, Ints, Ints, Ints]:
+        """The intervals in two lists, each in order: the ends of what was merged, and of what came since."""
+        if self._new and self._recent is None:
+            self._recent = _united(self._new)
+            self._new, self._waiting = [self._recent], len(self._recent[0])
+        return self.low, self.high, *(self._recent if self._recent is not None else (_NONE, _NONE))
 
     def covers(self, low: int, high: int) -> bool:
         """Whether one interval holds all words between two."""
@@ -229,6 +239,26 @@ def earliest(words: Ints, places: Ints, asked: Ints, none: int) -> Ints | None:
     at = np.searchsorted(words, asked[rows])
     same = words[at] == asked[rows]
     found[rows[same]] = places[at[same]]
+    return found
+
+
+def least_places(words: Ints, low: int, high: int, places: Ints, none: int) -> Ints | None:
+    """The least place of every word from the least to the greatest; None: they lie too far apart."""
+    if high - low >= _DENSE * len(words):
+        return None
+    found = np.full(high - low + 1, none)
+    np.minimum.at(found, words - low, places)
+    return found
+
+
+def among(some: Ints, low: int, high: int, asked: Ints) -> Mask:
+    """Which words that are asked for are among some others, whose least and greatest are given."""
+    if high - low >= _DENSE * (len(some) + len(asked)):
+        return np.isin(asked, some)
+    flags = np.zeros(high - low + 2, np.bool_)
+    flags[some - low] = True
+    # What lies outside is asked for at the last place, where nothing is.
+    found: Mask = flags[np.where((asked >= low) & (asked <= high), asked - low, high - low + 1)]
     return found
 
 

@@ -325,7 +325,9 @@ class HashIndex:
     def __init__(self, store: Store, mark: str) -> None:
         self.store = store
         self.mark = mark
-        self.heads: Ints = np.full(_SMALLEST, -1, np.int64)
+        self._heads: Ints = np.full(_SMALLEST, -1, np.int64)
+        #: Whether the chains have to be made anew before they are walked.
+        self._is_stale = False
 
     def chains(self, order: str, death: str, in_time_order: bool) -> probe.Chains:
         """The rows for `kernels/probe.py`, with the marks of their order and death."""
@@ -333,6 +335,12 @@ class HashIndex:
         return probe.Chains(
             self.heads, self.back, self.keys, store.marks[order], store.marks[death], store.base, store.first, in_time_order
         )
+
+    @property
+    def heads(self) -> Ints:
+        if self._is_stale:
+            self.rebuild()
+        return self._heads
 
     @property
     def back(self) -> Array:
@@ -344,26 +352,28 @@ class HashIndex:
 
     def extend(self, start: int) -> None:
         """Link the rows from id `start` on."""
-        if self.store.live > len(self.heads):
+        if self._is_stale or self.store.live > len(self._heads):
             self.rebuild()
         else:
-            probe.link(self.heads, self.back, self.keys, self.store.base, start, self.store.end)
+            probe.link(self._heads, self.back, self.keys, self.store.base, start, self.store.end)
 
     def unlink(self, positions: Ints) -> None:
         """Take rows that were just flagged as dropped out of their chains."""
         store = self.store
-        if _REBUILD * len(positions) > store.live:
-            self.rebuild()
+        if self._is_stale or _REBUILD * len(positions) > store.live:
+            # When rows close ranks, chains are made anew in any case.
+            self._is_stale = True
         else:
-            probe.unlink(self.heads, self.back, self.keys, store.base, store.first, positions, store.marks[DROPPED])
+            probe.unlink(self._heads, self.back, self.keys, store.base, store.first, positions, store.marks[DROPPED])
 
     def rebuild(self) -> None:
         store = self.store
         size = _SMALLEST
         while 4 * size < 5 * store.live:
             size *= 2
-        self.heads = np.full(size, -1, np.int64)
+        self._heads = np.full(size, -1, np.int64)
+        self._is_stale = False
         if store.dropped:
-            probe.link_alive(self.heads, self.back, self.keys, store.base, store.first, store.end, store.marks[DROPPED])
+            probe.link_alive(self._heads, self.back, self.keys, store.base, store.first, store.end, store.marks[DROPPED])
         else:
-            probe.link(self.heads, self.back, self.keys, store.base, store.first, store.end)
+            probe.link(self._heads, self.back, self.keys, store.base, store.first, store.end)

@@ -31,11 +31,33 @@ class Dropping:
         base = bases[position]
         lost = np.zeros(len(ids), np.bool_)
         for link in self.rule.links[position]:
+            if (unmet := self._unmet(link, bases[link.child], base, ids)) is not None:
+                lost |= unmet
+                continue
             closed = self._closed(link, bases[link.child], base, ids)
             if closed is not None and closed.any():
                 chosen = np.flatnonzero(closed & ~lost)
                 lost[chosen[~self._held(link, bases[link.child], base, ids[chosen])]] = True
         return lost
+
+    def _unmet(self, link: Link, child: StreamInput, base: StreamInput, ids: Ints) -> Mask | None:
+        """Which rows have a partner that is closed and not stored, where one key decides; None: it does not."""
+        if child.stream.is_table or len(link.pins) != 1 or link.pins[0].ends is not None:
+            return None
+        pin, closed = link.pins[0], self.rule.closings.closed.get(child.port.source)
+        if closed is None or closed.is_empty:
+            return np.zeros(len(ids), np.bool_)
+        if not pin.is_column or pin.column is None or not closed.is_by_word(pin.column, self.rule.regions[link.child]):
+            return None
+        if not closed.is_near(pin.column, base.store.at(link.keys[0], ids)):
+            return np.zeros(len(ids), np.bool_)
+        index, shut = child.store.indexes.get(child.stream.index_name((pin.mark,))), closed.shut(pin.column)
+        if index is None or shut is None:
+            return None
+        marks, key = base.store.marks, link.keys[0]
+        asked = kernels.Asked(marks[key], marks[base.order], marks["ts"], base.store.base)
+        found: Mask = kernels.unmet(ids, asked, child.port.span, shut, index.chains(child.order, child.death, True))
+        return found
 
     def _closed(self, link: Link, child: StreamInput, base: StreamInput, ids: Ints) -> Mask | None:
         """For which rows their partner is closed at their places; None: nothing is promised of it."""

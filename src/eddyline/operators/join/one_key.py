@@ -17,15 +17,18 @@ import numpy as np
 from eddyline.kernels import probe as kernels
 from eddyline.model.datatypes import DataType
 from eddyline.model.joining import is_exact
-from eddyline.model.window import FOREVER
+from eddyline.model.window import FOREVER, Unbounded
 from eddyline.operators.closings import LONG_AGO
 from eddyline.operators.join.alive import Came, Rule
 from eddyline.operators.join.combination import any_bit
 from eddyline.operators.join.inverse import column_of
 from eddyline.state.closed import distinct, places_of
 from eddyline.state.columns import Ints
+from eddyline.tuning import PunctuationTuning
 
 _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+#: All rows of a reference are looked at where there are at most this many of them for each key that is asked for.
+_WALKED = PunctuationTuning.walked
 
 
 class OneKey:
@@ -42,11 +45,15 @@ class OneKey:
     def dead(self, words: Ints | None, came: Came, frontier: int) -> tuple[dict[int, Ints], int]:
         """The rows with some keys that are in no result to come, by reference, and how many were judged; None: all stored rows are."""
         bases, held, marks = self.group.bases, {}, {}
+        if words is None and self.is_pair:
+            return self._pair()
         if words is None:
             held = {position: self._wanted(position, bases[position].ids()) for position in self.keys}
             marks = {position: bases[position].store.at(self.keys[position][0], ids) for position, ids in held.items()}
             words = distinct(np.concatenate([*marks.values()]))
         until = self._closed(words)
+        if not until:
+            return {}, 0
         rows, at = {}, {}
         for position in self.keys:
             # A row ends when another reference is closed for its key: keys that none has closed are left out.
@@ -55,13 +62,48 @@ class OneKey:
                 if other != position or len(self.keys) > 2:
                     some |= instants < FOREVER
             here = np.flatnonzero(some)
-            if held and len(here):
+            if not len(here):
+                continue
+            if position not in held and _WALKED * len(here) >= bases[position].store.live:
+                held[position] = self._wanted(position, bases[position].ids())
+                marks[position] = bases[position].store.at(self.keys[position][0], held[position])
+            if position in held:
                 place = np.append(np.where(some, np.arange(len(words)), -1), -1)[places_of(words, marks[position])]
                 rows[position], at[position] = held[position][place >= 0], place[place >= 0]
-            elif len(here):
+            else:
                 ids, place = self._chains(position, words[here])
                 rows[position], at[position] = ids, here[place]
         return self._over(rows, at, until, len(words), came, frontier), sum(map(len, rows.values()))
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether there are two references without windows: a row of one ends when the other is closed for its key."""
+        if len(self.keys) != 2:
+            return False
+        bases = self.group.bases
+        return all(isinstance(member.window, Unbounded) for position in self.keys for member in bases[position].port.members.values())
+
+    def _pair(self) -> tuple[dict[int, Ints], int]:
+        """As `dead`, for all rows of two references."""
+        lost, judged = {}, 0
+        (one, _), (other, _) = self.keys.items()
+        for position, partner in ((one, other), (other, one)):
+            base, (mark, _, _) = self.group.bases[position], self.keys[position]
+            _, column, kind = self.keys[partner]
+            closed, regions = self.rule.closings.closed.get(self.group.bases[partner].port.source), self.rule.regions[partner]
+            words = base.store.mark(mark)[: max(base.end - base.store.first, 0)]
+            judged += len(words)
+            if closed is None or closed.is_empty or not len(words):
+                continue
+            if closed.is_by_word(column, regions):
+                over = closed.holds_words(column, words)
+            else:
+                over = closed.instants({column: column_of(words, kind)}, len(words), regions) < FOREVER
+            ids = np.flatnonzero(over) + base.store.first
+            if len(ids):
+                ids = ids[base.store.holds(ids)] if base.store.dropped else ids
+                lost[position] = self._wanted(position, ids)
+        return {position: ids for position, ids in lost.items() if len(ids)}, judged
 
     def _over(
         self, rows: Mapping[int, Ints], at: Mapping[int, Ints], until: Mapping[int, Ints], words: int, came: Came, frontier: int
@@ -84,18 +126,19 @@ class OneKey:
                 ends = np.minimum(ends, np.maximum.reduce([until[other] for other in others]))
             over = (ends < frontier)[at[position]] | (look.window(position) < frontier)
             if over.any():
-                lost[position] = np.sort(ids[over])
+                lost[position] = distinct(ids[over])
         return lost
 
     def _closed(self, words: Ints) -> dict[int, Ints]:
-        """Per reference of which something is promised, when it was closed for these keys."""
+        """Per reference of which something near these keys is promised, when it was closed for them."""
         found = {}
         for position, (_, column, kind) in self.keys.items():
             closed, regions = self.rule.closings.closed.get(self.group.bases[position].port.source), self.rule.regions[position]
             if closed is None or closed.is_empty:
                 continue
             if closed.is_by_word(column, regions):
-                found[position] = closed.word_instants(column, words)
+                if closed.is_near(column, words):
+                    found[position] = closed.word_instants(column, words)
             else:
                 found[position] = closed.instants({column: column_of(words, kind)}, len(words), regions)
         return found

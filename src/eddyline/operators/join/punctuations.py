@@ -53,42 +53,41 @@ class Punctuations(JoinPolicy):
         #: How many rows had come at the last look at all rows.
         self._whole_at = 0
         self._rule: Rule | None = None
-        self._first: JoinNode | None = None
+        self._group: JoinGroup | None = None
         self._seen = 0
         self._looked = 0
         self._left = 0
         #: New rows that were not joined, and those of them that are still stored, by reference.
         self.dropped = 0
         self._dropping: dict[int, list[Ints]] = {}
-        #: How many slices pass before the next look: more after every look that found nothing.
-        self._pause = 0
-        self._wait = 0
 
     # -- new rows
 
     def admit(self, node: JoinNode, fresh: Fresh, moment: JoinSlice) -> Fresh:
-        if not self.closings.count or self._rule is None or self._chains is None:
+        if not self.closings.speaks or self._group is None:
             return fresh
+        rule, chains = self._begun(self._group)
         for one, rows in zip(node.inputs, fresh, strict=True):
             if rows is not None and len(rows) and isinstance(one, StreamInput):
-                self._chains.see(one.port.position, rows)
-        if node is self._first:
-            self._wait -= 1
-        if self._wait > 0:
-            return fresh
-        found = [self._possible(one, rows) for one, rows in zip(node.inputs, fresh, strict=True)]
+                chains.see(one.port.position, rows)
+        dropping = Dropping(rule)
+        found = [self._possible(dropping, one, rows) for one, rows in zip(node.inputs, fresh, strict=True)]
         lost = sum(len(a) - len(b) for a, b in zip(fresh, found, strict=True) if a is not None and b is not None)
         self.dropped += lost
-        self._pause = 0 if lost else min(2 * self._pause + 1, self.tuning.longest_pause)
-        self._wait = self._pause
-        return found
+        return found if lost else fresh
 
-    def _possible(self, one: Input, rows: Combinations | None) -> Combinations | None:
+    def _begun(self, group: JoinGroup) -> tuple[Rule, Chains]:
+        """The rule and the chains of the group, from its first promise on."""
+        if self._rule is None or self._chains is None:
+            self._rule = Rule(group, self.closings)
+            self._chains = Chains(group, self._rule, self.closings)
+        return self._rule, self._chains
+
+    def _possible(self, dropping: Dropping, one: Input, rows: Combinations | None) -> Combinations | None:
         if rows is None or not len(rows) or not isinstance(one, StreamInput):
             return rows
-        assert self._rule is not None
         position = one.port.position
-        impossible = Dropping(self._rule).impossible(position, rows.ids[position])
+        impossible = dropping.impossible(position, rows.ids[position])
         if not impossible.any():
             return rows
         self._dropping.setdefault(position, []).append(rows.ids[position][impossible])
@@ -104,7 +103,7 @@ class Punctuations(JoinPolicy):
     # -- a group
 
     def planted(self, group: JoinGroup) -> None:
-        self._first = group.nodes[0][0] if group.nodes else None
+        self._group = group
 
     def enrolled(self, group: JoinGroup) -> None:
         if self._rule is not None:
@@ -121,16 +120,16 @@ class Punctuations(JoinPolicy):
     def settle(self, group: JoinGroup, frontier: int, came: Came, closing: bool, idle: bool = False) -> None:
         """An epoch has ended, or nothing comes: all rows below the frontier have been joined, all punctuations below it count."""
         since = self.closings.count - self._seen
-        if since > 0 and len(group.bases) > 1 and self._rule is None:
-            self._rule = Rule(group, self.closings)
-            self._chains = Chains(group, self._rule, self.closings)
+        if since > 0 and len(group.bases) > 1:
+            self._begun(group)
         if self._chains is not None:
             self._chains.close()
         if since <= 0 or len(group.bases) < 2 or not group.members or not self._is_due(group, since, closing, idle):
             return
         assert self._rule is not None and self._chains is not None
         come = self._came(group)
-        if come - self._whole_at >= self.tuning.whole_look * self._left:
+        stored = self._live(group)
+        if come - self._whole_at >= self.tuning.whole_look * self._left or self._is_short(come, stored):
             self._chains.whole = True
         words = self._chains.concerned()
         if words is None:
@@ -147,7 +146,15 @@ class Punctuations(JoinPolicy):
         most = self.tuning.windowed_patience if self._chains.windowed else self.tuning.most_patience
         self._patience = 1 if fruitful else min(2 * self._patience, most)
         self._seen, self._looked = self.closings.count, come
-        self._left = sum(base.store.live for base in group.bases.values() if not base.stream.is_table)
+        self._left = self._live(group)
+
+    def _is_short(self, come: int, stored: int) -> bool:
+        """Whether a look at all rows costs what came in: no more are stored than a few for each that has come since the last look."""
+        assert self._chains is not None
+        return self._chains.one_key.serves and self._chains.one_key.is_pair and stored <= self.tuning.short * (come - self._looked)
+
+    def _live(self, group: JoinGroup) -> int:
+        return sum(base.store.live for base in group.bases.values() if not base.stream.is_table)
 
     def _dead(self, group: JoinGroup, came: Came, words: Ints | None, frontier: int) -> tuple[dict[int, Ints], int]:
         """The rows with these keys that are in no result to come, by reference, and how many were judged; None: all rows are. All are
