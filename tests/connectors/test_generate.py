@@ -88,6 +88,6 @@ def test_disorder_becomes_lateness_in_the_statement(tmp_path):
 
 
 def test_a_million_rows_take_seconds(tmp_path):
-    begin = time.process_time()
+    begin = time.monotonic()
     done = generate.auction(str(tmp_path), Shape(rate=10_000, seconds=100, skew=0.8, disorder=1))
-    assert done.rows["bids"] == 1_000_000 and time.process_time() - begin < 20
+    assert done.rows["bids"] == 1_000_000 and time.monotonic() - begin < 20

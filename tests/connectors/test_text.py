@@ -232,10 +232,10 @@ def test_needed_columns_do_not_change_what_is_bad(tmp_path):
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
 def test_a_file_of_nothing_but_bad_lines_does_not_take_forever(tmp_path, name):
-    begin = time.process_time()
+    begin = time.monotonic()
     rows, bad = everything(source(tmp_path, HEADER + "broken\n" * 20_000, name), 10_000)
     assert rows == [] and len(bad) == 20_000 + (name == "a.jsonl")
-    assert time.process_time() - begin < 10
+    assert time.monotonic() - begin < 10
 
 
 PLAIN_SCHEMA = Schema(
