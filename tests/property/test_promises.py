@@ -25,8 +25,9 @@ from tests.property.test_aggregates import Blocks, restarted
 from tests.property.test_migration import replant_some, spill_some
 from tests.seeds import first_seed
 
-#: A case is a query in a world of its own streams whose whole answer is compared with the oracle. A world has nine or ten of them: 221 worlds
-#: with 2,090 cases, on and off, and 51 worlds with 483 cases among restarts, other trees, stores on disk and queries that come and go.
+#: A case is a query in a world of its own streams, whose whole answer is compared with the oracle. A world has nine or ten of them: 221
+#: worlds with 2,090 cases, on and off, and 51 worlds with 483 cases among restarts, other trees, stores on disk, and queries that come
+#: and go.
 BLOCK = 17
 BLOCKS = int(os.environ.get("EDDYLINE_PROMISE_BLOCKS", "13"))
 FIRST = first_seed(1_500_000)
