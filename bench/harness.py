@@ -87,21 +87,23 @@ class Comparison:
         return next(iter(self.measures))
 
     def ratios(self, name: str) -> list[float]:
-        """Round by round, how many times as long as the baseline."""
-        return [mine / theirs for mine, theirs in zip(self.measures[name].seconds, self.measures[self.baseline].seconds, strict=True)]
+        """Round by round, how many times as long as the baseline, for the rounds that both have."""
+        return [mine / theirs for mine, theirs in zip(self.measures[name].seconds, self.measures[self.baseline].seconds, strict=False)]
 
     def ratio(self, name: str) -> float:
         return statistics.median(self.ratios(name))
 
-    def after(self, earlier: Mapping[str, Any]) -> Comparison:
-        """The rounds of an earlier record, then these; a contender that the record does not have makes them two different runs.
+    def after(self, earlier: Mapping[str, Any], others: bool = False) -> Comparison:
+        """The rounds of an earlier record, then these. A contender that only one of them has makes them two different runs, unless `others`
+        are allowed.
 
         The load that counts is the larger one.
         """
         kept = {measure["name"]: tuple(Sample(**sample) for sample in measure["samples"]) for measure in earlier["measures"]}
-        if set(kept) != set(self.measures):
+        if set(kept) != set(self.measures) and not others:
             raise ValueError(f"the earlier run has {', '.join(kept)}, this one {', '.join(self.measures)}: its rounds cannot be added to")
-        together = {name: Measure(name, kept[name] + measure.samples) for name, measure in self.measures.items()}
+        fresh = {name: measure.samples for name, measure in self.measures.items()}
+        together = {name: Measure(name, kept.get(name, ()) + fresh.get(name, ())) for name in {**kept, **fresh}}
         return Comparison(together, max(self.load_before, float(earlier["load_before"])))
 
     def as_json(self) -> dict[str, object]:

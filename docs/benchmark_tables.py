@@ -22,6 +22,7 @@ sys.path.insert(0, str(ROOT))
 from bench.nexmark.__main__ import speed as nexmark_speed  # noqa: E402
 from bench.nexmark.__main__ import table as nexmark_table  # noqa: E402
 from bench.peers import NOTES  # noqa: E402
+from bench.peers.__main__ import unfinished  # noqa: E402
 from bench.workloads import SHAPES  # noqa: E402
 
 HEAD = """\
@@ -76,20 +77,22 @@ def names(result: dict[str, Any]) -> set[str]:
 
 
 def provisional(result: dict[str, Any]) -> bool:
-    few = min(len(measure["samples"]) for measure in result["measures"]) < 3
+    # NEXMark has one turn on Spark: its micro-batches are samples of their own.
+    few = min(len(measure["samples"]) for measure in result["measures"] if measure["name"] != "spark") < 3
     return few or result["load_before"] > 0.75 * result["machine"]["cores"]
 
 
 def covered(result: dict[str, Any], others: list[dict[str, Any]]) -> bool:
-    """A run of the same kind has these contenders and more, or one of the same contenders has more rows; and it is not provisional
-    where this one is not.
+    """Another run has these contenders and more, and is of the same kind or not provisional; or it has the same and more rows. And it is
+    not provisional where this one is not.
     """
 
     def covers(other: dict[str, Any]) -> bool:
         if other is result or other["workload"] != result["workload"] or (provisional(other) and not provisional(result)):
             return False
         same = (other["rows_in"], other["batches"]) == (result["rows_in"], result["batches"])
-        return (same and names(result) < names(other)) or (names(result) <= names(other) and other["rows_in"] > result["rows_in"])
+        more = names(result) < names(other) and (same or not provisional(other))
+        return more or (names(result) <= names(other) and other["rows_in"] > result["rows_in"])
 
     return any(map(covers, others))
 
@@ -124,7 +127,7 @@ def section(result: dict[str, Any]) -> str:
         if fast and base:
             cells += [f"{measure['median']:.2f}", f"{measure['p10']:.2f} to {measure['p90']:.2f}", f"{fast:,.0f}", f"{fast / base:.2f}"]
         else:
-            cells += ["stopped: took too long", "", "", ""]
+            cells += [unfinished(measure["samples"][-1]["details"].get("details", {})), "", "", ""]
         cells += [f"{measure['peak_rss'] / 1e6:,.0f} MB", NOTES.get(measure["name"], "")]
         lines.append(f"| {' | '.join(cells)} |")
     lines += ["", *(f"`{name}` did not run: {reason}." for name, reason in result.get("absent", {}).items())]
@@ -150,13 +153,17 @@ def nexmark_section() -> list[str]:
     machine = records[0]["machine"]
     mark = "**Provisional.** " if any(map(provisional, records)) else ""
     events = ", ".join(sorted({f"{record['rate']:,.0f} events/s for {record['seconds']:g} s" for record in records}))
-    samples = min(len(measure["samples"]) for record in records for measure in record["measures"])
+    taken: dict[str, list[int]] = {}
+    for measure in (measure for record in records for measure in record["measures"]):
+        taken.setdefault(measure["name"], []).append(len(measure["samples"]))
+    samples = ", ".join(f"{name} {min(counts)}" for name, counts in taken.items())
     text = f"""\
 ## NEXMark
 
 {mark}The queries of [examples/nexmark](nexmark.md), embedded, on Spark (micro-batches of ten seconds of event time) and on Flink
-{records[0]["flink"]} with one task slot per core; all read the same rows from csv and drop their results. {events}; at least
-{samples} samples, medians. {machine["processor"]}, {machine["cores"]} cores, {machine["memory_gib"]} GiB. Largest load before a run
+{records[0]["flink"]} with one task slot per core; all read the same rows from csv and drop their results. {events}; medians of
+samples (at least: {samples}), those of Flink from one Java process that has run the query before.
+{machine["processor"]}, {machine["cores"]} cores, {machine["memory_gib"]} GiB. Largest load before a run
 {max(record["load_before"] for record in records)}. `make bench-nexmark`. Flink takes no checkpoints in these runs, the embedded engine
 neither; on Spark there is one per micro-batch. Where an engine has no figure, it did not run or was stopped.
 """

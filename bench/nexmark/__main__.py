@@ -1,10 +1,12 @@
 """`python -m bench.nexmark [--query q0…] [--engine embedded spark flink]`: NEXMark in turns, and the table of what was found.
 
-Answer   Round after round runs each query once on every engine, compares the numbers of results with a batch computation, and after every
-         query writes its JSON file and the table `results/table.md` from all of them. An engine that fails in a query is named with the
-         reason and has no further turn in it; the run goes on. `--minutes` ends the run after the turn at hand when they are over.
-         `--add` adds rounds to those of earlier files. `--table` only writes the table. `--answers` runs no clock: it compares Flink's
-         rows with those of the batch computation. Exit code 1 when a number of results or an answer differs, or an engine has failed.
+Answer   Query after query runs on every engine in turns, round after round; engines of `--once` have a turn in the first round only,
+         and the samples of Flink come from one Java process, in that round. The numbers of results are compared with a batch computation.
+         After every round the JSON file of the query and the table `results/table.md` are written. An engine that fails in a query is
+         named with the reason and has no further turn in it; the run goes on. `--minutes` begins no further query when they are over.
+         `--add` adds to the samples of earlier files, of the same engines or of others. `--table` only writes the table. `--answers` runs
+         no clock: it compares Flink's rows with those of the batch computation. Exit code 1 when a number of
+         results or an answer differs, or an engine has failed.
 Limits   rows/s per core is the rows of the streams that a query reads by the median of seconds and by the cores that every engine may use.
 """
 
@@ -36,10 +38,11 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rate", type=float, default=20_000, help="events per second of event time")
     parser.add_argument("--seconds", type=float, default=60, help="length in event time; ten seconds are one file and one micro-batch")
     parser.add_argument("--repeats", type=int, default=3, help="rounds; in each of them every engine has one turn")
+    parser.add_argument("--once", nargs="*", default=["spark"], choices=engines.ENGINES, help="engines with a turn in the first round only")
     parser.add_argument("--add", action="store_true", help="keep the samples of earlier files, and add to them")
     parser.add_argument("--cores", type=int, default=2, help="task slots of Flink, threads of Spark")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds after which one run is stopped")
-    parser.add_argument("--minutes", type=float, metavar="N", help="begin no further turn of a query after so many minutes")
+    parser.add_argument("--minutes", type=float, metavar="N", help="begin no further query after so many minutes")
     parser.add_argument("--answers", action="store_true", help="compare Flink's rows with the batch computation, without a clock")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON files and the table")
     parser.add_argument("--table", action="store_true", help="only write the table from the files that are there")
@@ -51,26 +54,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.table:
         write_table(options.results)
         return 0
+    # Before the first query: what other processes do. Later it would be the work of the engines themselves.
+    load = round(os.getloadavg()[0], 2)
     data = streams.make(options.rate, options.seconds, options.cores)
     if options.answers:
         equal = [answers.agree(query, data, options.cores, options.limit) for query in options.query]
         return 0 if all(equal) else 1
     began = time.monotonic()
-    states = {query: Turns(query, data, options) for query in options.query}
-    for turn in range(options.repeats):
-        for query, state in states.items():
-            if options.minutes is not None and time.monotonic() - began > 60 * options.minutes:
-                say(f"{options.minutes:g} minutes are over in round {turn + 1}, before {query}")
-                break
-            state.take(turn)
-            state.write()
+    states = []
+    for query in options.query:
+        if options.minutes is not None and time.monotonic() - began > 60 * options.minutes:
+            say(f"{options.minutes:g} minutes are over before {query}")
+            break
+        states.append(Turns(query, data, options, load))
+        for turn in range(options.repeats):
+            states[-1].take(turn)
+            states[-1].write()
             write_table(options.results)
-    for state in states.values():
-        state.report()
+        states[-1].report()
     if options.results == RESULTS:
         # The page of the docs is made of the files.
         subprocess.run([sys.executable, str(engines.ROOT / "docs" / "benchmark_tables.py")], check=True)
-    return 0 if all(state.agrees for state in states.values()) else 1
+    return 0 if all(state.agrees for state in states) else 1
 
 
 def say(text: str) -> None:
@@ -84,8 +89,8 @@ def write_table(folder: Path) -> None:
 class Turns:
     """One query on all engines: its samples so far."""
 
-    def __init__(self, query: str, data: streams.Data, options: argparse.Namespace) -> None:
-        self.query, self.data, self.options = query, data, options
+    def __init__(self, query: str, data: streams.Data, options: argparse.Namespace, load: float) -> None:
+        self.query, self.data, self.options, self.load = query, data, options, load
         #: Engine -> why it does not run the query, or why it no longer does.
         self.absent = {engine: reason for engine in options.engine if (reason := engines.cannot(engine, query))}
         for engine, reason in self.absent.items():
@@ -94,7 +99,6 @@ class Turns:
         self.samples: dict[str, list[harness.Sample]] = {engine: [] for engine in options.engine if engine not in self.absent}
         self.last: dict[str, Result] = {}
         self.differing: dict[str, str] = {}
-        self.load = round(os.getloadavg()[0], 2)
         self.earlier: dict[str, Any] | None = None
         self.rows = engines.rows_in(query, data)
         self.expected = 0
@@ -111,39 +115,41 @@ class Turns:
     def take(self, turn: int) -> None:
         """One round: every engine has one turn."""
         if turn == 0:
-            self.load = round(os.getloadavg()[0], 2)
             self.expected = engines.expected(self.query, self.data)
             self.earlier = harness.read(self.target) if self.options.add and self.target.is_file() else None
             if "embedded" in self.samples:
                 # Kernels are compiled once per machine: no sample has that in it.
                 self._run("embedded")
         for engine in [engine for engine in self.samples if engine not in self.failed]:
-            sample = self._run(engine)
-            if sample is not None:
-                self.samples[engine].append(sample)
-                say(f"{self.query}: {engine}, round {turn + 1} of {self.options.repeats}: {sample.seconds:.2f} s")
+            if turn and (engine in self.options.once or engine == "flink"):
+                continue
+            taken = self._run(engine)
+            self.samples[engine] += taken
+            if taken:
+                shown = ", ".join(f"{sample.seconds:.2f}" for sample in taken)
+                say(f"{self.query}: {engine}, round {turn + 1} of {self.options.repeats}: {shown} s")
 
-    def _run(self, engine: str) -> harness.Sample | None:
-        def once() -> harness.Sample:
-            result = engines.run(engine, self.query, self.data, cores=self.options.cores, limit=self.options.limit)
-            self.last[engine] = result
-            return harness.Sample(
-                result.seconds, result.peak_rss, {key: value for key, value in asdict(result).items() if key != "seconds"}
-            )
-
+    def _run(self, engine: str) -> list[harness.Sample]:
+        options = self.options
+        times = 1 if engine in options.once else options.repeats
         try:
-            return harness.take(once)
+            results = engines.runs(engine, self.query, self.data, times=times, cores=options.cores, limit=options.limit)
         except Exception as problem:
             self.failed[engine] = " ".join(str(problem).split())[:300] or type(problem).__name__
             say(f"{self.query}: {engine} FAILED: {self.failed[engine]}")
-            return None
+            return []
+        self.last[engine] = results[-1]
+        return [
+            harness.Sample(result.seconds, result.peak_rss, {key: value for key, value in asdict(result).items() if key != "seconds"})
+            for result in results
+        ]
 
     def write(self) -> None:
         """Keep what was found so far."""
         measures = {name: harness.Measure(name, tuple(taken)) for name, taken in self.samples.items() if taken}
         comparison = harness.Comparison(measures, self.load)
         if self.earlier is not None:
-            comparison = comparison.after(self.earlier)
+            comparison = comparison.after(self.earlier, others=True)
         self.differing = differences(self.query, self.expected, self.last)
         options = self.options
         content: dict[str, object] = {"query": self.query, "rate": options.rate, "seconds": options.seconds, "cores": options.cores}

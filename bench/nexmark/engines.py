@@ -2,7 +2,7 @@
 
 Answer   `run(engine, query, data, cores, limit)` gives the seconds of the run without start-up, its peak of memory and the number of
          results. On Spark one file per stream is a micro-batch, and the first one does not count; Flink runs the job twice in one Java
-         process, first to count its rows.
+         process, first to count its rows; `runs` takes several samples, those of Flink from one Java process.
 Limits   The number of changes of a changelog depends on how many rows are put together: for such a query only Flink's final rows are
          counted. `expected` computes the number of rows with DuckDB.
 """
@@ -62,9 +62,16 @@ def rows_in(query: str, data: Data) -> int:
     return sum(data.rows[stream] for stream in reads(query))
 
 
+def runs(engine: str, query: str, data: Data, *, times: int, cores: int, limit: float) -> list[Result]:
+    """Samples of one engine: several of Flink, whose start takes longer than its runs, one of any other."""
+    if engine == "flink":
+        return _flink(query, data, times, cores, limit)
+    return [run(engine, query, data, cores=cores, limit=limit)]
+
+
 def run(engine: str, query: str, data: Data, *, cores: int, limit: float) -> Result:
     if engine == "flink":
-        return _flink(query, data, cores, limit)
+        return _flink(query, data, 1, cores, limit)[0]
     rows = rows_in(query, data)
     on_spark = engine == "spark"
     with tempfile.TemporaryDirectory(prefix="eddyline-bench-") as name:
@@ -87,14 +94,17 @@ def job_of(query: str, data: Data, files_per_batch: int | None = None) -> str:
     return re.sub(r"format = 'parquet', path = 'data/(\w+)'", rf"{csv}{batches}, path = '{data.folder}/csv/\1'", text)
 
 
-def _flink(query: str, data: Data, cores: int, limit: float) -> Result:
+def _flink(query: str, data: Data, times: int, cores: int, limit: float) -> list[Result]:
     rows = rows_in(query, data)
     text, counted = flink_query(query, data)
-    argument = {"statements": declarations(data), "query": text, "counted": counted, "slots": cores}
+    argument = {"statements": declarations(data), "query": text, "counted": counted, "slots": cores, "times": times}
     report, watched = inside.run("flink", "flink_sql", argument, limit)
     if watched.stopped:
-        return Result(limit, rows, 0, watched.peak_rss, {"stopped": True})
-    return Result(float(report["seconds"]), rows, int(report["results"]), watched.peak_rss, {"timed_rows": rows, **report})
+        return [Result(limit, rows, 0, watched.peak_rss, {"stopped": True})]
+    shared = {"timed_rows": rows, **{name: value for name, value in report.items() if name != "runs"}}
+    return [
+        Result(float(sample["seconds"]), rows, int(report["results"]), watched.peak_rss, {**shared, **sample}) for sample in report["runs"]
+    ]
 
 
 def declarations(data: Data) -> list[str]:

@@ -1,7 +1,8 @@
 """Runs inside Flink's environment: statements, then one query that is counted and one that is timed.
 
 Answer   `flink_sql.py ARGUMENT REPORT` makes the tables of `statements`, counts the rows of `query`, then runs it again with its rows
-         dropped, in the same Java process; the report has the seconds and CPU seconds of the second run and the count of the first.
+         dropped, in the same Java process, once or `times` times; the report has the seconds and CPU seconds of the last run, those of all
+         such runs as `runs`, and the count of the first.
          With `rows` it reports the rows that stand at the end, and times nothing.
 State    One local cluster with `slots` task slots, which lives as long as this process. State is on the heap, without checkpoints.
 Limits   Only the standard library and Flink's own packages are there: nothing of the project is imported.
@@ -74,6 +75,15 @@ def plain(value):
     return f"{float(value):.9g}" if isinstance(value, (int, float, Decimal)) else str(value)
 
 
+def timed(tables, query: str, name: str, java: int) -> dict:
+    """Seconds and CPU seconds of one run with its rows dropped."""
+    begun = tables.execute_sql(f"CREATE TABLE {name} WITH ('connector' = 'blackhole') AS {query}")
+    # The plan is made by now: neither clock counts that.
+    before = processor_seconds(java)
+    job = begun.get_job_client().get_job_execution_result().result()
+    return {"seconds": job.get_net_runtime() / 1000, "cpu_seconds": processor_seconds(java) - before}
+
+
 def main(argument: dict, report: Path) -> None:
     began = time.perf_counter()
     tables = start(argument["slots"], argument.get("heap", "4g"))
@@ -91,17 +101,8 @@ def main(argument: dict, report: Path) -> None:
         for row in rows:
             count = row[0]
     counted = time.perf_counter()
-    timed = tables.execute_sql(f"CREATE TABLE dropped WITH ('connector' = 'blackhole') AS {argument['query']}")
-    # The plan is made by now: neither clock counts that.
-    before = processor_seconds(java)
-    job = timed.get_job_client().get_job_execution_result().result()
-    said = {
-        "seconds": job.get_net_runtime() / 1000,
-        "cpu_seconds": processor_seconds(java) - before,
-        "results": count,
-        "counting_seconds": counted - started,
-        "starting_seconds": started - began,
-    }
+    runs = [timed(tables, argument["query"], f"dropped_{number}", java) for number in range(argument.get("times", 1))]
+    said = {**runs[-1], "runs": runs, "results": count, "counting_seconds": counted - started, "starting_seconds": started - began}
     report.write_text(json.dumps(said))
 
 
