@@ -188,8 +188,10 @@ def _tree(rng: Random, case: Case, spec: QuerySpec) -> TreeSpec:
     anchors = {a for _, on in joins for c in on for a in aliases(c)} | {spec.references[0].alias}
     anchors |= {alias for alias, (join, _) in named.items() if join in ("RIGHT", "FULL")}
     references = tuple(
-        replace(r, window=Range(rng.choice((0, 1_000, SECOND, 3 * SECOND)))) if r.alias in anchors and isinstance(r.window, Last) else r
-        for r in (_ending(rng, r) if r.alias in anchors else r for r in spec.references)
+        replace(r, window=Range(rng.choice((0, 1_000, SECOND, 3 * SECOND))))
+        if r.alias in anchors and isinstance(r.window, Last) and rng.random() < 0.4
+        else r
+        for r in (_ending(rng, r, partitions=True) if r.alias in anchors else r for r in spec.references)
     )
     made = TreeSpec(replace(spec, references=references, where=tuple(rest), outputs=tuple(case.outputs(spec))), tuple(joins))
     return made.asking(rng, case) if rng.random() < 0.4 else made

@@ -109,6 +109,8 @@ class _Stages:
         self.bound = bound
         self.scope = scope
         self.where = list(bound.where)
+        #: Groups wait for the end of a bucket: all results are certain by time.
+        self.by_time = False
         self.conditions = [self._on(place, source) for place, source in enumerate(select.sources)]
         self.tests = [(one, *self._inner(one)) for one in select.exists]
         read = [*self.above, *bound.where, *(c for on in self.conditions for c in on)]
@@ -173,6 +175,7 @@ class _Stages:
                 hint=_SUBQUERY,
                 position=self.select.position,
             )
+        self.by_time = True
         return replace(self.query(), delays=tuple((f"{alias}.{time}", span) for alias, time, span in delays))
 
     def query(self) -> BoundQuery:
@@ -235,7 +238,7 @@ class _Stages:
             Branch(entries[p].reference, self.select.sources[p].join, self.conditions[p], self.select.sources[p].position) for p in places
         ]
         columns = self._read_columns(entry for entry in entries if not entry.reference.is_table)
-        tree = Tree(self.derivation, self.select.text, Joins(entries[0].reference, branches, self._asked()), columns)
+        tree = Tree(self.derivation, self.select.text, Joins(entries[0].reference, branches, self._asked()), columns, self.by_time)
         tree.always = tuple(c for c in self.where if refs_of(c) and refs_of(c) <= tree.joins.always)
         self.where = [c for c in self.where if c not in tree.always]
         stream = tree.made()

@@ -9,7 +9,8 @@ Answer   `Tree.made` makes the queries behind such a FROM. An outer join asks wh
                (a, null, c)    a, c  with  a without b                      (a, null, null)   a without b  with  a without c
 
          [NOT] EXISTS is asked about the rows of an anchor too: every result is met with the rows for which it holds.
-Limits   Anchors have a window by time.
+Limits   Anchors have a window that ends, by time or by rows. How long a row of [ROWS n] stays is not known: what was found for it is kept
+         without end.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from eddyline.model.datatypes import BIGINT, BOOLEAN, TIMESTAMP
 from eddyline.model.expression import Call, ColumnRef, Expression, Literal
 from eddyline.model.query import BoundQuery, Keeping, Output, Reference
 from eddyline.model.schema import DERIVED_TIME, ROW, Column, Schema, Stream
-from eddyline.model.window import UNBOUNDED, Now, Range
+from eddyline.model.window import UNBOUNDED, Now, PartitionedRows, Range, Rows, Unbounded, Window
 from eddyline.settings import Settings
 
 
@@ -48,6 +49,8 @@ class Tree:
     joins: Joins
     #: The columns that are read, in the order of FROM.
     columns: Sequence[ColumnRef]
+    #: Every result is certain by time: an anchor with [ROWS n] is refused.
+    by_time: bool = False
     always: tuple[Expression, ...] = ()
     #: By question, the derived stream of the anchor's rows without a partner; of EXISTS that of the rows with one.
     chosen: dict[str, Stream] = field(default_factory=dict)
@@ -56,7 +59,7 @@ class Tree:
         """The stream of all results."""
         joins = self.joins
         for question in (*joins.questions, *joins.asked):
-            _check_certain(question)
+            _check_certain(question, self.by_time)
         for question in joins.questions:
             self.chosen[question.key] = self._chosen_rows(question, "anti")
         for question, test in zip(joins.asked, joins.tests, strict=True):
@@ -88,7 +91,7 @@ class Tree:
             self._maker(name, tuple(references), where, [self._output(c, here, {}) for c in self.columns], stream)
             return
         base, names, known, further = self._base(references, where, questions)
-        window = Range(2 * max(_span(question.anchor) for question in questions))
+        window = _reach(questions)
         joined = [Reference("found", base.name, window if further else UNBOUNDED, True)]
         conditions = [_over(c, names) for c in known]
         for number, question in enumerate(further):
@@ -148,15 +151,17 @@ class Tree:
         return Stream(name=name, schema=schema, time=DERIVED_TIME, position=position, makers=names, ordered=False)
 
 
-def _check_certain(question: Question) -> None:
+def _check_certain(question: Question, by_time: bool) -> None:
     anchor = question.anchor
-    if not isinstance(anchor.window, Range | Now):
-        raise Unsupported(
-            f"whether a row of {anchor.alias} [{anchor.window}] has a partner is not certain in time",
-            detail=f"rows of {' and '.join(r.alias for r in question.others)} to come can be its partners",
-            hint=f"give {anchor.alias} a window such as [RANGE 10 MINUTES]",
-            position=question.position,
-        )
+    if isinstance(anchor.window, Range | Now) or not (by_time or isinstance(anchor.window, Unbounded)):
+        return
+    ends = "[RANGE 10 MINUTES] or [NOW]" if by_time else "[RANGE 10 MINUTES], [ROWS 100] or [NOW]"
+    raise Unsupported(
+        f"whether a row of {anchor.alias} [{anchor.window}] has a partner is not certain in time",
+        detail=f"rows of {' and '.join(r.alias for r in question.others)} to come can be its partners",
+        hint=f"give {anchor.alias} a window that ends: {ends}",
+        position=question.position,
+    )
 
 
 def _name(column: ColumnRef) -> str:
@@ -166,6 +171,13 @@ def _name(column: ColumnRef) -> str:
 def _row(alias: str) -> ColumnRef:
     """The number of a row in its stream."""
     return ColumnRef(alias, ROW, BIGINT)
+
+
+def _reach(questions: Sequence[Question]) -> Window:
+    """How far apart the parts of a result can be: the row that pushes one out of [ROWS n] comes at any time."""
+    if any(isinstance(question.anchor.window, Rows | PartitionedRows) for question in questions):
+        return UNBOUNDED
+    return Range(2 * max(_span(question.anchor) for question in questions))
 
 
 def _span(anchor: Reference) -> int:
