@@ -34,7 +34,8 @@ def run_script(
     """Run a script to its end; returns the job and all results of each query."""
     job = bind_script(text)
     running = SparkDriver(spark, layout_of(spark, job, checkpoint, shards), out=None if out is None else str(out))
-    kept = {query.name: MemorySink() for query in job.queries}
+    # What makes a derived stream writes to no sink.
+    kept = {query.name: MemorySink() for query in job.queries if query.feeds is None}
     running.delivery.kept_dead = {}
     running.add_queries(job.catalog, {name: [sink] for name, sink in kept.items()})
     running.run()
