@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from random import Random
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from eddyline.errors import UserError
-from eddyline.language.herald_forms import Texts
+from eddyline.language.herald_forms import Texts, _filled
 from eddyline.language.heralds import _read_text
 from eddyline.model.datatypes import BIGINT, DOUBLE, INT, STRING, TIMESTAMP, decimal
-from eddyline.model.herald import Herald
+from eddyline.model.herald import NEVER, Herald
 from eddyline.model.schema import Column, Schema, Stream
 
 KINDS = {"i": INT, "l": BIGINT, "d": DOUBLE, "m": decimal(9, 2), "t": STRING, "col1": INT, "ts": TIMESTAMP}
@@ -82,3 +84,32 @@ def test_a_form_is_read_once_and_numbers_that_are_no_span_are_errors() -> None:
     assert len(reads) == 2
     with pytest.raises(UserError, match="is no span"):
         forms.herald("l BETWEEN 1 AND 2 AND i > -3 FOR 0 ROWS")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_column_of_texts_says_what_each_of_them_says(seed: int) -> None:
+    random = Random(seed)
+    forms = Texts(lambda text: _read_text(STREAM, text))
+    known = ["i >= 7 AND d < 30 FOR 30 ROWS", "l = -4 FOR 9 SECONDS", "7 < d AND d < 7 AND i >= -0 FOR 1 ROW", "l > 12345678901 FOR 3 ROWS"]
+    for _ in range(3):
+        texts = [random.choice([text_of(random), *known]) for _ in range(random.randrange(60))]
+        digits = str(random.randrange(0, 2_000_000_000))
+        texts = [text.replace("7", digits) if random.random() < 0.3 else text for text in texts]
+        # A part of a longer column: its offsets do not begin at 0.
+        column = pa.array(["i < 5 FOR 1 ROWS", *texts], pa.string()).slice(1)
+        said = forms.many(column)
+        for at, text in enumerate(texts):
+            wanted = read(text)
+            if isinstance(wanted, str):
+                assert said.problems[at].message == wanted
+                continue
+            span = [None if value == NEVER else int(value) for value in (said.rows[at], said.micros[at])]
+            assert span == [wanted.rows, wanted.micros], text
+            alike = [(group, int(np.flatnonzero(group.at == at)[0])) for group in said.alike if at in group.at]
+            assert len(alike) + (at in said.single) == 1
+            if at in said.single:
+                assert said.single[at] == wanted
+            for group, line in alike:
+                values = iter(group.literals[line].tolist())
+                assert _filled(group.condition, values) == wanted.condition and next(values, None) is None
+    assert any(len(group.at) > 1 for group in said.alike) or len(texts) < 20

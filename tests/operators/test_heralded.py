@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from eddyline.language.heralds import herald_of
+from eddyline.language.heralds import herald_texts
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, decimal
 from eddyline.model.herald import KIND, TEXT
 from eddyline.model.records import Records
@@ -97,7 +97,7 @@ def rows_of(random: Random, count: int) -> tuple[pa.Table, list[dict[str, Any]]]
 @pytest.mark.parametrize("seed", range(150))
 def test_a_stretch_is_judged_as_its_rows_are_one_by_one(seed: int) -> None:
     random = Random(seed)
-    checker = Heralded("s", lambda text: herald_of(STREAM, text))
+    checker = Heralded("s", herald_texts(STREAM).many)
     rows_before, frontier = 0, 0
     #: The parts of its condition, the number of the first row beyond its span, and the last instant of it.
     in_force: tuple[list[Any], float, float] | None = None
@@ -144,12 +144,12 @@ def test_a_stretch_is_judged_as_its_rows_are_one_by_one(seed: int) -> None:
         assert verdict is None or len(verdict.reasons) == len(wanted)
         if random.random() < 0.3:
             state, _ = checker.snapshot()
-            checker = Heralded("s", lambda text: herald_of(STREAM, text))
+            checker = Heralded("s", herald_texts(STREAM).many)
             checker.restore(state, lambda name: pa.table({}))
 
 
 def test_a_straggler_below_the_place_of_the_herald_is_not_in_its_span() -> None:
-    checker = Heralded("s", lambda text: herald_of(STREAM, text))
+    checker = Heralded("s", herald_texts(STREAM).many)
     table, _ = rows_of(Random(1), 3)
     said = Records.one("s", KIND, 100, {TEXT: "i IS NULL FOR 1 HOUR"})
     placed = Placed(said, np.array([0]), np.array([0]))
@@ -163,7 +163,7 @@ def test_a_straggler_below_the_place_of_the_herald_is_not_in_its_span() -> None:
 
 
 def test_a_span_beyond_the_last_instant_has_no_end() -> None:
-    checker = Heralded("s", lambda text: herald_of(STREAM, text))
+    checker = Heralded("s", herald_texts(STREAM).many)
     last = 2**63 - 10
     placed = Placed(Records.one("s", KIND, last, {TEXT: "i = 1 FOR 300000 DAYS"}), np.array([0]), np.array([0]))
     table, _ = rows_of(Random(1), 2)
@@ -174,7 +174,7 @@ def test_a_span_beyond_the_last_instant_has_no_end() -> None:
 
 
 def test_only_a_herald_in_force_is_written_down() -> None:
-    checker = Heralded("s", lambda text: herald_of(STREAM, text))
+    checker = Heralded("s", herald_texts(STREAM).many)
     placed = Placed(Records.one("s", KIND, 0, {TEXT: "i IS NULL FOR 4 ROWS"}), np.array([0]), np.array([0]))
     table, _ = rows_of(Random(1), 3)
     table = table.set_column(0, "i", pa.nulls(3, pa.int32()))

@@ -37,7 +37,7 @@ def timed(setting: Setting, mode: str, says: bool) -> tuple[float, int, dict[str
         for name in "ab":
             column, option = (", note STRING", ", herald = 'note'") if says else ("", "")
             session.execute(f"CREATE STREAM {name} (x BIGINT{column}, ts TIMESTAMP) WITH (time = 'ts'{option})")
-        session.query("q", f"SELECT a.x AS ax, b.x AS bx FROM a [UNBOUNDED], b [UNBOUNDED] WHERE {setting.condition}")
+        session.query("q", f"SELECT a.x AS ax, b.x AS bx FROM a [{setting.window}], b [{setting.window}] WHERE {setting.condition}")
         # A standing query: its plan is made before its rows come.
         session.step()
         for name, (rows, heralds) in setting.streams().items():

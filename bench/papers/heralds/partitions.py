@@ -35,7 +35,11 @@ class Figure131:
     join: float = 0.1
     #: The share of pairs of partitions whose pairs of rows are all results; 0: the drop rate counts.
     passing: float = 0.0
+    #: Partitions of a stream that a row may meet.
     partitions: int = 50
+    #: So many times that number of partitions come one after the other, and a window holds as many rows as the partitions have on average;
+    #: 1: nothing leaves, and the run ends with the last partition, as in the dissertation.
+    rounds: int = 1
     #: Every so many-th herald is false for one of its rows; 0: none is.
     lies: int = 0
     #: Rows of a stream in random order: no partition has values of its own.
@@ -44,17 +48,29 @@ class Figure131:
 
     condition = "a.x < b.x AND b.x > 1000"
 
+    @property
+    def window(self) -> str:
+        # Rows of a stream are a millisecond apart.
+        return "UNBOUNDED" if self.rounds == 1 else f"RANGE {self.partitions * self.size} MILLISECONDS"
+
     def streams(self) -> dict[str, tuple[pa.Table, list[tuple[int, str]]]]:
         """Per stream its rows, and its heralds with the number of rows before each."""
         rng = np.random.default_rng(self.seed)
+        rounds = [self._round(rng) for _ in range(self.rounds)]
+        found = {}
+        for side, name in enumerate("ab"):
+            values, sizes = (np.concatenate(parts) for parts in zip(*(made[side][:2] for made in rounds), strict=True))
+            found[name] = self._stream((values, sizes, [text for made in rounds for text in made[side][2]]), side, rng)
+        return found
+
+    def _round(self, rng: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray, list[str]]]:
         rate = 1 - self.passing if self.passing else self.drop
         # Levels are spread so that the share `rate` of pairs has the level of a at or above that of b.
         low = rng.permutation(self.partitions) / self.partitions
         ends = max(0.0, 1 - 2 * rate), min(1.0, 2 - 2 * rate)
         top = ends[0] + (ends[1] - ends[0]) * (rng.permutation(self.partitions) + 0.5) / self.partitions - 0.5 / self.partitions
         low, top = (_BASE + (level * _SCALE).astype(np.int64) for level in (low, top))
-        made = self._passing(rng, low, top) if self.passing else self._dropping(rng, low, top)
-        return {"a": self._stream(made[0], 0, rng), "b": self._stream(made[1], 1, rng)}
+        return self._passing(rng, low, top) if self.passing else self._dropping(rng, low, top)
 
     def _sizes(self, rng: np.random.Generator) -> np.ndarray:
         return rng.integers(self.size // 2, self.size + self.size // 2 + 1, self.partitions)
@@ -90,7 +106,7 @@ class Figure131:
             rng.shuffle(values)
             heralds = []
         if self.lies:
-            for at in range(0, self.partitions, self.lies):
+            for at in range(0, len(sizes), self.lies):
                 values[starts[at] + sizes[at] // 2] = -1 if offset == 0 else 10 * _SCALE
         return _timed(values, offset), heralds
 
@@ -99,6 +115,7 @@ class Figure131:
 class Clusters:
     """Five clusters of `size` rows per stream, without heralds: of their 25 pairs three can match."""
 
+    window = "UNBOUNDED"
     size: int = 1_000
     reach: int = 1_000
     seed: int = 16

@@ -116,6 +116,12 @@ def _first_not_below(values, bound, first, end):
 
 
 @njit(cache=True, nogil=True)
+def _stretch_of(cuts, row):
+    """The number of the last stretch that begins at or before a row."""
+    return max(_first_not_below(cuts, row + 1, 0, len(cuts)) - 1, 0)
+
+
+@njit(cache=True, nogil=True)
 def probe_stretches(asking, stored, grid, wants_kinds):
     """Pairs (o, id) of the cells that are not skipped (kind below 0), with the kind of their cell; last, how many rows were looked at.
 
@@ -147,8 +153,10 @@ def probe_stretches(asking, stored, grid, wants_kinds):
     n = 0
     for line in range(len(row_cuts) - 1):
         for o in range(row_cuts[line], row_cuts[line + 1]):
-            for j in range(len(cuts) - 1):
+            for j in range(_stretch_of(cuts, low[o] + base), len(cuts) - 1):
                 kind = kinds[line, j]
+                if cuts[j] - base >= high[o]:
+                    break
                 if kind < 0:
                     continue
                 first, end = max(cuts[j] - base, low[o]), min(cuts[j + 1] - base, high[o])
@@ -202,8 +210,10 @@ def settled_stretches(asking, stored, grid, settled, left, right):
     for line in range(len(row_cuts) - 1):
         for o in range(row_cuts[line], row_cuts[line + 1]):
             before = n
-            for j in range(len(cuts) - 1):
+            for j in range(_stretch_of(cuts, low[o] + base), len(cuts) - 1):
                 kind = kinds[line, j]
+                if cuts[j] - base >= high[o]:
+                    break
                 if kind < 0:
                     continue
                 if not settled[kind]:
@@ -247,13 +257,17 @@ def within_stretches(asking, stored, grid, settled, within):
     found = np.empty(1024, np.int64)
     n = 0
     for line in range(len(row_cuts) - 1):
+        for j in range(len(cuts) - 1):
+            if kinds[line, j] >= 0:
+                visited += (cuts[j + 1] - cuts[j]) * (row_cuts[line + 1] - row_cuts[line])
         for o in range(row_cuts[line], row_cuts[line + 1]):
             before = n
-            for j in range(len(cuts) - 1):
+            for j in range(_stretch_of(cuts, low[o] + base), len(cuts) - 1):
                 kind = kinds[line, j]
+                if cuts[j] - base >= high[o]:
+                    break
                 if kind < 0:
                     continue
-                visited += cuts[j + 1] - cuts[j]
                 first, end = max(cuts[j] - base, low[o]), min(cuts[j + 1] - base, high[o])
                 # Every pair is written, and the next one overwrites it where it does not stand up to the conditions.
                 if n + end - first >= len(found):

@@ -5,6 +5,8 @@ Answer   `Texts.herald` gives the herald of a text as `read` does; it reads a te
              store >= 200 AND store < 400 FOR 300 ROWS      form  store >= # AND store < # FOR # ROWS      read once
              store >= 400 AND store < 600 FOR 250 ROWS      the same form: numbers are put where those of the first one stood
 
+         `Texts.many` does the same for a column of texts: those of one form are read by a kernel, and none becomes an object of its own.
+
 State    The texts that came; per form a condition whose numbers are replaced, or that texts of this form are read one by one.
 Limits   For comparisons of INT, BIGINT and DOUBLE columns with numbers of up to nine digits, and one number behind FOR. Quotes, comments,
          points and whatever else is not such a text are left to `read`, and so are numbers that are no span: its errors are the ones to
@@ -16,11 +18,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from eddyline.errors import UserError
 from eddyline.language.windows import LONGEST, MOST_ROWS
 from eddyline.model.expression import Call, ColumnRef, Expression, Literal, conjuncts
-from eddyline.model.herald import Herald
+from eddyline.model.herald import NEVER, Alike, Herald, Said
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from eddyline.model.records import Flags, Ints
 
 #: Words, signs of comparison and plain numbers; whatever else stands in a text may mean more than it looks like.
 _PLAIN = re.compile(r"[A-Za-z0-9_\s<>=-]*")
@@ -33,8 +42,10 @@ _NUMBERS = ("INT", "BIGINT", "DOUBLE")
 _MOST_TEXTS, _MOST_FORMS = 4096, 1024
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Form:
+    #: What stands around the numbers.
+    pieces: tuple[str, ...]
     #: A condition of the form, and the sign of each of its numbers.
     condition: Expression
     signs: tuple[int, ...]
@@ -44,11 +55,34 @@ class _Form:
     def filled(self, numbers: list[int], text: str) -> Herald | None:
         """The herald with other numbers; None: they are no span."""
         *bounds, span = numbers
-        if not 1 <= span <= MOST_ROWS if self.unit is None else span * self.unit > LONGEST:
+        if not self.least <= span <= self.most:
             return None
         rows, micros = (span, None) if self.unit is None else (None, span * self.unit)
         values = iter([sign * bound for sign, bound in zip(self.signs, bounds, strict=True)])
         return Herald(_filled(self.condition, values), rows, micros, " ".join(text.split()))
+
+    @property
+    def least(self) -> int:
+        """The shortest span, as a number of the text."""
+        return 1 if self.unit is None else 0
+
+    @property
+    def most(self) -> int:
+        return MOST_ROWS if self.unit is None else LONGEST // max(self.unit, 1)
+
+    @cached_property
+    def bytes(self) -> tuple[Any, Ints]:
+        """The pieces one after the other, and the end of each."""
+        import numpy as np
+
+        whole = "".join(self.pieces).encode()
+        return np.array([*whole], np.uint8), np.cumsum([len(piece) for piece in self.pieces])
+
+    @cached_property
+    def factors(self) -> Ints:
+        import numpy as np
+
+        return np.array(self.signs, np.int64)
 
 
 class Texts:
@@ -72,6 +106,51 @@ class Texts:
                 self._heralds.clear()
             found = self._heralds[text] = self._made(text)
         return found
+
+    def many(self, texts: pa.Array) -> Said:
+        """What the texts of a column say; a text that is no herald is a problem."""
+        import numpy as np
+
+        said = Said(np.full(len(texts), NEVER), np.full(len(texts), NEVER))
+        left = np.arange(len(texts))
+        while len(left):
+            first = int(left[0])
+            text = texts[first].as_py()
+            form = self._forms.get(tuple(_NUMBER.split(text)[::2]))
+            if form is not None:
+                fits = self._fill(said, texts, left, form)
+                left = left[~fits]
+                if fits[0]:
+                    continue
+            self._single(said, first, text)
+            left = left[left != first]
+        return said
+
+    def _fill(self, said: Said, texts: pa.Array, left: Ints, form: _Form) -> Flags:
+        """Take those of the texts `left` that have a form, and say which they are."""
+        from eddyline.kernels.form_texts import form_numbers
+        from eddyline.state.columns import string_buffers
+
+        fits, numbers = form_numbers(*string_buffers(texts), left, *form.bytes)
+        fits &= (numbers[:, -1] >= form.least) & (numbers[:, -1] <= form.most)
+        is_whole = fits.all()
+        at, numbers = (left, numbers) if is_whole else (left[fits], numbers[fits])
+        spans, unit = (said.rows, 1) if form.unit is None else (said.micros, form.unit)
+        spans[at] = numbers[:, -1] * unit
+        said.alike.append(Alike(form.condition, at, numbers[:, :-1] * form.factors))
+        return fits
+
+    def _single(self, said: Said, at: int, text: str) -> None:
+        try:
+            found = self.herald(text)
+        except UserError as problem:
+            said.problems[at] = problem
+            return
+        said.single[at] = found
+        if found.rows is not None:
+            said.rows[at] = found.rows
+        if found.micros is not None:
+            said.micros[at] = min(found.micros, NEVER)
 
     def _made(self, text: str) -> Herald:
         pieces = _NUMBER.split(text)
@@ -98,7 +177,7 @@ class Texts:
         signs = tuple(sign for part, number in zip(parts, own[:-1], strict=False) if (sign := _sign(part, number)) is not None)
         if not len(parts) == len(signs) == len(own) - 1:
             return None
-        made = _Form(other.condition, signs, None if other.micros is None else other.micros // own[-1])
+        made = _Form(form, other.condition, signs, None if other.micros is None else other.micros // own[-1])
         return made if made.filled(own, second) == other and made.filled(numbers, text) == herald else None
 
 
@@ -106,9 +185,10 @@ def _sign(part: Expression, number: int) -> int | None:
     """How a number of the text stands in a comparison with a column; None: the part is another thing."""
     if not isinstance(part, Call) or part.function not in _COMPARISONS:
         return None
-    values = [side.value for side in part.args if isinstance(side, Literal) and side.type.name in _NUMBERS]
-    if len(values) != 1 or not any(isinstance(side, ColumnRef) and side.type.name in _NUMBERS for side in part.args):
+    literals = [side for side in part.args if isinstance(side, Literal) and side.type.name in _NUMBERS]
+    if len(literals) != 1 or not any(isinstance(side, ColumnRef) and side.type == literals[0].type for side in part.args):
         return None
+    values = [literals[0].value]
     return 1 if values[0] == number else -1 if values[0] == -number else None
 
 

@@ -8,7 +8,7 @@ Answer   `Heralded.check` judges a stretch of the stream's order: rows after a h
              inside       xxxxxxx    xxxxxxxxxxxxx xxxxxx          least and greatest keys per herald, one pass per column
 
          Rows are looked at one by one only where these stick out.
-State    The herald in force; the tests of the texts that came.
+State    The herald in force.
 Limits   Heralds say nothing that zones do not find out themselves: a herald that is kept changes no answer. A null matches IS NULL only.
 Reading  docs/heralds.md
 """
@@ -17,29 +17,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eddyline.model.datatypes import DataType
-from eddyline.model.expression import Call, ColumnRef, Expression, Literal, columns_of, conjuncts
-from eddyline.model.herald import KIND, TEXT, Herald
+from eddyline.model.herald import KIND, NEVER, TEXT, Said
 from eddyline.model.records import Flags
-from eddyline.operators.evaluate import Predicate, compile_predicate
 from eddyline.operators.gate import Load, Passing, Placed, Verdict
-from eddyline.operators.sharing.column_keys import has_keys, literal_key
-from eddyline.operators.sharing.predicates import boxes_of
+from eddyline.operators.herald_bounds import Bound, Bounding, Bounds
 from eddyline.operators.stream import whole_columns
 from eddyline.state.columns import Ints
 from eddyline.state.zones import arrow_keys, ranges_of
-
-#: Beyond the last row of every stream, and beyond every instant.
-_NEVER = 2**63 - 1
-#: Texts whose tests are kept. A bound of memory: a test has about a kilobyte.
-_MOST_KNOWN = 4096
-_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,32 +42,30 @@ class InForce:
     until: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Line:
     """The heralds of a stretch in order. Herald i owns the rows begin[i] … begin[i + 1] - 1; `begin` ends with the number of rows."""
 
-    tests: list[_Test]
+    texts: pa.Array
     begin: Ints
     since: Ints
     until_row: Ints
     until: Ints
+    bounds: Bounds
 
     def in_force(self) -> InForce:
         """The last of them, which goes on."""
-        one = self.tests[-1]
-        by_rows, by_time = one.herald.rows is not None, one.herald.micros is not None
-        return InForce(
-            one.text, int(self.since[-1]), int(self.until_row[-1]) if by_rows else None, int(self.until[-1]) if by_time else None
-        )
+        row, instant = int(self.until_row[-1]), int(self.until[-1])
+        by_rows, by_time = self.bounds.by_rows, self.bounds.by_time
+        return InForce(self.texts[-1].as_py(), int(self.since[-1]), row if by_rows else None, instant if by_time else None)
 
 
 class Heralded:
-    """The checker of one stream. `read` binds the text of a herald."""
+    """The checker of one stream. `read` binds texts of heralds."""
 
-    def __init__(self, alias: str, read: Callable[[str], Herald]) -> None:
-        self.alias = alias
+    def __init__(self, alias: str, read: Callable[[pa.Array], Said]) -> None:
         self._read = read
-        self._known: dict[str, _Test] = {}
+        self._bounding = Bounding(alias)
         self.in_force: InForce | None = None
 
     def check(self, passing: Passing, dead: Flags) -> Verdict | None:
@@ -93,26 +82,31 @@ class Heralded:
 
     def _line(self, passing: Passing, batches: Sequence[Placed]) -> _Line:
         """The herald in force and those that stand in a stretch; of several at one place the last owns the rows."""
-        tests: list[_Test] = []
-        begin, since, until_row, until = (np.empty(0, np.int64) for _ in range(4))
+        one = self.in_force
+        # Of the herald in force the place of its text is of no account: where it ends is known.
+        texts = [] if one is None else [pa.array([one.text], pa.string())]
+        begin, total, since = (np.zeros(len(texts), np.int64) for _ in range(3))
         if batches:
-            tests = [self._test(text) for placed in batches for text in placed.records.body.column(TEXT).to_pylist()]
-            before, total, since = (
+            before, counted, times = (
                 np.concatenate(parts)
                 for parts in zip(*((placed.before, placed.before_total, placed.records.ts) for placed in batches), strict=True)
             )
-            begin, until_row, until = before, _after(total + passing.rows_before, tests, "rows"), _after(since, tests, "micros")
+            came = pa.concat_arrays([chunk for placed in batches for chunk in placed.records.body.column(TEXT).chunks])
             if len(batches) > 1:
-                order = _in_order(batches, total)
-                tests = [tests[at] for at in order]
-                begin, since, until_row, until = (values[order] for values in (begin, since, until_row, until))
-        one = self.in_force
+                order = np.array(_in_order(batches, counted), np.int64)
+                came, before, counted, times = came.take(pa.array(order)), before[order], counted[order], times[order]
+            texts.append(came)
+            begin, total, since = (np.concatenate(parts) for parts in ((begin, before), (total, counted), (since, times)))
+        whole = texts[0] if len(texts) == 1 else pa.concat_arrays(texts)
+        said = self._read(whole)
+        for problem in said.problems.values():
+            raise problem
+        until_row, until = _after(total + passing.rows_before, said.rows), _after(since, said.micros)
         if one is not None:
-            tests = [self._test(one.text), *tests]
-            begin, since = np.concatenate(([0], begin)), np.concatenate(([one.since], since))
-            until_row = np.concatenate(([_NEVER if one.until_row is None else one.until_row], until_row))
-            until = np.concatenate(([_NEVER if one.until is None else one.until], until))
-        return _Line(tests, np.append(begin, len(passing.ts)), since, until_row, until)
+            since[0] = one.since
+            until_row[0] = NEVER if one.until_row is None else one.until_row
+            until[0] = NEVER if one.until is None else one.until
+        return _Line(whole, np.append(begin, len(passing.ts)), since, until_row, until, self._bounding.bounds(said))
 
     def _expire(self, passing: Passing) -> None:
         """A herald whose span is over is forgotten."""
@@ -129,7 +123,7 @@ class Heralded:
 
     def _judged(self, line: _Line, passing: Passing) -> Verdict | None:
         first = int(line.begin[0])
-        owner = np.repeat(np.arange(len(line.tests)), np.diff(line.begin))
+        owner = np.repeat(np.arange(len(line.texts)), np.diff(line.begin))
         place = np.arange(first, len(passing.ts)) if passing.place is None else passing.place[first:]
         ts = passing.ts[first:]
         inside: Flags = (ts <= line.until[owner]) & (place + passing.rows_before < line.until_row[owner])
@@ -139,22 +133,16 @@ class Heralded:
         rows = np.flatnonzero(inside)
         if not len(rows):
             return None
-        spans = _Spans(_Columns(whole_columns(passing.table)), rows + first, owner[rows], len(line.tests))
-        wrong = spans.breaking(line.tests)
+        if len(rows) < len(owner):
+            owner = owner[rows]
+        spans = _Spans(_Columns(whole_columns(passing.table)), rows + first, owner, len(line.texts))
+        wrong = spans.breaking(line.bounds)
         if not wrong.any():
             return None
         broken = np.zeros(len(passing.ts), np.bool_)
         broken[spans.rows[wrong]] = True
-        reasons = pa.array([f"violation: herald {test.text}" for test in line.tests], pa.string())
-        return Verdict(broken, reasons.take(pa.array(spans.owner[wrong])))
-
-    def _test(self, text: str) -> _Test:
-        found = self._known.get(text)
-        if found is None:
-            if len(self._known) > _MOST_KNOWN:
-                self._known.clear()
-            found = self._known[text] = _Test(text, self._read(text), self.alias)
-        return found
+        broken_ones = line.texts.take(pa.array(spans.owner[wrong]))
+        return Verdict(broken, pc.binary_join_element_wise("violation: herald", broken_ones, " "))
 
     def snapshot(self) -> tuple[object, Mapping[str, Callable[[], pa.Table]]]:
         one = self.in_force
@@ -165,14 +153,10 @@ class Heralded:
             self.in_force = InForce(state["text"], state["since"], state["until_row"], state["until"])
 
 
-def _after(start: Ints, tests: Sequence[_Test], span: str) -> Ints:
-    """Where spans end that begin at these numbers or instants; `_NEVER`: they are spans of the other kind, or end beyond all numbers."""
-    lengths = np.array([_NEVER if (given := getattr(test.herald, span)) is None else min(given, _NEVER) for test in tests], np.int64)
-    ends = np.full(len(tests), _NEVER)
-    fits = start <= _NEVER - lengths
-    ends[fits] = start[fits] + lengths[fits]
-    ends[lengths == _NEVER] = _NEVER
-    return ends
+def _after(start: Ints, lengths: Ints) -> Ints:
+    """Where spans end that begin at these numbers or instants; NEVER: they are spans of the other kind, or end beyond all numbers."""
+    ends: Ints = np.where(start <= NEVER - lengths, start + np.minimum(lengths, NEVER - np.maximum(start, 0)), NEVER)
+    return np.where(lengths == NEVER, NEVER, ends)
 
 
 def _in_order(batches: Sequence[Placed], total: Ints) -> list[int]:
@@ -189,77 +173,6 @@ def _in_order(batches: Sequence[Placed], total: Ints) -> list[int]:
     return sorted(range(len(keys)), key=keys.__getitem__)
 
 
-class _Test:
-    """The condition of a herald, ready to be tested: as ranges of keys, or as it is written."""
-
-    def __init__(self, text: str, herald: Herald, alias: str) -> None:
-        self.text = text
-        self.herald = herald
-        #: Per column its range; None: no ranges say what the condition says.
-        self.ranges = _plain_ranges(herald.condition) or _set_ranges(herald.condition, alias)
-
-    @cached_property
-    def _predicate(self) -> Predicate:
-        return compile_predicate(self.herald.condition)
-
-    @cached_property
-    def _names(self) -> frozenset[str]:
-        return frozenset(name for _, name in columns_of(self.herald.condition))
-
-    def breaks(self, columns: _Columns, rows: Ints) -> Flags:
-        """Which of the rows do not satisfy the condition, row by row."""
-        arrays, chosen = columns.arrays, pa.array(rows)
-        found = {name: arrays[name].take(chosen) for name in self._names}
-        return ~self._predicate({(alias, name): found[name] for alias, name in self._predicate.columns}, len(rows))
-
-
-class _Range(NamedTuple):
-    """The keys of a column that match, and whether nulls do."""
-
-    kind: DataType
-    least: int
-    most: int
-    takes_null: bool
-
-
-def _plain_ranges(condition: Expression) -> dict[str, _Range] | None:
-    """The ranges of comparisons of columns with literals of their types, which is what most heralds are; None: there is something else."""
-    found: dict[str, _Range] = {}
-    for part in conjuncts(condition):
-        if not isinstance(part, Call) or part.function not in _FLIPPED:
-            return None
-        function, (column, literal) = part.function, part.args
-        if isinstance(column, Literal):
-            function, column, literal = _FLIPPED[function], literal, column
-        if not isinstance(column, ColumnRef) or not isinstance(literal, Literal) or literal.type != column.type or literal.value is None:
-            return None
-        if not has_keys(column.type):
-            return None
-        key = literal_key(literal.value, column.type)
-        least = key + (function == ">") if function in (">", ">=", "=") else -_NEVER - 1
-        most = key - (function == "<") if function in ("<", "<=", "=") else _NEVER
-        if least > _NEVER or most < -_NEVER - 1:
-            return None
-        if column.column in found:
-            least, most = max(least, found[column.column].least), min(most, found[column.column].most)
-        found[column.column] = _Range(column.type, least, most, False)
-    return found
-
-
-def _set_ranges(condition: Expression, alias: str) -> dict[str, _Range] | None:
-    """The ranges of a condition whose sets have one range per column; texts have no keys of their own."""
-    boxes = boxes_of(condition, alias)
-    if len(boxes) != 1 or boxes[0].rest:
-        return None
-    found: dict[str, _Range] = {}
-    for name, values in boxes[0].sets.items():
-        if boxes[0].types[name].name == "STRING" or len(values.spans) > 1:
-            return None
-        low, high = values.spans[0] if values.spans else (1, 1)
-        found[name] = _Range(boxes[0].types[name], low, high - 1, values.null)
-    return found
-
-
 class _Spans:
     """The rows that lie in the span of the herald that owns them, in order."""
 
@@ -269,36 +182,33 @@ class _Spans:
         self.owner = owner
         self._cuts: Ints = np.searchsorted(owner, np.arange(heralds + 1))
 
-    def breaking(self, tests: Sequence[_Test]) -> Flags:
+    def breaking(self, bounds: Bounds) -> Flags:
         """Which of the rows break their heralds."""
         wrong = np.zeros(len(self.rows), np.bool_)
-        for name in {name: None for test in tests if test.ranges is not None for name in test.ranges}:
-            self._outside(name, tests, wrong)
-        for at, test in enumerate(tests):
+        for name, bound in bounds.by_column.items():
+            self._outside(name, bound, wrong)
+        for at, test in bounds.others.items():
             begin, stop = self._cuts[at], self._cuts[at + 1]
-            if test.ranges is None and stop > begin:
-                wrong[begin:stop] = test.breaks(self.columns, self.rows[begin:stop])
+            if stop > begin:
+                wrong[begin:stop] = test.breaks(self.columns.arrays, self.rows[begin:stop])
         return wrong
 
-    def _outside(self, name: str, tests: Sequence[_Test], wrong: Flags) -> None:
+    def _outside(self, name: str, bound: Bound, wrong: Flags) -> None:
         """Flag the rows whose value of a column lies outside the range that their herald has for it."""
-        said = [None if test.ranges is None else test.ranges.get(name) for test in tests]
-        kind = next(one.kind for one in said if one is not None)
-        least = np.array([-_NEVER - 1 if one is None else one.least for one in said])
-        most = np.array([_NEVER if one is None else one.most for one in said])
-        takes_null = np.array([one is None or one.takes_null for one in said])
-        keys, valid = self.columns.keys(name, kind)
+        keys, valid = self.columns.keys(name, bound.kind)
         if len(self.rows) < len(keys):
             keys, valid = keys[self.rows], None if valid is None else valid[self.rows]
         low, high, nulls = ranges_of(keys, valid, self._cuts)
-        sticks_out = ((low <= high) & ((low < least) | (high > most))) | (nulls & ~takes_null)
+        sticks_out = (low <= high) & ((low < bound.least) | (high > bound.most))
+        if valid is not None:
+            sticks_out |= nulls & ~bound.takes_null
         if not sticks_out.any():
             return
         # The stretches that stick out, row by row.
         rows = np.flatnonzero(sticks_out[self.owner])
         owner, values = self.owner[rows], keys[rows]
-        outside: Flags = (values < least[owner]) | (values > most[owner])
-        wrong[rows] |= outside if valid is None else np.where(valid[rows], outside, ~takes_null[owner])
+        outside: Flags = (values < bound.least[owner]) | (values > bound.most[owner])
+        wrong[rows] |= outside if valid is None else np.where(valid[rows], outside, ~bound.takes_null[owner])
 
 
 class _Columns:

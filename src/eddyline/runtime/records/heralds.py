@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.errors import BindingProblem, UserError
+from eddyline.errors import BindingProblem
 from eddyline.language.heralds import herald_of, herald_texts
 from eddyline.language.windows import parse_span
 from eddyline.model.coercion import read_text
@@ -43,7 +43,7 @@ class HeraldKind(RecordKind):
         return None if stream.herald is None else _Splitter(stream, stream.herald)
 
     def checker(self, stream: Stream, streams: Mapping[str, Stream]) -> Heralded:
-        return Heralded(stream.name, herald_texts(stream).herald)
+        return Heralded(stream.name, herald_texts(stream).many)
 
     def counts_rows(self, stream: Stream) -> bool:
         return stream.herald is not None or stream.counted
@@ -61,27 +61,20 @@ class _Splitter:
             return Split()
         said = rows.filter(pa.array(noted))
         number = np.cumsum(~noted)[noted]
-        problems = [self._problem(text) for text in said.column(self.column).to_pylist()]
-        good = np.array([problem is None for problem in problems], np.bool_)
+        problems = self._texts.many(said.column(self.column).combine_chunks()).problems
         bad = None
-        if not good.all():
-            lost = said.filter(pa.array(~good))
-            bad = bad_rows(self.stream, lost, pa.array([problem for problem in problems if problem is not None], pa.string()))
-            said, number = said.filter(pa.array(good)), number[good]
+        if problems:
+            lost = np.array(sorted(problems))
+            reasons = [f"its herald cannot be read: {problems[at].message}" for at in lost.tolist()]
+            bad = bad_rows(self.stream, said.take(pa.array(lost)), pa.array(reasons, pa.string()))
+            good = np.delete(np.arange(len(said)), lost)
+            said, number = said.take(pa.array(good)), number[good]
         records = []
         if len(said):
             sequence = None if self.stream.sequence is None else said.column(self.stream.sequence).combine_chunks()
             body = pa.table({TEXT: said.column(self.column)})
             records.append(Records(self.stream.name, KIND, event_times(said, self.stream.time), number, body, sequence))
         return Split(~noted, records, bad)
-
-    def _problem(self, text: str) -> str | None:
-        """Why a text is no herald; None: it is one."""
-        try:
-            self._texts.herald(text)
-        except UserError as problem:
-            return f"its herald cannot be read: {problem.message}"
-        return None
 
 
 def herald(runner: Runner, stream: Stream, condition: str, rows: int | None, span: str | None, at: str | datetime | None) -> None:

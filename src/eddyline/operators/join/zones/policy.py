@@ -211,8 +211,10 @@ class ZoneSkipping(JoinPolicy):
             if bit + 1 < len(step.passing):
                 certain.tested(part)
         codes[~decided | (kinds == SKIP)] = 0
-        found = np.unique(codes)
-        found = found[found > 0]
+        there = np.zeros(1 << len(step.passing), np.bool_)
+        there[codes] = True
+        there[0] = False
+        found = np.flatnonzero(there)
         if len(found):
             np.copyto(kinds, np.searchsorted(found, codes) + 1, where=codes > 0)
         return tuple(frozenset(e for bit, (e, _) in enumerate(step.passing) if code >> bit & 1) for code in found.tolist())
