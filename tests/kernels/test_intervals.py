@@ -26,6 +26,7 @@ from eddyline.kernels.intervals import (
     sweep_pairs,
     text_prefix,
 )
+from eddyline.kernels.meeting import met_stretches
 from tests.oracle.kernels_sharing import Range, Term, box_pairs, cover, locate, order_of
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
@@ -152,12 +153,27 @@ def test_pairs_of_boxes_of_one_term_in_one_go(table: tuple[list[list[Term]], lis
     which = np.argsort(a.low, kind="stable") if by_low else np.arange(a.low.size)
     ordered = a.keys[0, a.order[0]][: a.valid[0].sum()]
     label = np.where(a.label == 1, -1, 100 + a.label)
-    found, at = [], 0
-    while at < which.size:
-        pairs = np.empty(2 * a.rows, np.int64)
-        used, at = sweep_pairs(ordered, a.order[0], Swept(a.low, a.high, owner, which), label, 8, at, pairs)
-        found += pairs[:used].tolist()
-    assert sorted(((p >> 8) - 100, p & 255) for p in found) == [pair for pair in box_pairs(boxes, table[1]) if pair[0] != 1]
+    for leaps in {False, by_low and len(ordered) == a.rows}:
+        reach = np.maximum.accumulate(a.high[which]) if leaps else np.empty(0, np.int64)
+        found, at = [], 0
+        while at < which.size:
+            pairs = np.empty(2 * a.rows, np.int64)
+            used, at, _ = sweep_pairs(ordered, a.order[0], Swept(a.low, a.high, owner, which, reach), label, 8, at, pairs)
+            found += pairs[:used].tolist()
+        assert sorted(((p >> 8) - 100, p & 255) for p in found) == [pair for pair in box_pairs(boxes, table[1]) if pair[0] != 1]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_stretches_that_meet_a_range(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    keys, size = rng.choice([-(2**63), 2**63 - 1, *range(60)], int(rng.integers(0, 90))), int(rng.integers(1, 20))
+    low = np.sort(rng.integers(-5, 60, int(rng.integers(0, 4))))
+    high = low + rng.integers(-1, 12, len(low))
+    met = met_stretches(keys, size, low, np.maximum.accumulate(high))
+    for at, found in enumerate(met.tolist()):
+        part = keys[at * size : (at + 1) * size].tolist()
+        assert found == any(a <= max(part) and b >= min(part) for a, b in zip(low.tolist(), high.tolist(), strict=True))
+    assert len(met) == -(-len(keys) // size)
 
 
 @settings(max_examples=80, deadline=None)

@@ -368,3 +368,39 @@ def test_slots_that_the_ends_of_a_batch_decide_are_sorted_out(column: str, nulls
     assert plain.slots_skipped == plain.slots_passed == 0
     if not nulls:
         assert sieving.slots_skipped > 2_000 and sieving.slots_passed > 200
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_stretches_that_no_slot_wants_are_left_out(seed: int) -> None:
+    """Partitions of a batch, most of which lie beyond all ranges of a column that every slot names: the same pairs as without a look."""
+    rng = np.random.default_rng(seed)
+    sieving, plain = (GroupedFilter(None, SharingTuning(ranges_per_row=4 if seed % 2 else 32), sorts_out) for sorts_out in (True, False))
+    sieving._worth.is_open = False
+    for slot in range(400):
+        low, least = int(rng.integers(0, 100_000)), float(rng.random())
+        predicate: Expression = both(call(">=", col("b"), lit(low, BIGINT)), call("<", col("b"), lit(low + 2_000, BIGINT)))
+        if slot % 3 == 0:
+            predicate = both(predicate, call(">", col("d"), lit(least, DOUBLE)))
+        if slot % 5 == 0:
+            predicate = either(predicate, call("=", col("b"), lit(low // 2, BIGINT)))
+        if slot % 7 == 0:
+            # No set of values: an expression that is tested row by row.
+            predicate = both(predicate, call("<", Call("%", (col("b"), lit(7, BIGINT)), BIGINT), lit(3, BIGINT)))
+        if seed == 3 and slot == 399:
+            predicate = call(">", col("d"), lit(0.5, DOUBLE))
+        for filters in (sieving, plain):
+            filters.add(slot, predicate, "x")
+    for turn in range(6):
+        starts = rng.integers(0, 99_000, 30) + np.where(rng.random(30) < 0.8, 10_000_000, 0)
+        values = np.concatenate([rng.integers(start, start + 900, int(rng.integers(1, 200))) for start in starts])
+        if turn == 4:
+            values = values + 20_000_000
+        nulls = rng.random(len(values)) < (0.01 if turn == 5 else 0)
+        given_ = {"b": pa.array(values, mask=nulls), "d": pa.array(rng.random(len(values)))}
+        found, expected = (filters.match_pairs(given_, len(values)) for filters in (sieving, plain))
+        assert (found[0] == expected[0]).all() and (found[1] == expected[1]).all() and len(found[0]) == len(expected[0])
+        assert (sieving.match_words(given_, len(values)) == plain.match_words(given_, len(values))).all()
+        if turn == 1:
+            for filters in (sieving, plain):
+                filters.remove(17)
+                filters.add(17, call("=", col("b"), lit(int(values[0]), BIGINT)), "x")

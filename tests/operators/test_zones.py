@@ -10,7 +10,7 @@ import pytest
 
 from eddyline import Session
 from eddyline.operators.join.zones.partners import missed
-from eddyline.operators.join.zones.worth import Worth
+from eddyline.operators.worth import Worth
 from eddyline.settings import Settings
 from eddyline.tuning import ZoneTuning
 

@@ -53,12 +53,14 @@ class Boxes(NamedTuple):
 
 
 class Swept(NamedTuple):
-    """Ranges of one column: the ends of all ranges, the box of each, and which of them are looked up."""
+    """Ranges of one column: the ends of all ranges, the box of each, and which of them are looked up. `reach` has the highest high end of
+    those up to each, if they come by their low ends; empty: they are looked up one by one."""
 
     low: Any
     high: Any
     interval_box: Any
     which: Any
+    reach: Any
 
 
 class Trees(NamedTuple):
@@ -168,37 +170,50 @@ def sweep_pairs(ordered, order, ranges, label, bits, first, pairs):
 
     `order` has the row numbers in key order, null rows last. As with `cover_ranges`, `which` is best in the order of `low`.
     Stops when `pairs` may not hold what the next range covers (growing it here would cost more than the search). Returns
-    how many pairs there are and where to go on.
+    how many pairs there are, where to go on, and how many ranges were passed over.
     """
-    low, high, interval_box, which = ranges
+    low, high, interval_box, which, reach = ranges
     shift = np.int64(bits)
     valid = ordered.size
     used = 0
+    passed_over = 0
     at = 0
     last = np.int64(-(2**63))
-    for n in range(first, which.size):
+    n = first
+    while n < which.size:
         if used + order.size > pairs.size:
-            return used, n
+            return used, n, passed_over
         i = which[n]
-        name = label[interval_box[i]]
-        if name < 0:
-            continue
-        base = np.int64(name) << shift
         if low[i] > high[i]:
-            for place in range(valid, order.size):
-                pairs[used] = base | order[place]
-                used += 1
+            name = label[interval_box[i]]
+            if name >= 0:
+                base = np.int64(name) << shift
+                for place in range(valid, order.size):
+                    pairs[used] = base | order[place]
+                    used += 1
+            n += 1
             continue
         if low[i] < last:
             at = 0
         last = low[i]
         at = _first_at_least(ordered, low[i], at)
+        if reach.size and (at == valid or reach[n] < ordered[at]):
+            # No range before the first that reaches this key holds a key: between it and the key before there is none.
+            step = which.size if at == valid else _first_at_least(reach, ordered[at], n)
+            passed_over += step - n
+            n = step
+            continue
+        name = label[interval_box[i]]
+        n += 1
+        if name < 0:
+            continue
+        base = np.int64(name) << shift
         place = at
         while place < valid and ordered[place] <= high[i]:
             pairs[used] = base | order[place]
             used += 1
             place += 1
-    return used, which.size
+    return used, which.size, passed_over
 
 
 @njit(cache=True)

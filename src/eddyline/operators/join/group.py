@@ -28,6 +28,7 @@ from eddyline.operators.join.port import Membership, Port
 from eddyline.operators.join.steps import followed_order
 from eddyline.operators.reading import timeline_name
 from eddyline.operators.stream import StreamState
+from eddyline.operators.worth import Worth
 from eddyline.settings import Settings
 from eddyline.state.renumbering import Renumbering
 
@@ -83,6 +84,7 @@ class JoinGroup:
                 route=seat.route,
                 tuning=config.settings.tuning.sharing,
                 uses_zones=config.settings.heralds != "off",
+                worth=Worth(config.settings.tuning.zones, config.settings.heralds == "auto"),
             )
             port.required = tuple(key.mark for key in seat.keys)
             for key in seat.keys:

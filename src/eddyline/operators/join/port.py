@@ -24,6 +24,7 @@ from eddyline.operators.evaluate import Predicate, compile_predicate
 from eddyline.operators.join.combination import POSITION_BITS, Words
 from eddyline.operators.reading import ReadPosition
 from eddyline.operators.sharing.grouped_filter import GroupedFilter
+from eddyline.operators.worth import Worth
 from eddyline.state.columns import Ints
 from eddyline.state.renumbering import Renumbering
 from eddyline.state.store import Store
@@ -60,6 +61,7 @@ class Port:
         route: int | None = None,
         tuning: SharingTuning | None = None,
         uses_zones: bool = True,
+        worth: Worth | None = None,
     ) -> None:
         self.tuning = tuning or SharingTuning()
         self.position = position
@@ -81,7 +83,7 @@ class Port:
         self.came = 0
         self.passed = 0
         #: The members' filters: all together once there are many, one by one before.
-        self._grouped = GroupedFilter(tuning=self.tuning, sorts_out=uses_zones)
+        self._grouped = GroupedFilter(tuning=self.tuning, sorts_out=uses_zones, worth=worth)
         self._filters: dict[int, Predicate] = {}
         self._filtered = 0
         #: How far back the members' windows reach: by time, and by rows. None: a member has come or gone since the last look.

@@ -28,6 +28,7 @@ from eddyline.model.query import Output
 from eddyline.operators.evaluate import Compiled, Issues, compile_expression
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.sharing.grouped_filter import GroupedFilter
+from eddyline.operators.worth import Worth
 from eddyline.state.columns import Ints
 from eddyline.tuning import SharingTuning
 
@@ -80,12 +81,19 @@ class RowProjection:
 
 
 class FilterGroup:
-    def __init__(self, stream: str, issues: Issues | None = None, tuning: SharingTuning | None = None, sorts_out: bool = True) -> None:
+    def __init__(
+        self,
+        stream: str,
+        issues: Issues | None = None,
+        tuning: SharingTuning | None = None,
+        sorts_out: bool = True,
+        worth: Worth | None = None,
+    ) -> None:
         self.stream = stream
         #: As the join groups have it: the only reference.
         self.tree = 0
         self.issues = issues
-        self.filter = GroupedFilter(issues, tuning, sorts_out)
+        self.filter = GroupedFilter(issues, tuning, sorts_out, worth)
         self.slots: dict[str, int] = {}
         self._names: list[str] = []
         self._free: list[int] = []

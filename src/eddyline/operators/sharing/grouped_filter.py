@@ -4,6 +4,7 @@ Answer   For every slot (one per query and reference) the rows for which its pre
          bits per row. A row that is in no pair is wanted by no query.
 State    The boxes of all predicates (`boxes`) and their ranges in search order (`interval_index`). Adding or removing a slot
          touches its own boxes only.
+         Stretches of a batch that no range meets are left out first (`stretches`).
          A large batch is sorted once per column and all ranges are looked up in it; a small one is looked up row by row
          in a tree of ranges. A box with several columns starts from the one that lets the fewest rows of this batch pass.
 Limits   Expressions that are no set of values of a column are evaluated once each, over the rows that still need them.
@@ -27,7 +28,9 @@ from eddyline.operators.sharing.boxes import BoxTable
 from eddyline.operators.sharing.column_keys import number_keys, validity
 from eddyline.operators.sharing.interval_index import IntervalIndex, SortedOut
 from eddyline.operators.sharing.predicates import SELF, boxes_of
-from eddyline.tuning import SharingTuning
+from eddyline.operators.sharing.stretches import Stretches
+from eddyline.operators.worth import Worth
+from eddyline.tuning import SharingTuning, ZoneTuning
 
 Columns = Mapping[str, pa.Array]
 
@@ -45,8 +48,13 @@ class GroupedFilter:
     [(0, 1), (1, 0), (1, 1)]
     """
 
-    def __init__(self, issues: Issues | None = None, tuning: SharingTuning | None = None, sorts_out: bool = True) -> None:
+    def __init__(
+        self, issues: Issues | None = None, tuning: SharingTuning | None = None, sorts_out: bool = True, worth: Worth | None = None
+    ) -> None:
         self.tuning = tuning or SharingTuning()
+        #: Whether stretches of a batch are compared with ranges before rows are, batch by batch.
+        self._worth = worth or Worth(ZoneTuning(), True)
+        self._batches = 0
         #: Whether slots that the ends of a batch decide are skipped or passed as a whole; how many were.
         self.sorts_out = sorts_out
         self.slots_skipped = 0
@@ -88,7 +96,8 @@ class GroupedFilter:
         pairs.sort()
         if sorted_out is not None and sorted_out.whole:
             whole = np.unique(np.concatenate(sorted_out.whole))
-            pairs = np.concatenate((((whole << bits)[:, None] | np.arange(rows)).ravel(), pairs))
+            every = np.arange(rows) if sorted_out.rows is None else sorted_out.rows
+            pairs = np.concatenate((((whole << bits)[:, None] | every).ravel(), pairs))
             # Two runs, each in order: a stable sort merges them.
             pairs.sort(kind="stable")
         if self._table.overlapping and pairs.size:
@@ -113,7 +122,7 @@ class GroupedFilter:
         pairs = self._pairs(columns, rows, bits, np.where(wanted & ~always, table.slot.view, -1), sorted_out)
         set_pairs(words, pairs, bits, bit_of)
         if sorted_out is not None and sorted_out.whole:
-            words |= full_set(bit_of[np.concatenate(sorted_out.whole)], width)
+            words[slice(None) if sorted_out.rows is None else sorted_out.rows] |= full_set(bit_of[np.concatenate(sorted_out.whole)], width)
         return words
 
     def _sorts_out(self, rows: int) -> SortedOut | None:
@@ -130,15 +139,40 @@ class GroupedFilter:
         if rows == 0 or not slot.size:
             return np.empty(0, np.int64)
         keys, valid = self._keys(columns, rows)
-        search = self._search_sorted if rows * self.tuning.ranges_per_row >= table.low.size else self._search_tree
+        chosen = None
+        if sorted_out is not None and (chosen := self._chosen(keys, valid, sorted_out)) is not None:
+            if not chosen.size:
+                return np.empty(0, np.int64)
+            keys, valid = keys.take(chosen, axis=1), valid.take(chosen, axis=1)
+
+        def search(label: np.ndarray, sorted_out: SortedOut | None) -> np.ndarray:
+            is_large = keys.shape[1] * self.tuning.ranges_per_row >= table.low.size
+            found = (self._search_sorted if is_large else self._search_tree)(keys, valid, bits, label, sorted_out)
+            if chosen is None:
+                return found
+            mask = (1 << bits) - 1
+            return (found & ~mask) | chosen[found & mask]
+
         if not table.expressions:
-            return self._counted(search(keys, valid, bits, slot, sorted_out), sorted_out)
+            return self._counted(search(slot, sorted_out), sorted_out)
         has_rest = table.has_rest.view
         has_terms = np.diff(table.box_term.view) > 0
-        plain = self._counted(search(keys, valid, bits, np.where(has_rest, -1, slot), sorted_out), sorted_out)
+        plain = self._counted(search(np.where(has_rest, -1, slot), sorted_out), sorted_out)
         boxes = np.arange(slot.size)
-        open_pairs = search(keys, valid, bits, np.where(has_rest & has_terms & (slot >= 0), boxes, -1), None)
+        open_pairs = search(np.where(has_rest & has_terms & (slot >= 0), boxes, -1), None)
         return np.concatenate((plain, self._settle(columns, rows, bits, slot, np.sort(open_pairs), has_terms)))
+
+    def _chosen(self, keys: np.ndarray, valid: np.ndarray, sorted_out: SortedOut) -> np.ndarray | None:
+        """The rows that some slot may want, as far as stretches say; None: all of them."""
+        worth, count = self._worth, keys.shape[1]
+        cost = worth.tuning
+        self._batches += 1
+        if count < 2 * cost.rows or not self._index.named_by_all() or not worth.asks(self._batches):
+            return None
+        found = Stretches.look(self._index, keys, valid, cost.rows)
+        sorted_out.rows = found.rows
+        worth.note(count * cost.sort, found.left_out * cost.sort - count * len(self._index.named_by_all()) * cost.key)
+        return found.rows
 
     def _counted(self, pairs: np.ndarray, sorted_out: SortedOut | None) -> np.ndarray:
         if sorted_out is not None:

@@ -25,10 +25,12 @@ from eddyline.kernels.intervals import (
     stab_pairs,
     sweep_pairs,
 )
+from eddyline.kernels.meeting import met_stretches
 from eddyline.operators.sharing.boxes import BoxTable
 
 #: Rows that the choice of leads looks back at.
 _SAMPLE = 1024
+_NONE = np.empty(0, np.int64)
 #: Pairs that one call of a kernel has room for, at least.
 _ROOM = 1 << 16
 
@@ -37,25 +39,32 @@ _ROOM = 1 << 16
 class SortedOut:
     """Slots that a batch decides as a whole: what its least and greatest keys say of ranges."""
 
-    #: Labels that want every row.
+    #: Labels that want every row of those that were looked at.
     whole: list[np.ndarray] = field(default_factory=list)
+    #: The rows that were looked at; None: all.
+    rows: np.ndarray | None = None
     skipped: int = 0
     passed: int = 0
 
     def taken(
-        self, which: np.ndarray, low: np.ndarray, high: np.ndarray, boxes: np.ndarray, label: np.ndarray, ordered: np.ndarray, rows: int
-    ) -> np.ndarray:
-        """The ranges that are still to be looked up."""
-        if not ordered.size or ordered.size < rows or not which.size:
-            return which
+        self,
+        which: np.ndarray,
+        reach: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        boxes: np.ndarray,
+        label: np.ndarray,
+        ordered: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The ranges that are still to be looked up, and how far they reach."""
         covers = (low[which] <= ordered[0]) & (high[which] >= ordered[-1])
-        if covers.any():
-            labels = label[boxes[which[covers]]]
-            labels = labels[labels >= 0]
-            self.whole.append(labels)
-            self.passed += labels.size
-            which = which[~covers]
-        return which
+        if not covers.any():
+            return which, reach
+        labels = label[boxes[which[covers]]]
+        labels = labels[labels >= 0]
+        self.whole.append(labels)
+        self.passed += labels.size
+        return which[~covers], reach[~covers] if reach.size else reach
 
 
 class IntervalIndex:
@@ -72,8 +81,8 @@ class IntervalIndex:
         self._group_from = np.zeros(1, np.int64)
         self._tree: _Tree | None = None
         self._sample: _Sample | None = None
-        #: Ranges that the last batch missed as a whole.
-        self._left_out = 0
+        #: The columns that every box has a term of, and the state of the table that this is true of.
+        self._shape, self._named = (-1, -1), list[int]()
         #: Candidates that the tree gave and that were in vain, since it was built.
         self._in_vain = 0
 
@@ -92,43 +101,78 @@ class IntervalIndex:
         table = self._table
         low, high, boxes = table.low.view, table.high.view, table.interval_box.view
         found = []
-        for which in self._parts(column, True, ordered if sorted_out is not None and ordered.size == order.size else None):
-            if sorted_out is not None:
-                sorted_out.skipped += self._left_out
-                which = sorted_out.taken(which, low, high, boxes, label, ordered, order.size)
-            at, ranges = 0, Swept(low, high, boxes, which)
+        is_full = sorted_out is not None and ordered.size == order.size
+        for which, reach in self._parts(column, True):
+            if not is_full:
+                # Nulls stand behind the ranges that leaps pass over.
+                reach = _NONE
+            elif sorted_out is not None and self._may_cover(column, ordered):
+                which, reach = sorted_out.taken(which, reach, low, high, boxes, label, ordered)
+            at, ranges = 0, Swept(low, high, boxes, which, reach)
             while at < which.size:
                 pairs = np.empty(max(_ROOM, 2 * order.size), np.int64)
-                used, at = sweep_pairs(ordered, order, ranges, label, bits, at, pairs)
+                used, at, passed_over = sweep_pairs(ordered, order, ranges, label, bits, at, pairs)
                 found.append(pairs[:used])
+                if sorted_out is not None:
+                    sorted_out.skipped += passed_over
         return found
+
+    def _may_cover(self, column: int, ordered: np.ndarray) -> bool:
+        """Whether some range may cover all keys: of those that begin early enough one reaches far enough, or it has been added since."""
+        lows, reach = self._group(2 * column + 1)
+        at = int(np.searchsorted(lows, ordered[0], side="right")) if ordered.size else 0
+        return self._intervals < self._table.low.size or (at > 0 and bool(reach[at - 1] >= ordered[-1]))
 
     def ranges(self, column: int, ordered: np.ndarray, rows: int, start: np.ndarray, stop: np.ndarray) -> None:
         """Where in a sorted batch the ranges of a column begin and end, for boxes of several terms."""
-        for which in self._parts(column, False):
+        for which, _ in self._parts(column, False):
             cover_ranges(ordered, self._table.low.view, self._table.high.view, which, rows, start, stop)
 
-    def _parts(self, column: int, alone: bool, ordered: np.ndarray | None = None) -> list[np.ndarray]:
-        """The ranges of a column whose boxes have one term, or several: those in order, and those added since.
+    def named_by_all(self) -> list[int]:
+        """The columns that every box has a term of; looked up once per change of the boxes."""
+        table = self._table
+        shape = (table.version, table.slot.size)
+        if self._shape != shape:
+            boxes = [np.unique(table.term_box.view[table.term_column.view == at]).size for at in range(len(table.columns))]
+            self._shape, self._named = shape, [at for at, count in enumerate(boxes) if count == table.slot.size]
+        return self._named
 
-        Args:
-            ordered: the keys of a batch without nulls, ascending: ranges in order that they all miss are left out.
-        """
+    def met(self, column: int, keys: np.ndarray, size: int) -> np.ndarray:
+        """Of every `size` keys of a column, whether some range meets them."""
+        self._refresh()
+        parts = [self._group(2 * column), self._group(2 * column + 1)]
+        table = self._table
+        if self._intervals < table.low.size:
+            mine = self._intervals + np.flatnonzero(_groups(table, self._intervals) // 2 == column)
+            lows = table.low.view[mine]
+            order = np.argsort(lows, kind="stable")
+            parts.append((lows[order], np.maximum.accumulate(table.high.view[mine][order])))
+        parts = [part for part in parts if part[0].size] or parts[:1]
+        met: np.ndarray = met_stretches(keys, size, *parts[0])
+        for part in parts[1:]:
+            met |= met_stretches(keys, size, *part)
+        return met
+
+    def _group(self, group: int) -> tuple[np.ndarray, np.ndarray]:
+        """Low ends of a group of ranges in order, and how far they reach."""
+        if group + 1 >= self._group_from.size:
+            return self._lows[:0], self._reach[:0]
+        first, last = self._group_from[group : group + 2]
+        return self._lows[first:last], self._reach[first:last]
+
+    def _parts(self, column: int, alone: bool) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The ranges of a column whose boxes have one term, or several, and how far they reach: those in order, and those added since, of
+        which that is not known."""
         table = self._table
         self._refresh()
         group = 2 * column + alone
         parts = []
         if group + 1 < self._group_from.size:
             first, last = self._group_from[group : group + 2]
-            whole = last - first
-            if ordered is not None and ordered.size:
-                last = first + np.searchsorted(self._lows[first:last], ordered[-1], side="right")
-                first = first + np.searchsorted(self._reach[first:last], ordered[0])
-            self._left_out = int(whole - (last - first))
-            parts.append(self._by_low[first:last])
+            parts.append((self._by_low[first:last], self._reach[first:last]))
         if self._intervals < table.low.size:
-            parts.append(self._intervals + np.flatnonzero(_groups(table, self._intervals) == group))
-        return [part for part in parts if part.size]
+            parts.append((self._intervals + np.flatnonzero(_groups(table, self._intervals) == group), _NONE))
+        return [part for part in parts if part[0].size]
 
     def pairs(self, label: np.ndarray, keys: np.ndarray, valid: np.ndarray, bits: int) -> np.ndarray:
         """The (label, row) pairs of a small batch."""

@@ -18,6 +18,7 @@ import pyarrow as pa
 from eddyline.model.query import BoundQuery
 from eddyline.operators.sharing.filter_group import FilterGroup
 from eddyline.operators.stream import whole_columns
+from eddyline.operators.worth import Worth
 from eddyline.plan.lower import Lowered
 from eddyline.plan.prepare import prepare
 from eddyline.plan.shape import Part, query_shape
@@ -88,7 +89,8 @@ class FilterUnit(UnitBase):
         self.key = key
         self.stream = stream
         self.streams = frozenset([stream])
-        self.group = FilterGroup(stream, pipeline.issues, pipeline.settings.tuning.sharing, uses_zones)
+        worth = Worth(pipeline.settings.tuning.zones, pipeline.settings.heralds == "auto")
+        self.group = FilterGroup(stream, pipeline.issues, pipeline.settings.tuning.sharing, uses_zones, worth)
         self.members: dict[str, FilterQuery] = {}
 
     @property

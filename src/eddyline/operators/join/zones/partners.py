@@ -21,7 +21,7 @@ import numpy as np
 from eddyline.model.differences import Flags, Ints
 from eddyline.operators.join.counters import Counters
 from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
-from eddyline.operators.join.zones.worth import Worth
+from eddyline.operators.worth import Worth
 from eddyline.settings import Settings
 from eddyline.state.zones import Mark, ranges_of
 from eddyline.tuning import ZoneTuning

@@ -28,7 +28,7 @@ from eddyline.operators.join.node import JoinNode
 from eddyline.operators.join.policy import JoinPolicy
 from eddyline.operators.join.zones.ranges import Known, Sides
 from eddyline.operators.join.zones.within import bounds_of, is_bound
-from eddyline.operators.join.zones.worth import Worth
+from eddyline.operators.worth import Worth
 from eddyline.state.zones import ranges_of
 from eddyline.tuning import ZoneTuning
 
