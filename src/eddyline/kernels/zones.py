@@ -19,6 +19,8 @@ from numba import njit
 
 _LEAST = np.int64(-(2**63))
 _MOST = np.int64(2**63 - 1)
+#: Keys of a sorted zone that are put in order of place one by one, and probing rows that are worth sorting a zone.
+_FEW, _MANY = 8, 32
 
 
 class Laid(NamedTuple):
@@ -252,6 +254,11 @@ def within_stretches(asking, stored, grid, settled, within):
             low[o] = _first_not_below(dead, floor[o], low[o], high[o])
             high[o] = _first_not_below(order, limit[o], low[o], high[o])
     start = cuts[0] - base
+    by_key = len(keys) == 1 and in_time_order and not has_nulls
+    # A zone that many rows look at is sorted when the first of them does.
+    sorts = by_key and len(limit) >= _MANY
+    ordered, places = np.empty(keys.shape[1] if sorts else 0, np.int64), np.empty(keys.shape[1] if sorts else 0, np.int64)
+    is_sorted = np.zeros(len(cuts), np.bool_)
     visited = 0
     untested = 0
     found = np.empty(1024, np.int64)
@@ -279,8 +286,33 @@ def within_stretches(asking, stored, grid, settled, within):
                     for p in range(first, end):
                         found[n] = p + base
                         n += 1
-                elif len(keys) == 1 and in_time_order and not has_nulls and not settled[kind]:
+                elif by_key and not settled[kind]:
                     below, above = least[0, o], most[0, o]
+                    if sorts and first == cuts[j] - base and end == cuts[j + 1] - base:
+                        a, b = first - start, end - start
+                        if not is_sorted[j]:
+                            places[a:b] = a + np.argsort(keys[0, a:b])
+                            ordered[a:b] = keys[0, places[a:b]]
+                            is_sorted[j] = True
+                        if below <= ordered[a] and ordered[b - 1] <= above:
+                            for p in range(first, end):
+                                found[n] = p + base
+                                n += 1
+                            continue
+                        # Few keys of a narrow range are put in order of place; for many the scan below costs less.
+                        a = _first_not_below(ordered, below, a, b)
+                        if a == b or ordered[a] > above:
+                            continue
+                        if a + _FEW >= b or ordered[a + _FEW] > above:
+                            while a < b and ordered[a] <= above:
+                                row, at = places[a] + start + base, n
+                                while at > reached and found[at - 1] > row:
+                                    found[at] = found[at - 1]
+                                    at -= 1
+                                found[at] = row
+                                n += 1
+                                a += 1
+                            continue
                     for p in range(first, end):
                         found[n] = p + base
                         key = keys[0, p - start]
