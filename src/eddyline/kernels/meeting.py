@@ -1,6 +1,6 @@
 """Which stretches of keys meet ranges, before single keys are looked up.
 
-Answer   `met_stretches` says of every so many keys whether some range meets them.
+Answer   `met_stretches` says of stretches of keys, which are of one size, whether some range meets them.
 State    None.
 Limits   Ranges come by their low ends; `reach` has the highest high end so far.
 """
