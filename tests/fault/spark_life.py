@@ -95,7 +95,7 @@ class Life:
     def prepare(self, plan: Plan) -> bool:
         """Whether the preparations of a start came to their end."""
         process = self._started(plan, "tests.fault.starting")
-        assert process.wait(240) in (0, -signal.SIGKILL), self.said()
+        assert process.wait(1200) in (0, -signal.SIGKILL), self.said()
         return process.returncode == 0
 
     def _started(self, plan: Plan | None, *program: str) -> subprocess.Popen[bytes]:
@@ -144,7 +144,8 @@ class Life:
         self.added.append(self.turns)
         self.control.append(add_record(coming(self.turns)))
 
-    def wait(self, process: subprocess.Popen[bytes], condition: Callable[[], bool], seconds: float = 240.0) -> None:
+    def wait(self, process: subprocess.Popen[bytes], condition: Callable[[], bool], seconds: float = 1200.0) -> None:
+        """Patience is for crowded machines: a start that takes ten seconds alone may take minutes there."""
         for _ in range(int(seconds / 0.05)):
             if process.poll() is not None or condition():
                 return

@@ -29,7 +29,7 @@ def follow(spark, folder: Path, batches: int, files: str, first: str = "") -> in
     with Session(spark=spark, checkpoint=str(folder / "state"), out=str(folder / "out"), keep_results=False) as session:
         session.execute(first + JOB.format(folder, files))
         session.start()
-        for _ in range(1200):
+        for _ in range(4800):
             if committed_batch(str(folder / "state")) + 1 >= batches:
                 break
             time.sleep(0.05)
