@@ -22,7 +22,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 export PYTHONUNBUFFERED = 1
 # Tests start many processes. Each compiles all modules again where this variable keeps bytecode from being written: a second for each.
 export PYTHONDONTWRITEBYTECODE =
-# The classes of Spark as the JVM has them in memory, written by `make setup`: a JVM that maps them starts in half the time. One that
+# The classes of Spark as the JVM has them in memory, written by `make setup`: a JVM that maps them starts with about half the CPU time (5.6 against 10.5 s). One that
 # finds no archive, or one of another Java, starts as ever.
 CLASSES := $(abspath $(VENV))/spark-classes.jsa
 export SPARK_SUBMIT_OPTS ?= -XX:SharedArchiveFile=$(CLASSES)
@@ -81,7 +81,7 @@ check: lint ## lint, then unit, golden and documentation tests (under 2 minutes)
 # What comes before the tests goes on side by side: mypy has one core, kernels the other, and the browser is downloaded meanwhile. So do
 # the tests: those with processes of their own wait for them, and those that only compute have the cores meanwhile. The first are ahead
 # where both want a core, since the last of them decides when all have ended.
-test: $(STAMP) ## all that the build server runs: lint, every test, Spark and fault tests included (under 20 minutes on two cores)
+test: $(STAMP) ## all that the build server runs: lint, every test, Spark and fault tests included
 	@$(MAKE) --no-print-directory classes
 	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target lint signatures browser-if-possible
 	@$(MAKE) --no-print-directory --jobs 2 computing $(if $(CLUSTER),waiting)
