@@ -178,8 +178,15 @@ class TemplateTuning:
     #: the rows, and 1.02 where they are 0.24 (`python -m bench.micro thresholds`).
     precomputed: bool = True
     most_groups: float = 0.25
-    #: The first size of a buffer of pairs, which doubles as it fills. A bound of memory: 1 MB.
+    #: The first size of a buffer of pairs, which doubles as it fills; where probes are few, that for each of them. Bounds of memory: 1 MB,
+    #: and 64 kB for one probe.
     least_room: int = 1 << 16
+    room_per_probe: int = 1 << 12
+
+    def room(self, probes: int) -> int:
+        """The first size of a buffer for the pairs of so many probes."""
+        return min(self.least_room, self.room_per_probe * probes)
+
     #: A column with at most this number of values in a block is numbered: hashes of a few values per address are uneven. A bound of
     #: memory: an eighth of a block.
     most_codes: int = 1 << 13
@@ -211,7 +218,7 @@ class TemplateTuning:
     #: Seconds per row of a scan that many requests share (a hash and a look into their table), of one that a single request makes, and to
     #: cluster a block. `python -m bench.papers.run templates --steps costs` measures them.
     shared_scan: float = 4.0e-9
-    single_scan: float = 1.0e-9
+    single_scan: float = 0.6e-9
     build: float = 60e-9
     #: Up to this number of configurations, each in every order of its fields, are all priced: some milliseconds. Three columns and 16 bits
     #: have 5,814; four have more, and are searched bits first.

@@ -85,6 +85,27 @@ def test_probes_that_work_alone(seed: int) -> None:
     assert gathered(lambda begin, a, b: alone.read_blocks(table, begin, asking, a, b)[:2], count, rng) == right
 
 
+@pytest.mark.parametrize("rows", (1, 63, 64, 65, 127, 128, 129, 320))
+@pytest.mark.parametrize("values", (1, 2, 40))
+def test_runs_of_portions(rows: int, values: int) -> None:
+    """Short forms are compared a portion at a time: runs end before, at and behind its end, and a row may fit at every place."""
+    lots = np.random.default_rng(rows)
+    words, nulls = lots.integers(0, values, (2, rows)), np.zeros(rows, np.int64)
+    probes = np.arange(min(values, 5)).reshape(1, -1)
+    low, high = np.zeros(probes.shape[1], np.int64), np.full(probes.shape[1], rows)
+    for column, bits in ((0, (0, 1)), (0, (1, 0)), (1, (2, 1)), (0, (0, 0))):
+        for most in (0, 100):
+            block = clustered(Fields(bits), words, nulls, np.arange(rows), 0, rows, TemplateTuning(most_codes=most))
+            asking = alone.Alone(np.array([column]), 1 << column, probes, low, high)
+            table = np.stack([block.line(2)])
+
+            def read(begin, a, b, table=table, asking=asking):
+                return alone.read_blocks(table, begin, asking, a, b)[:2]
+
+            right = matches(words[[column]], nulls, 1 << column, 0, probes, low, high)
+            assert gathered(read, probes.shape[1], Random(rows)) == right
+
+
 def _scan(words, nulls, fixed, first, begin, probes, low, high, out_probe, out_row):
     heads, following = kernels.table_of(probes)
     wanted = np.empty(0, np.bool_)

@@ -3,7 +3,8 @@
 Answer   `measure_index` clusters random rows as templates do, reads the blocks with requests that leave different numbers of bits open, and
          finds the seconds per run and per visited row that explain the times best.
 State    None.
-Limits   CPU time of this process; the fastest of several runs counts. Two key columns of 2,048 values, four blocks of 65,536 rows.
+Limits   CPU time of this process; the fastest of several runs counts. Two key columns of 2,048 values, eight blocks of 65,536 rows: no
+         cache of a core holds them.
 Reading  docs/operators/index.md
 """
 
@@ -23,7 +24,7 @@ from eddyline.state.columns import Ints
 from eddyline.tuning import TemplateTuning
 
 #: Rows of a block, and how many blocks there are.
-_ROWS, _BLOCKS = 1 << 16, 4
+_ROWS, _BLOCKS = 1 << 16, 8
 #: Values of a column.
 _VALUES = 2048
 #: Bits of the two fields of an address. Fewer bits give longer runs.

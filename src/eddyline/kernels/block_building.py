@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from eddyline.kernels.hashing import mix
-from eddyline.kernels.request_blocks import form_of
+from eddyline.kernels.request_blocks import PORTION, form_of
 
 
 @njit(cache=True, nogil=True)
@@ -91,7 +91,8 @@ def cluster_rows(address, count, words, codes, coded, nulls, ids):
         place_of[row] = place
         out_ids[place] = ids[row]
         out_nulls[place] = nulls[row]
-    out_words, forms = np.empty((columns, rows), np.int64), np.empty((columns, rows), np.uint16)
+    out_words = np.empty((columns, rows), np.int64)
+    forms = np.zeros(columns * rows + PORTION, np.uint16)[: columns * rows].reshape(columns, rows)
     for c in range(columns):
         if coded[c]:
             for row in range(rows):

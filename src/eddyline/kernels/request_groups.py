@@ -84,20 +84,27 @@ def count_groups(codes, groups, valid):
 
 
 @njit(cache=True, nogil=True)
-def sum_groups(codes, groups, values, valid):
-    """Per group: values, sums, least and greatest value; and the largest sum of absolute values, as a float."""
-    counts, sums = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
-    least, greatest = np.full(groups, _GREATEST, np.int64), np.full(groups, _LEAST, np.int64)
-    sizes = np.zeros(groups, np.float64)
+def sum_groups(codes, at, values, valid, found):
+    """Write per group how many values it has, their sum, the least and the greatest: four lines of `found`.
+
+    Args:
+        at: per row its place in `values` and `valid`; `valid` is empty where all are.
+
+    Returns:
+        the largest sum of absolute values, as a float.
+    """
+    counts, sums, least, greatest = found[0], found[1], found[2], found[3]
+    counts[:], sums[:], least[:], greatest[:] = 0, 0, _GREATEST, _LEAST
+    sizes = np.zeros(len(counts), np.float64)
     for row in range(len(codes)):
-        if len(valid) and not valid[row]:
+        if len(valid) and not valid[at[row]]:
             continue
-        g, value = codes[row], np.int64(values[row])
+        g, value = codes[row], np.int64(values[at[row]])
         counts[g] += 1
         sums[g] += value
         sizes[g] += abs(np.float64(value))
         least[g], greatest[g] = min(least[g], value), max(greatest[g], value)
     largest = 0.0
-    for g in range(groups):
+    for g in range(len(sizes)):
         largest = max(largest, sizes[g])
-    return counts, sums, least, greatest, largest
+    return largest

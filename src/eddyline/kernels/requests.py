@@ -17,6 +17,10 @@ from numba import njit
 
 from eddyline.kernels.hashing import fold, mix
 
+#: Places of a table per probe, and the most places up to which it has so many: 256 kB. Where no row matches, a row takes 3.8 to 4.4 ns with
+#: 10 to 2,000 probes, and 7.8 to 11.5 ns with two places per probe (`python -m bench.papers.run templates --steps costs`).
+SPARSE, MOST_SPARSE = 16, 1 << 15
+
 
 class Clustered(NamedTuple):
     """Rows of one block in the order of their addresses."""
@@ -74,8 +78,9 @@ def _hash_at(words, at):
 def table_of(words):
     """Chains of probes by the hash of their key words: `heads` and `following`."""
     count = words.shape[1]
+    # Few places are taken, so that a processor foresees that a row finds none; a large table would not stay in its cache.
     size = 16
-    while size < 2 * count:
+    while size < 2 * count or size < min(SPARSE * count, MOST_SPARSE):
         size *= 2
     heads = np.full(size, -1, np.int64)
     following = np.full(count, -1, np.int64)

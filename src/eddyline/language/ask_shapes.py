@@ -10,7 +10,7 @@ Limits   Values are whole numbers of columns of whole numbers, within the range 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from eddyline.language.catalog import Catalog
 from eddyline.model.template import Condition, Request, Template
@@ -50,7 +50,8 @@ class Shapes:
             if value is None:
                 return None
             conditions[place] = Condition(key, "in", (value,))
-        return replace(shape.request, conditions=tuple(conditions), text=text)
+        known = shape.request
+        return Request(known.template, known.columns, known.group_by, tuple(conditions), known.window, known.as_of, text)
 
     def learn(self, text: str, request: Request, catalog: Catalog) -> None:
         """Remember how a text was bound, if its literals are found again in the conditions."""

@@ -24,7 +24,7 @@ from eddyline.settings import Settings
 #: Seconds per operation of this engine on one core of a small server.
 SHIPPED = UnitCosts(insert=3e-8, delete=1.35e-8, join=3.6e-8, probe=3.1e-8, link=4e-9, arrive=9.4e-8)
 #: The same for an index over address bits.
-SHIPPED_INDEX = IndexCosts(hash=1.5e-9, run=2.3e-8, visit=2.4e-10)
+SHIPPED_INDEX = IndexCosts(hash=1.5e-9, run=6.4e-9, visit=7.6e-11)
 
 
 def costs_path() -> Path:

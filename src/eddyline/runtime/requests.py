@@ -64,6 +64,8 @@ def _of_template(unit: TemplateUnit, requests: list[Request]) -> list[pa.Table]:
 
 def _shaped(unit: TemplateUnit, requests: Sequence[Request], instants: Sequence[int], whole: pa.Table) -> list[pa.Table]:
     """One table per request, from the answers of all."""
+    if len(requests) == 1:
+        return [_columns(unit.template, requests[0], whole, None if instants[0] == LONG_AGO else instants[0])]
     number = np.asarray(whole.column(REQUEST))
     tables = []
     for at, (request, instant) in enumerate(zip(requests, instants, strict=True)):

@@ -56,14 +56,14 @@ class Answering:
         made: list[pa.Table] = []
         for mask, chosen, asking in _by_groups(requests, request):
             mine, here = request[chosen], ids[chosen]
-            found = self._at_once(mask, mine, here, issues) if len(mine) else None
+            found = self._at_once(mask, requests.count, mine, here, issues) if len(mine) else None
             if found is None and len(mine):
                 made += self._results(self._grouped(mask, mine, here, issues), mask, asking, issues)
             else:
                 made += self._with_empty(found, mask, asking, issues)
         return self._unwanted_as_null(self._in_order(made), requests.aggregates)
 
-    def _at_once(self, mask: int, request: Ints, ids: Ints, issues: Issues) -> pa.Table | None:
+    def _at_once(self, mask: int, count: int, request: Ints, ids: Ints, issues: Issues) -> pa.Table | None:
         """The groups of plain aggregates; None: the aggregation has to do it."""
         if self._direct is None:
             return None
@@ -71,7 +71,7 @@ class Answering:
         def values(e: Expression, ids: Ints) -> pa.Array:
             return self.value(e, {(a, c): self.rows.values(c, ids) for a, c in columns_of(e)}, len(ids), issues)
 
-        return self._direct.table(self.schema, self._chosen(mask), request, ids, values)
+        return self._direct.table(self.schema, self._chosen(mask), count, request, ids, values)
 
     def summed(self, requests: Requests, request: Ints, group: Ints, groups: Precomputed, issues: Issues) -> pa.Table:
         """The answers of all requests from pairs of a request and a group that is kept."""
@@ -91,6 +91,8 @@ class Answering:
             return self.schema.empty_table()
         whole = made[0] if len(made) == 1 else pa.concat_tables(made)
         number = np.asarray(whole.column(REQUEST))
+        if len(number) == 1:
+            return whole
         if (number[1:] >= number[:-1]).all():
             return whole.combine_chunks()
         return whole.take(pa.array(np.argsort(number, kind="stable"))).combine_chunks()
@@ -221,6 +223,9 @@ class Answering:
         return pa.table(columns, schema=self.schema)
 
     def _unwanted_as_null(self, table: pa.Table, aggregates: Ints) -> pa.Table:
+        everything = (1 << len(self.aggregates)) - 1
+        if (aggregates == everything).all():
+            return table
         wanted = aggregates[np.asarray(table.column(REQUEST))]
         for number, output in enumerate(self.aggregates):
             here = wanted >> number & 1 == 1

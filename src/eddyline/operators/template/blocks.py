@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -153,8 +154,13 @@ class Fields:
     #: Empty: the first column's field lies lowest.
     order: tuple[int, ...] = ()
 
+    @cached_property
+    def served(self) -> int:
+        """The columns that have a field, as bits."""
+        return sum(1 << c for c, bits in enumerate(self.bits) if bits)
+
     def helps(self, pattern: int, ranged: int) -> bool:
-        return any(bits and (pattern | ranged) >> c & 1 for c, bits in enumerate(self.bits))
+        return (pattern | ranged) & self.served != 0
 
     def fit(self, words: Ints, nulls: Ints, codes: Codes, tuning: TemplateTuning) -> tuple[Addresses, Ints]:
         fields: list[Field] = [Field(0, 0, distinct) for distinct in codes.distinct]

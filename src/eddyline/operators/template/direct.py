@@ -1,7 +1,7 @@
 """Answers of plain aggregates over whole numbers: straight from the rows, without an aggregation that could go on.
 
-Answer   `Direct.table(mask, request, ids)` groups rows by (request, columns of the mask) and gives the groups with their aggregates, as the
-         aggregation of standing queries would. None: a value is too large for it, or texts with equal hashes differ.
+Answer   `Direct.table(columns, requests, request, ids)` groups rows by (request, columns) and gives the groups with their aggregates, as
+         the aggregation of standing queries would. None: a value is too large for it, or texts with equal hashes differ.
 State    None.
 Limits   COUNT, SUM, AVG, MIN and MAX of columns of whole numbers, and COUNT of any column (`serves`). Sums of absolute values stay below
          2^53, where doubles are exact.
@@ -20,12 +20,13 @@ from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression
 from eddyline.model.joining import is_exact
 from eddyline.model.query import Output
 from eddyline.operators.template.rows import TemplateRows
-from eddyline.state.columns import Ints, as_plain, pack_bits, validity
+from eddyline.state.columns import Ints, pack_bits, validity
 
 _WHOLE = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
 _EXACT = float(1 << 53)
 _NONE = np.empty(0, np.bool_)
-_INTS = np.empty(0, np.int64)
+#: The first row of a single group.
+_FIRST = np.zeros(1, np.int64)
 
 
 def serves(aggregates: Sequence[Output]) -> bool:
@@ -53,22 +54,30 @@ def argument(aggregate: Aggregate) -> ColumnRef | None:
 
 class Direct:
     def __init__(self, keys: Sequence[Output], aggregates: Sequence[Output], rows: TemplateRows) -> None:
+        """`aggregates` are plain (`serves`)."""
         self.keys = keys
-        self.aggregates = aggregates
         self.rows = rows
+        found = [o.expression for o in aggregates if isinstance(o.expression, Aggregate)]
+        #: The aggregates, each with the column that it is over (None: it counts rows).
+        self._over = [(aggregate, argument(aggregate)) for aggregate in found]
+        self._open = [output.type.arrow for output in keys]
 
     def table(
-        self, schema: pa.Schema, chosen: list[int], request: Ints, ids: Ints, values: Callable[[Expression, Ints], pa.Array]
+        self, schema: pa.Schema, chosen: list[int], count: int, request: Ints, ids: Ints, values: Callable[[Expression, Ints], pa.Array]
     ) -> pa.Table | None:
-        """One row per group, in the order of requests; `values` computes an expression over rows. There is at least one row."""
-        words = self.rows.keys
-        columns = np.array(chosen, np.int64)
-        mask = sum(1 << k for k in chosen)
+        """One row per group, in the order of requests, of which there are `count`; `values` computes an expression over rows.
+
+        There is at least one row.
+        """
         if chosen:
+            words = self.rows.keys
+            columns, mask = np.array(chosen, np.int64), sum(1 << k for k in chosen)
             codes, first = group_rows(request, ids - words.base, words.words, words.nulls, columns, mask)
+        elif count == 1:
+            codes, first = request, _FIRST
         else:
-            codes, first = group_requests(request, int(request.max()) + 1)
-        keys: list[pa.Array] = [pa.nulls(len(first), output.type.arrow) for output in self.keys]
+            codes, first = group_requests(request, count)
+        keys: list[pa.Array] = [None if k in chosen else pa.nulls(len(first), kind) for k, kind in enumerate(self._open)]
         for k in chosen:
             output = self.keys[k]
             keys[k] = values(output.expression, ids[first])
@@ -82,32 +91,32 @@ class Direct:
             return None
         asked = request[first]
         found = pa.Table.from_arrays([pa.array(asked), *keys, *aggregates], schema=schema)
-        return found if (asked[1:] >= asked[:-1]).all() else found.take(pa.array(np.argsort(asked, kind="stable")))
+        in_order = count == 1 or (asked[1:] >= asked[:-1]).all()
+        return found if in_order else found.take(pa.array(np.argsort(asked, kind="stable")))
 
     def _aggregates(self, codes: Ints, groups: int, ids: Ints) -> list[pa.Array] | None:
-        """The aggregates of all groups; each column is read once."""
-        known: dict[str, tuple[Ints, Ints, Ints, Ints]] = {}
+        """The aggregates of all groups; each column is read once, where it is stored."""
+        known: dict[str, Ints] = {}
+        #: How many rows each group has.
+        rows: Ints | None = None
+        at = ids - self.rows.store.base
         made = []
-        for output in self.aggregates:
-            aggregate = output.expression
-            assert isinstance(aggregate, Aggregate)
-            if aggregate.arg is None:
-                made.append(pa.array(count_groups(codes, groups, _NONE)))
+        for aggregate, over in self._over:
+            if over is None:
+                rows = count_groups(codes, groups, _NONE) if rows is None else rows
+                made.append(pa.array(rows))
                 continue
-            over = argument(aggregate)
-            assert over is not None
             column = over.column
             if column not in known:
-                given = self.rows.values(column, ids)
-                valid = validity(given)
-                valid = _NONE if valid is None else valid
+                known[column] = found = np.empty((4, groups), np.int64)
                 if over.type.name in _WHOLE:
-                    *found, largest = sum_groups(codes, groups, as_plain(given, over.type), valid)
-                    if largest >= _EXACT:
+                    stored, valid = self.rows.plain(column)
+                    if sum_groups(codes, at, stored, valid, found) >= _EXACT:
                         return None
-                    known[column] = tuple(found)
+                    rows = found[0] if not len(valid) else rows
                 else:
-                    known[column] = count_groups(codes, groups, valid), _INTS, _INTS, _INTS
+                    there = validity(self.rows.values(column, ids))
+                    found[0] = count_groups(codes, groups, _NONE if there is None else there)
             made.append(read(aggregate, *known[column]))
         return made
 
@@ -118,11 +127,11 @@ def read(aggregate: Aggregate, counts: Ints, sums: Ints, least: Ints, greatest: 
         return pa.array(counts)
     there = counts > 0
     mask = None if there.all() else pack_bits(there)
-    found = {"sum": sums, "min": least, "max": greatest, "avg": sums}[aggregate.function]
     if aggregate.function == "avg":
-        return pa.Array.from_buffers(pa.float64(), len(found), [mask, pa.py_buffer(sums / np.maximum(counts, 1))])
+        return pa.Array.from_buffers(pa.float64(), len(counts), [mask, pa.py_buffer(sums / np.maximum(counts, 1))])
+    found = sums if aggregate.function == "sum" else least if aggregate.function == "min" else greatest
     assert aggregate.type.numpy is not None
-    return pa.Array.from_buffers(aggregate.type.arrow, len(found), [mask, pa.py_buffer(found.astype(aggregate.type.numpy))])
+    return pa.Array.from_buffers(aggregate.type.arrow, len(found), [mask, pa.py_buffer(found.astype(aggregate.type.numpy, copy=False))])
 
 
 def _agree(values: pa.Array, keys: pa.Array, codes: Ints) -> bool:

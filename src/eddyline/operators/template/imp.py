@@ -156,7 +156,7 @@ class Imp:
             lines = [self.blocks[first].line(self.rows.columns) for first in sorted(self.blocks)]
             self._table = np.stack(lines)
         made: list[tuple[Ints, Ints]] = []
-        begin, room = 0, self.rows.tuning.least_room
+        begin, room = 0, self.rows.tuning.room(len(probes))
         while begin < len(probes):
             out_probe, out_row = np.empty(room, np.int64), np.empty(room, np.int64)
             begin, count, runs, visited = read_blocks(self._table, begin, asking, out_probe, out_row)

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import product
 from math import prod
+from operator import or_
 from typing import cast
 
 import numpy as np
@@ -94,16 +96,17 @@ def of_requests(template: Template, requests: Sequence[Request], instants: Seque
     spans: list[dict[int, tuple[int, int]]] = []
     for number, request in enumerate(requests):
         lists, rest = _lists(request, most_probes)
-        spans.append(_spans(template, rest))
+        spans.append(_spans(template, rest) if rest else {})
         tests += [(number, condition) for condition in rest if _bound(template, condition) is None]
         keys = sorted(lists)
         probes += [(number, dict(zip(keys, values, strict=True))) for values in product(*(lists[k] for k in keys))]
-    fixed = np.array([sum(1 << k for k in values) for _, values in probes], np.int64)
+    patterns = [sum(1 << k for k in values) for _, values in probes]
+    fixed, asked_for = np.array(patterns, np.int64), reduce(or_, patterns, 0)
     # The words of columns that no probe fixes mean nothing.
     open_words = np.zeros(len(probes), np.int64)
     arrays, words = [], []
     for k, output in enumerate(template.keys):
-        asked = any(k in values for _, values in probes)
+        asked = asked_for >> k & 1
         array = _array([values.get(k) for _, values in probes], output.type) if asked else pa.nulls(len(probes), output.type.arrow)
         arrays.append(array)
         words.append(key_words(array, output.type) if asked else open_words)
@@ -169,7 +172,9 @@ def _lists(request: Request, most_probes: int) -> tuple[dict[int, list[object]],
         values = list(dict.fromkeys(v for v in condition.values if v is not None))
         known = lists.get(condition.key)
         lists[condition.key] = values if known is None else [v for v in known if v in values]
-    total = prod(len(values) for values in lists.values())
+    total = prod(map(len, lists.values()))
+    if total <= most_probes:
+        return lists, rest
     for key in sorted(lists, key=lambda k: -len(lists[k])):
         if total <= most_probes:
             break

@@ -17,7 +17,7 @@ import pyarrow as pa
 from eddyline.operators.reading import ReadPosition
 from eddyline.operators.template.probes import Requests
 from eddyline.operators.template.words import KeyWords
-from eddyline.state.columns import Ints
+from eddyline.state.columns import FixedColumn, Ints
 from eddyline.state.store import Store
 from eddyline.tuning import TemplateTuning
 
@@ -102,6 +102,12 @@ class TemplateRows:
             here &= self.keys.nulls.take(at) >> column & 1 == 0
             probe, ids = probe[here], ids[here]
         return probe, ids
+
+    def plain(self, column: str) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.bool_]]:
+        """A payload column of fixed width and where it has values (empty: everywhere), both from the store's base on; views."""
+        found = self.store.columns[column]
+        assert isinstance(found, FixedColumn)
+        return found.values, _EVERY if found.valid is None else found.valid
 
     def values(self, column: str, ids: Ints) -> pa.Array:
         return self.store.gather(column, ids)

@@ -67,7 +67,7 @@ class Scan:
         """Every probe compares the rows of its own window."""
         keys, asking = self.rows.keys, alone(requests, pattern, self.rows, probes, low, high)
         made: list[tuple[Ints, Ints]] = []
-        begin, room = 0, self.rows.tuning.least_room
+        begin, room = 0, self.rows.tuning.room(len(probes))
         while begin < len(probes):
             out_probe, out_row = np.empty(room, np.int64), np.empty(room, np.int64)
             begin, count, visited = scan_each(keys.words, keys.nulls, wanted, first, end, keys.base, begin, asking, out_probe, out_row)
