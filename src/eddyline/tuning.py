@@ -184,7 +184,7 @@ class TemplateTuning:
     room_per_probe: int = 1 << 12
 
     def room(self, probes: int) -> int:
-        """The first size of a buffer for the pairs of so many probes."""
+        """The first size of a buffer for the pairs of this number of probes."""
         return min(self.least_room, self.room_per_probe * probes)
 
     #: A column with at most this number of values in a block is numbered: hashes of a few values per address are uneven. A bound of

@@ -17,7 +17,7 @@ from numba import njit
 
 from eddyline.kernels.hashing import fold, mix
 
-#: Places of a table per probe, and the most places up to which it has so many: 256 kB. Where no row matches, a row takes 3.8 to 4.4 ns with
+#: Places of a table per probe, and the most places up to which it has these: 256 kB. Where no row matches, a row takes 3.8 to 4.4 ns with
 #: 10 to 2,000 probes, and 7.8 to 11.5 ns with two places per probe (`python -m bench.papers.run templates --steps costs`).
 SPARSE, MOST_SPARSE = 16, 1 << 15
 
