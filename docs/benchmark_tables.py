@@ -83,16 +83,15 @@ def provisional(result: dict[str, Any]) -> bool:
 
 
 def covered(result: dict[str, Any], others: list[dict[str, Any]]) -> bool:
-    """Another run has these contenders and more, and is of the same kind or not provisional; or it has the same and more rows. And it is
-    not provisional where this one is not.
+    """A run of the same kind has these contenders and more, or one of the same contenders has more rows; and it is not provisional
+    where this one is not.
     """
 
     def covers(other: dict[str, Any]) -> bool:
         if other is result or other["workload"] != result["workload"] or (provisional(other) and not provisional(result)):
             return False
         same = (other["rows_in"], other["batches"]) == (result["rows_in"], result["batches"])
-        more = names(result) < names(other) and (same or not provisional(other))
-        return more or (names(result) <= names(other) and other["rows_in"] > result["rows_in"])
+        return (same and names(result) < names(other)) or (names(result) <= names(other) and other["rows_in"] > result["rows_in"])
 
     return any(map(covers, others))
 
