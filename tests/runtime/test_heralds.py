@@ -112,6 +112,7 @@ def test_a_herald_below_the_frontier_is_counted_and_ignored() -> None:
         assert query.table().column("store").to_pylist() == [1, 2, 3, 9]
         counts = session.pipeline.gating.gates["sales"].counts
         assert counts.came == {"herald": 2} and counts.late == {"herald": 1}
+        assert session.stats()["late_records"] == {"sales": 1}
 
 
 @pytest.mark.parametrize(("rows", "span"), [(None, None), (3, "1 hour")])

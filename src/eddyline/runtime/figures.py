@@ -37,6 +37,7 @@ FURTHER: dict[str, Figure] = {
     "conditions_avoided": Figure(lambda units: sum(unit.conditions_avoided for unit in units), lambda a, b: a + b, of_units=True),
     "punctuations": Figure(lambda pipeline: promised(pipeline), lambda a, b: _added(a, b)),
     "violations": Figure(lambda pipeline: violations(pipeline), lambda a, b: _added(a, b)),
+    "late_records": Figure(lambda pipeline: late_records(pipeline), lambda a, b: _added(a, b)),
     "purged_rows": Figure(lambda pipeline: purged(pipeline), lambda a, b: a + b),
     "templates": Figure(lambda pipeline: templates(pipeline), lambda a, b: _together(a, b)),
     "dropped_rows": Figure(lambda pipeline: dropped(pipeline), lambda a, b: a + b),
@@ -48,6 +49,11 @@ FURTHER: dict[str, Figure] = {
 def promised(pipeline: Pipeline) -> dict[str, int]:
     """Punctuations that came, per stream of which there are any."""
     return {name: count for name, gate in pipeline.gating.gates.items() if (count := gate.counts.came.get(KIND, 0))}
+
+
+def late_records(pipeline: Pipeline) -> dict[str, int]:
+    """Punctuations and heralds that came when the frontier had passed their places, per stream of which there are any."""
+    return {name: count for name, gate in pipeline.gating.gates.items() if (count := sum(gate.counts.late.values()))}
 
 
 def violations(pipeline: Pipeline) -> dict[str, int]:
