@@ -6,8 +6,7 @@ Answer   Ranges are closed intervals `low <= key <= high` of int64 keys; `low > 
 State    None. Boxes, terms and ranges come as arrays: terms of box b are `box_term[b] .. box_term[b + 1]`, ranges of
          term t are `term_interval[t] .. term_interval[t + 1]`, ascending, the null range last. Keys of a batch are a
          matrix, one line per column.
-Limits   Two ways, and the caller chooses: sort the batch and look the ranges up in it (many rows), or look the rows up
-         in a tree over the ranges (few rows).
+Limits   The caller chooses: sort the batch and look the ranges up in it (many rows), or look the rows up in a tree over them (few).
 """
 
 from __future__ import annotations
