@@ -45,7 +45,7 @@ class Typed:
         # A value of another type may be found wanting later, when its text is gone.
         self._hopeful &= all(kind.name in (*_DIRECT, "STRING") for kind in kinds.values())
         self._projects = len(needed) < len(types)
-        self._whole, self._part = (_converting(types, chosen) for chosen in (list(types), needed))
+        self._whole, self._part = (converting(types, chosen) for chosen in (list(types), needed))
 
     def takes(self, lines: Lines) -> bool:
         """Whether to try at all."""
@@ -65,7 +65,8 @@ class Typed:
         return table if self._hopeful else None
 
 
-def _converting(types: dict[str, pa.DataType], chosen: list[str]) -> pa.csv.ConvertOptions:
+def converting(types: dict[str, pa.DataType], chosen: list[str]) -> pa.csv.ConvertOptions:
+    """How values become the types of their columns, of which some are chosen: an empty value is null, `""` is empty text."""
     return pa.csv.ConvertOptions(
         column_types=types, include_columns=chosen, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
     )

@@ -24,7 +24,7 @@ import pyarrow.json
 
 from eddyline.connectors.blocks import Block
 from eddyline.connectors.conform import bad_row, bad_schema, find_column
-from eddyline.connectors.csv_types import Typed
+from eddyline.connectors.csv_types import Typed, converting
 from eddyline.connectors.json_values import DEEPEST, OPENING, decode, documents, json_text
 from eddyline.connectors.lines import Lines, read_lines
 from eddyline.connectors.listing import DataFile
@@ -169,21 +169,15 @@ def _csv_parser(
 ) -> Parser:
     found = [find_column(names, name) for name in schema.names]
     kept = [names[i] for i in found if i >= 0] or names[:1]
-    as_text = pyarrow.csv.ConvertOptions(
-        column_types={name: pa.string() for name in names},
-        include_columns=kept,
-        null_values=[""],
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
-    )
+    as_text = converting({name: pa.string() for name in names}, kept)
     typed = Typed(names, schema, columns)
 
-    def rows(lines: Lines, low: int, high: int, threads: bool, refuse: Callable[[Any], str], converting: Any = as_text) -> pa.Table:
+    def rows(lines: Lines, low: int, high: int, threads: bool, refuse: Callable[[Any], str], options: Any = as_text) -> pa.Table:
         text = lines.buffer(low, high)
         block = tuning.parsed_bytes if threads else max(text.size + 1, 1024)
         reading = pyarrow.csv.ReadOptions(column_names=names, use_threads=threads, block_size=block)
         parsing = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=multiline, invalid_row_handler=refuse)
-        return pyarrow.csv.read_csv(pa.BufferReader(text), reading, parsing, converting)
+        return pyarrow.csv.read_csv(pa.BufferReader(text), reading, parsing, options)
 
     def careful(lines: Lines, low: int, high: int) -> Parsed:
         refused: list[tuple[int, str]] = []
@@ -206,7 +200,7 @@ def _csv_parser(
             return "skip"
 
         if typed.takes(lines):
-            table = typed.checked(lambda converting: rows(lines, low, high, threads, refuse, converting), lines)
+            table = typed.checked(lambda options: rows(lines, low, high, threads, refuse, options), lines)
             if table is not None and not strange and table.num_rows == high - low:
                 return Parsed(table, [], fitting=True, projected=typed.projects(lines))
         if not threads or strange:

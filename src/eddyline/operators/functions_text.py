@@ -230,11 +230,9 @@ def split_part(texts: Any, separator: str, n: int) -> Any:
         return texts
     # Loaded with the first call: `eddyline check` computes constants without compiled code.
     from eddyline.kernels.text import nth_pieces
+    from eddyline.state.columns import string_buffers
 
-    _, offsets, data = texts.buffers()
-    starts = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    part = np.frombuffer(separator.encode(), np.uint8)
-    packed, found = nth_pieces(starts, np.frombuffer(data or b"", np.uint8), part, _clip(n))
+    packed, found = nth_pieces(*string_buffers(texts), np.frombuffer(separator.encode(), np.uint8), _clip(n))
     known = np.packbits(pc.is_valid(texts).to_numpy(zero_copy_only=False), bitorder="little") if texts.null_count else None
     valid = None if known is None else pa.py_buffer(known)
     return pa.Array.from_buffers(pa.string(), len(texts), [valid, pa.py_buffer(packed), pa.py_buffer(found)])
