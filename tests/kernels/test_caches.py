@@ -1,4 +1,4 @@
-"""Compiled kernels on disk: files that were cut short are written again."""
+"""Compiled kernels on disk: files that were cut short are written again, and processes that write at once do not mix their files."""
 
 from __future__ import annotations
 
@@ -6,11 +6,19 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import combinations
 from pathlib import Path
+from threading import Condition
+from typing import Any
 
 import pytest
+from numba.core.caching import IndexDataCacheFile
 
 import eddyline
+import eddyline.kernels
 
 USE = """
 import numpy as np
@@ -59,3 +67,77 @@ def test_a_kernel_is_compiled_again_when_a_function_of_another_file_changes(tmp_
     assert hashing.read_text() != text
     after, hits = used(cache, BUCKETS, PYTHONPATH=str(site)).rsplit(" ", 1)
     assert (after == before, hits) == (False, "0")
+
+
+def opened(folder: Path, stamp: str = "source") -> Any:
+    return IndexDataCacheFile(cache_path=str(folder), filename_base="kernel-1.py311", source_stamp=stamp)
+
+
+STEPS = ["_load_index", "_save_index", "_open_for_write"]
+
+
+class Turns:
+    """Two threads that go on one step at a time, in a given order of threads; a thread whose partner is done goes on alone."""
+
+    def __init__(self, order: Sequence[int]) -> None:
+        self.order, self.done, self.changed = list(order), {0: False, 1: False}, Condition()
+
+    def steps(self, kept: Any, thread: int) -> Any:
+        for step in STEPS:
+            setattr(kept, step, partial(self._step, thread, getattr(kept, step)))
+        return kept
+
+    def _step(self, thread: int, own: Callable[..., Any], *given: Any) -> Any:
+        with self.changed:
+            assert self.changed.wait_for(lambda: not self.order or self.order[0] == thread or self.done[1 - thread], timeout=60)
+            found = own(*given)
+            if self.order and self.order[0] == thread:
+                self.order.pop(0)
+            self.changed.notify_all()
+        return found
+
+    def run(self, thread: int, work: Callable[[], None]) -> None:
+        work()
+        with self.changed:
+            self.done[thread] = True
+            self.changed.notify_all()
+
+
+ORDERS = sorted({tuple(int(at in chosen) for at in range(8)) for chosen in combinations(range(8), 4)})
+
+
+@pytest.mark.parametrize("stale", [False, True])
+def test_processes_that_write_at_once_never_change_what_a_signature_runs(stale: bool, tmp_path: Path) -> None:
+    """Two caches save the code of two signatures, their steps in every order."""
+    for number, order in enumerate(ORDERS):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        if stale:
+            opened(folder, "older source").save("texts", "old code of texts")
+        turns = Turns(order)
+        writers = [turns.steps(opened(folder), thread) for thread in (0, 1)]
+        with ThreadPoolExecutor(2) as pool:
+            for thread, (kept, key) in enumerate(zip(writers, ("texts", "whole numbers"), strict=True)):
+                pool.submit(turns.run, thread, partial(kept.save, key, f"code of {key}"))
+        assert all(turns.done.values())
+        for key in ("texts", "whole numbers"):
+            assert opened(folder).load(key) in (None, f"code of {key}"), order
+        opened(folder).save("texts", "code of texts")
+        opened(folder).save("whole numbers", "code of whole numbers")
+        assert [opened(folder).load(key) for key in ("texts", "whole numbers")] == ["code of texts", "code of whole numbers"], order
+
+
+def test_code_that_was_changed_on_the_disk_is_compiled_again(tmp_path: Path) -> None:
+    opened(tmp_path).save("texts", "code of texts")
+    (path,) = tmp_path.glob("*.nbc")
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(content)
+    assert opened(tmp_path).load("texts") is None
+
+
+def test_code_of_older_sources_goes_when_new_code_is_written(tmp_path: Path) -> None:
+    for stamp in ("one", "two", "three"):
+        opened(tmp_path, stamp).save("texts", f"code of texts, source {stamp}")
+        opened(tmp_path, stamp).save("whole numbers", f"code of whole numbers, source {stamp}")
+    assert len(list(tmp_path.glob("*.nbc"))) == 2

@@ -5,6 +5,8 @@ Answer   `prepare` runs before the first kernel is declared.
          cache folder, and a private folder (0700) below the temporary folder. Numba knows the first three itself. Where none can be
          written, kernels are compiled in every process and nothing is kept.
          `forgive` makes a cache file that cannot be read one that is not there: the kernel is compiled and written again.
+         `name_by_content` keeps processes that compile at the same time from mixing their files. Numba numbers the files of a kernel's
+         signatures, and two processes that count at once give one number to two signatures: one of them then ran the code of the other.
          `stamp_whole_sources` makes a kernel that is compiled with functions of other files stale when one of those files changes. Numba
          itself looks only at the kernel's own file, and an upgrade would go on with the old form of an inlined function.
 Limits   Methods of Numba's own are wrapped; where a version has others, nothing is changed.
@@ -12,7 +14,9 @@ Limits   Methods of Numba's own are wrapped; where a version has others, nothing
 
 from __future__ import annotations
 
+import glob
 import os
+import pickle
 import re
 import stat
 import tempfile
@@ -29,15 +33,16 @@ _IMPORTED = re.compile(rb"^from eddyline\.kernels\.(\w+) import", re.MULTILINE)
 
 def prepare() -> None:
     forgive()
+    name_by_content()
     stamp_whole_sources(Path(__file__).parent)
     choose_folder(Path(__file__))
 
 
 def forgive() -> None:
     kept = getattr(caching, "IndexDataCacheFile", None)
-    if kept is None or not (hasattr(kept, "_load_index") and hasattr(kept, "_load_data")):
+    if kept is None or not hasattr(kept, "_load_index"):
         return
-    load_index, load_data = kept._load_index, kept._load_data
+    load_index = kept._load_index
 
     def index(self: Any) -> Any:
         try:
@@ -46,14 +51,48 @@ def forgive() -> None:
             # Unpickling fails in any way it likes.
             return {}
 
-    def data(self: Any, name: str) -> Any:
-        try:
-            return load_data(self, name)
-        except Exception as problem:
+    kept._load_index = index
+
+
+def name_by_content() -> None:
+    """A file of compiled code is named by a digest of what it holds, is there before the index names it, and is read only if it fits."""
+    kept = getattr(caching, "IndexDataCacheFile", None)
+    if kept is None or not all(hasattr(kept, name) for name in ("_load_index", "_save_index", "_dump", "_open_for_write", "_data_path")):
+        return
+
+    def save(self: Any, key: Any, data: Any) -> None:
+        content = self._dump(data)
+        name = f"{self._index_name.removesuffix('.nbi')}.{digest(content)}.nbc"
+        with self._open_for_write(self._data_path(name)) as file:
+            file.write(content)
+        overloads = self._load_index()
+        if not overloads:
+            _remove_others(Path(self._data_path(name)))
+        self._save_index(overloads | {key: name})
+
+    def load_data(self: Any, name: str) -> Any:
+        content = Path(self._data_path(name)).read_bytes()
+        if name.split(".")[-2] != digest(content):
             # What Numba takes for a file that has gone.
+            raise OSError(f"{name} holds something else")
+        try:
+            return pickle.loads(content)
+        except Exception as problem:
             raise OSError(f"{name} cannot be read") from problem
 
-    kept._load_index, kept._load_data = index, data
+    kept.save, kept._load_data = save, load_data
+
+
+def _remove_others(written: Path) -> None:
+    """No index is there, or one of older sources: no other file of this kernel is of use. A process that misses one compiles again."""
+    kernel = written.name.rsplit(".", 2)[0]
+    for path in written.parent.glob(f"{glob.escape(kernel)}.*.nbc"):
+        if path != written:
+            path.unlink(missing_ok=True)
+
+
+def digest(content: bytes) -> str:
+    return blake2b(content, digest_size=16).hexdigest()
 
 
 def stamp_whole_sources(folder: Path) -> None:
@@ -80,7 +119,7 @@ def sources_digest(path: Path) -> str:
             if other.name not in found and other.exists():
                 found[other.name] = other.read_bytes()
                 open_ends.append(other)
-    return blake2b(b"".join(content for _, content in sorted(found.items())), digest_size=16).hexdigest()
+    return digest(b"".join(content for _, content in sorted(found.items())))
 
 
 def choose_folder(source: Path) -> None:
