@@ -45,6 +45,11 @@ def printed_benefit(workload: Workload, costs: IndexCosts, place: int, exponent:
     return saved - workload.row_rate * costs.hash * (len(asking) if once_per_pattern else 1)
 
 
+def printed_request_cost(workload: Workload, costs: IndexCosts, bits: tuple[int, ...]) -> float:
+    """Equations 19.2 and 19.3: what all requests of a second cost, once more times the rate of requests."""
+    return workload.request_rate * (price(workload, costs, bits) - workload.row_rate * sum(b > 0 for b in bits) * costs.hash)
+
+
 def printed_rgreedy(workload: Workload, costs: IndexCosts, bits: int, order: list[int]) -> tuple[int, ...]:
     """Algorithm 10 as printed: it returns at the first candidate that does not improve."""
     best = (0,) * len(order)
