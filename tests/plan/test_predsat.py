@@ -171,6 +171,53 @@ def test_errata_chapter_13_h2_and_h4_pass() -> None:
     assert Passing({0: one_range(LEAST, 499), 1: one_range(1001, MOST)}).holds(part("<=", 0, 1, -1)).all()  # type: ignore[union-attr]
 
 
+def test_errata_12_4_only_the_join_condition_passes() -> None:
+    """A < 800 AND A < B under B > 1000 is not True, as (12.4) says: A < 800 is still to be tested."""
+    selects, joins = resolve("<", (column("a"), number(800))), resolve("<", (column("a"), column("b")))
+    found = conjuncts_of([selects, joins])
+    at = {str(v.column): n for n, v in enumerate(found.variables)}
+    certain = found.passing({at["a.a"]: one_range(LEAST, MOST), at["b.b"]: one_range(1001, MOST), at["None"]: one_range(800, 800)})
+    first, second = found.parts
+    assert not certain.holds(first).any()  # type: ignore[union-attr]
+    certain.tested(first)
+    assert certain.holds(second).all()  # type: ignore[union-attr]
+
+
+def test_errata_12_7_and_12_8_decide_about_rows_of_both_heralds() -> None:
+    """The pairs that pass or are skipped have one row of each herald; the equations take both rows from the first."""
+    ranges = {0: Ranges(np.array([[0], [20]]), np.array([[9], [29]])), 1: Ranges(np.array([0, 20]), np.array([9, 29]))}
+    less = part("<=", 0, 1, -1)
+    passed = Passing(ranges).holds(less)
+    assert passed is not None and passed.tolist() == [[False, True], [False, False]]
+    assert System.of(2, [less]).skips(ranges).tolist() == [[False, False], [True, False]]
+
+
+def test_errata_strict_bounds_move_by_one_for_whole_numbers_only() -> None:
+    """0 < X < 1 has no whole number and many others; 0 < X < Y < 1 the same with a step between."""
+    for between in (1, 2):
+        edges = [(at, at + 1) for at in range(between + 1)]
+        ends = {0: one_range(0, 0), between + 1: one_range(4, 4)}
+        ranges = {**{at: one_range(LEAST, MOST) for at in range(1, between + 1)}, **ends}
+        # Reals stand on quarters: 0 and 1 are the keys 0 and 4.
+        reals = System.of(between + 2, [part("<=", a, b, 0, strict=True) for a, b in edges])
+        assert not reals.skips(ranges).any() and reals.skips({**ranges, between + 1: one_range(0, 0)}).all()
+        whole = System.of(between + 2, [part("<=", a, b, -1) for a, b in edges])
+        assert whole.skips({**ranges, between + 1: one_range(1, 1)}).all()
+        assert not whole.skips({**ranges, between + 1: one_range(between + 1, between + 1)}).any()
+
+
+def test_errata_pass_rate_is_at_most_the_selectivity_and_that_at_most_what_is_not_dropped() -> None:
+    rng = np.random.default_rng(first_seed(1600))
+    for bound in range(-12, 13, 3):
+        rows = np.sort(rng.integers(0, 40, (2, 40)), axis=1).reshape(2, 10, 4)
+        ranges = {0: Ranges(rows[0, :, :1], rows[0, :, -1:]), 1: Ranges(rows[1, :, 0], rows[1, :, -1])}
+        less = part("<=", 0, 1, bound)
+        passed, skipped = Passing(ranges).holds(less), System.of(2, [less]).skips(ranges)
+        matching = np.count_nonzero(rows[0].ravel()[:, None] - rows[1].ravel() <= bound)
+        assert passed is not None and passed.any() and skipped.any()
+        assert 16 * passed.sum() <= matching <= 16 * (~skipped).sum()
+
+
 # -- what becomes a difference
 
 

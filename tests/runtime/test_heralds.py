@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -84,6 +85,13 @@ def test_a_span_of_time_holds_its_last_instant_and_nulls_match_is_null_only() ->
         ("store < 5 OR qty = 1 FOR 3 ROWS", "a herald does not say"),
         ("shop < 5 FOR 3 ROWS", "no column"),
         ("store < 5 FOR 0 ROWS", "is no span"),
+        ("store < 5 FOR -3 ROWS", "FOR -3 ROWS is no span"),
+        ("store < 5 FOR -3 SECONDS", "a span is not negative"),
+        ("CAST(note AS INT) < 5 FOR 3 ROWS", "a herald does not cast columns"),
+        ("store IS NOT NULL FOR 3 ROWS", "a herald does not say"),
+        ("store < 9223372036854775808 FOR 3 ROWS", "does not fit into BIGINT"),
+        ("store < 5 FOR 3 ROWS; DROP QUERY q", "expected one expression"),
+        ("", "expected one expression"),
     ],
 )
 def test_a_text_that_is_no_herald_is_a_bad_row(text: str, why: str) -> None:
@@ -121,6 +129,58 @@ def test_both_spans_or_none_are_refused(rows: int | None, span: str | None) -> N
         session.execute(SALES)
         with pytest.raises(BindingProblem, match="one span"):
             session.herald("sales", "store < 5", rows=rows, span=span)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"condition": 5, "rows": 3}, "5 is no condition"),
+        ({"condition": "store < 5 FOR 2 ROWS", "rows": 3}, "one span"),
+        ({"condition": "store < 5 --", "rows": 3}, "expected FOR"),
+        ({"stream": "sale", "rows": 3}, "sale"),
+        ({"rows": 0}, "is no span"),
+        ({"rows": -3}, "is no span"),
+        ({"rows": True}, "no number of rows"),
+        ({"rows": "3"}, "no number of rows"),
+        ({"rows": 2.5}, "no number of rows"),
+        ({"span": 5}, "no span of time"),
+        ({"span": "-1 hour"}, "not a span of time"),
+        ({"span": "3 rows"}, "no unit of time"),
+        ({"rows": 3, "at": 5}, "no instant"),
+        ({"rows": 3, "at": "yesterday"}, "not a TIMESTAMP"),
+    ],
+)
+def test_wrong_arguments_are_refused_and_leave_nothing_behind(wrong: dict[str, Any], why: str) -> None:
+    with Session() as session:
+        session.execute(SALES)
+        query = session.query("q", "SELECT store FROM sales")
+        with pytest.raises(UserError, match=why):
+            session.herald(**{"stream": "sales", "condition": "store < 5", **wrong})
+        session.push("sales", [(9, 1, None, 1_000_000)])
+        session.run(once=True)
+        assert query.table().num_rows == 1 and session.stats()["violations"] == {"sales": 0}
+
+
+def test_blanks_in_texts_mean_what_they_are_and_comments_nothing() -> None:
+    named = SALES.replace("store INT", "store STRING")
+    first = "HERALD sales WHERE store = 'a  b' -- two blanks\n FOR 1 ROW /* one */\n AT TIMESTAMP '1970-01-01 00:00:01'"
+    with Session() as session:
+        session.execute(named)
+        session.execute(first)
+        query = session.query("q", "SELECT store FROM sales")
+        said = [
+            ("a  b", None),
+            ("a b", "store = 'a b' FOR 1 ROW"),
+            ("a  b", "store = 'a  b' FOR 1 ROW"),
+            ("a b", "store = 'a  b' FOR 1 ROW"),
+        ]
+        for second, (store, note) in enumerate(said, 2):
+            if note is not None:
+                session.push("sales", [(None, None, note, second * 1_000_000)])
+            session.push("sales", [(store, 1, None, second * 1_000_000)])
+        session.run(once=True)
+        assert query.table().column("store").to_pylist() == ["a  b", "a b", "a  b"]
+        assert session.dead_letters("sales").column("_reason").to_pylist() == ["violation: herald store = 'a  b' FOR 1 ROW"]
 
 
 @pytest.mark.parametrize(

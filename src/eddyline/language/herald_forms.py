@@ -59,7 +59,7 @@ class _Form:
             return None
         rows, micros = (span, None) if self.unit is None else (None, span * self.unit)
         values = iter([sign * bound for sign, bound in zip(self.signs, bounds, strict=True)])
-        return Herald(_filled(self.condition, values), rows, micros, " ".join(text.split()))
+        return Herald(_filled(self.condition, values), rows, micros, text)
 
     @property
     def least(self) -> int:

@@ -19,7 +19,7 @@ from eddyline.language.expressions import Clause, bind_condition, bind_constant
 from eddyline.language.herald_forms import Texts
 from eddyline.language.reader import Reader
 from eddyline.language.scope import Entry, Scope
-from eddyline.language.syntax import Constant, HeraldStatement, Node
+from eddyline.language.syntax import Apply, Cast, Constant, HeraldStatement, Name, Node
 from eddyline.language.windows import MOST_ROWS, read_span
 from eddyline.model.datatypes import STRING
 from eddyline.model.expression import Call, ColumnRef, Expression, Literal, conjuncts
@@ -45,7 +45,7 @@ def read_herald(reader: Reader, start: Position) -> HeraldStatement:
     first = reader.index
     where = reader.expression()
     rows, micros = _span(reader)
-    text = reader.text_since(first)
+    text = reader.line_since(first)
     if not reader.take("AT"):
         reader.fail("expected AT", hint="a statement says where it stands: AT TIMESTAMP '…'; session.herald does without")
     position = reader.position
@@ -60,8 +60,9 @@ def _span(reader: Reader) -> tuple[int | None, int | None]:
     if not reader.take("FOR"):
         reader.fail("expected FOR", hint=f"a herald has a span: {_SPAN}")
     position = reader.position
+    sign = "-" if reader.take("-") else ""
     if reader.next.kind == "number" and reader.tokens[reader.index + 1].upper in ("ROWS", "ROW"):
-        text = reader.number("a number of rows")
+        text = sign + reader.number("a number of rows")
         reader.index += 1
         if not text.isdigit() or not 1 <= int(text) <= MOST_ROWS:
             raise SyntaxProblem(f"FOR {text} ROWS is no span", hint="a whole number of rows, 1 or more", position=position)
@@ -69,10 +70,9 @@ def _span(reader: Reader) -> tuple[int | None, int | None]:
     else:
         if any(a.kind == "number" and b.upper in ("ROWS", "ROW") for a, b in pairwise(reader.tokens[reader.index :])):
             raise SyntaxProblem("a herald has one span", hint=f"either rows or time: {_SPAN}", position=position)
-        micros = read_span(reader)
-        if micros < 0:
+        if sign:
             raise SyntaxProblem("a span is not negative", hint=_SPAN, position=position)
-        found = None, micros
+        found = None, read_span(reader)
     if reader.at("FOR") or reader.next.kind == "number":
         reader.fail("a herald has one span", hint=f"either rows or time: {_SPAN}")
     return found
@@ -101,7 +101,7 @@ def _read_text(stream: Stream, text: str) -> Herald:
     rows, micros = _span(reader)
     if reader.next.kind != "end":
         reader.fail("expected the end")
-    return Herald(bound_condition(stream, where), rows, micros, " ".join(text.split()))
+    return Herald(bound_condition(stream, where), rows, micros, text)
 
 
 def bound_condition(stream: Stream, where: Node) -> Expression:
@@ -111,7 +111,20 @@ def bound_condition(stream: Stream, where: Node) -> Expression:
     for part in conjuncts(bound):
         if not _is_plain(part):
             raise BindingProblem(f"a herald does not say {part}", hint=_CONDITIONS, position=where.position)
+    if _casts_columns(where):
+        raise BindingProblem("a herald does not cast columns", hint=_CONDITIONS, position=where.position)
     return bound
+
+
+def _casts_columns(node: Node, inside: bool = False) -> bool:
+    """Whether a cast is written around a column; the binder adds casts of its own, to compare an INT with 5.5."""
+    match node:
+        case Cast(operand):
+            return _casts_columns(operand, True)
+        case Apply():
+            return any(_casts_columns(part, inside) for part in node.args)
+        case _:
+            return inside and isinstance(node, Name)
 
 
 def _is_plain(part: Expression) -> bool:
@@ -137,9 +150,8 @@ def bind_herald(statement: HeraldStatement, catalog: Catalog) -> Records:
     bound_condition(stream, statement.where)
     instant = bind_constant(statement.at).value
     assert isinstance(instant, int)
-    text = " ".join(statement.text.split())
-    once = blake2b(f"herald|{stream.name}|{text}|{instant}".encode(), digest_size=10).hexdigest()
-    return Records.one(stream.name, KIND, instant, {TEXT: text}, once=once)
+    once = blake2b(f"herald|{stream.name}|{statement.text}|{instant}".encode(), digest_size=10).hexdigest()
+    return Records.one(stream.name, KIND, instant, {TEXT: statement.text}, once=once)
 
 
 def herald_column(stream: str, schema: Schema, taken: tuple[str | None, ...], name: str, position: Position | None) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NoReturn
 
 from eddyline.errors import Position, SyntaxProblem
@@ -149,3 +150,9 @@ class Reader:
     def text_since(self, start: int) -> str:
         """The text from the token at index `start` to the last token taken."""
         return self.text[self.tokens[start].start : self.tokens[self.index - 1].end]
+
+    def line_since(self, start: int) -> str:
+        """The same with one blank for all that stands between two tokens, lines and comments too."""
+        tokens = self.tokens[start : self.index]
+        gaps = [" " if a.end < b.start else "" for a, b in pairwise(tokens)]
+        return "".join(self.text[token.start : token.end] + gap for token, gap in zip(tokens, [*gaps, ""], strict=True))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from numbers import Integral
 
 import numpy as np
 import pyarrow as pa
@@ -19,14 +20,12 @@ import pyarrow.compute as pc
 from eddyline.errors import BindingProblem
 from eddyline.language.heralds import herald_of, herald_texts
 from eddyline.language.windows import parse_span
-from eddyline.model.coercion import read_text
-from eddyline.model.datatypes import TIMESTAMP
 from eddyline.model.herald import KIND, TEXT
 from eddyline.model.records import Records
 from eddyline.model.schema import Stream
 from eddyline.operators.heralded import Heralded
 from eddyline.operators.intake import event_times
-from eddyline.runtime.records.kinds import RecordKind, Split, Splitter, bad_rows
+from eddyline.runtime.records.kinds import RecordKind, Split, Splitter, bad_rows, instant_of
 from eddyline.runtime.runner import Runner
 
 
@@ -81,13 +80,17 @@ def herald(runner: Runner, stream: Stream, condition: str, rows: int | None, spa
     """Say what the next rows of a stream are like: after the newest row pushed, or after an instant."""
     if (rows is None) == (span is None):
         raise BindingProblem("a herald has one span", hint='rows=300 or span="10 minutes"')
+    if not isinstance(condition, str):
+        raise BindingProblem(f"{condition!r} is no condition of {stream.name}", hint='"store < 400"')
+    if rows is not None and (isinstance(rows, bool) or not isinstance(rows, Integral)):
+        raise BindingProblem(f"{rows!r} is no number of rows", hint="rows=300")
     if span is not None:
+        if not isinstance(span, str):
+            raise BindingProblem(f"{span!r} is no span of time", hint='span="10 minutes"')
         parse_span(span)
     text = f"{condition} FOR {f'{rows} ROWS' if rows is not None else repr(span)}"
     herald_of(stream, text)
     if at is None:
         runner.push_record(stream, KIND, {TEXT: text})
         return
-    instant = read_text(at.isoformat(" ") if isinstance(at, datetime) else at, TIMESTAMP)
-    assert isinstance(instant, int)
-    runner.announce([Records.one(stream.name, KIND, instant, {TEXT: text})])
+    runner.announce([Records.one(stream.name, KIND, instant_of(at), {TEXT: text})])

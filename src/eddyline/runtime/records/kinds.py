@@ -13,6 +13,7 @@ import importlib
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import lru_cache
 
 import numpy as np
@@ -21,7 +22,9 @@ import pyarrow.compute as pc
 
 from eddyline.connectors.conform import bad_schema
 from eddyline.connectors.conversion import as_text
-from eddyline.errors import SettingProblem
+from eddyline.errors import BindingProblem, SettingProblem
+from eddyline.model.coercion import read_text
+from eddyline.model.datatypes import TIMESTAMP
 from eddyline.model.records import Flags, Records
 from eddyline.model.schema import Stream
 from eddyline.operators.gate import Checker
@@ -157,6 +160,15 @@ class Splitting:
                 records = [r.renumbered(found.kept) if r.stream == stream.name else r for r in records]
             records += [r for r in found.records if len(r)]
         return rows, records, pa.concat_tables(bad) if bad else None
+
+
+def instant_of(at: object) -> int:
+    """The instant that a program names as the place of a record."""
+    if not isinstance(at, str | datetime):
+        raise BindingProblem(f"{at!r} is no instant", hint="at = '2024-01-31 12:30:00', or a datetime")
+    instant = read_text(at.isoformat(" ") if isinstance(at, datetime) else at, TIMESTAMP)
+    assert isinstance(instant, int)
+    return instant
 
 
 def bad_rows(stream: Stream, rows: pa.Table, reasons: pa.Array) -> pa.Table:

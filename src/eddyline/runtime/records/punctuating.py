@@ -14,11 +14,10 @@ import pyarrow as pa
 
 from eddyline.errors import BindingProblem
 from eddyline.language.punctuations import record_body, text_condition
-from eddyline.model.coercion import read_text
-from eddyline.model.datatypes import TIMESTAMP
 from eddyline.model.punctuation import KIND
 from eddyline.model.records import AFTER_ALL, Records
 from eddyline.model.schema import Stream
+from eddyline.runtime.records.kinds import instant_of
 from eddyline.runtime.runner import Runner
 
 
@@ -29,11 +28,7 @@ def promise(runner: Runner, stream: Stream, what: str | pa.Table | Mapping[str, 
     if at is None:
         runner.push_record(stream, KIND, body)
         return
-    if not isinstance(at, str | datetime):
-        raise BindingProblem(f"{at!r} is no instant", hint="at = '2024-01-31 12:30:00', or a datetime")
-    instant = read_text(at.isoformat(" ") if isinstance(at, datetime) else at, TIMESTAMP)
-    assert isinstance(instant, int)
-    runner.announce([Records(stream.name, KIND, np.full(len(body), instant), np.full(len(body), AFTER_ALL), body)])
+    runner.announce([Records(stream.name, KIND, np.full(len(body), instant_of(at)), np.full(len(body), AFTER_ALL), body)])
 
 
 def _condition(stream: Stream, text: str) -> pa.Table:
