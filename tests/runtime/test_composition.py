@@ -39,6 +39,36 @@ def test_queries_over_one_derived_stream_compute_it_once() -> None:
         assert set(session.pipeline.queries) == {"_dear", "one", "two"}
 
 
+def test_a_union_of_many_parts_has_the_rows_of_all() -> None:
+    """Many queries over one stream are handed their results together; those that make a stream give them to its readers."""
+    with Session() as session:
+        session.execute(BIDS.format(""))
+        parts = " UNION ALL ".join(f"SELECT item, price + {at} AS price FROM bids WHERE price >= {at}" for at in range(9))
+        session.execute(f"CREATE QUERY q AS {parts}")
+        session.execute(f"CREATE QUERY same AS {' UNION ALL '.join(['SELECT item FROM bids'] * 70)}")
+        session.push("bids", bids((1, 3, 0), (2, 8, 1)))
+        session.run()
+        assert sorted(taken(session, "q")) == sorted([(1, 3 + at) for at in range(4)] + [(2, 8 + at) for at in range(9)])
+        assert sorted(taken(session, "same")) == [(1,)] * 70 + [(2,)] * 70
+
+
+def test_streams_that_read_each_other_in_many_ways_are_put_in_order_at_once() -> None:
+    """Forty streams, each over the two before it: the ways from the last to the first are millions."""
+    with Session() as session:
+        session.execute(
+            BIDS.format("") + "CREATE STREAM d0 AS SELECT item, price FROM bids; CREATE STREAM d1 AS SELECT item, price FROM d0;"
+        )
+        for at in range(2, 40):
+            session.execute(
+                f"CREATE STREAM d{at} AS SELECT item, price FROM d{at - 1} UNION ALL SELECT item, price FROM d{at - 2} WHERE price < 0"
+            )
+        session.execute("CREATE QUERY q AS SELECT item FROM d39")
+        session.push("bids", bids((1, 3, 0), (2, 8, 1)))
+        session.run()
+        assert taken(session, "q") == [(1,), (2,)]
+        assert [stream for level in session.pipeline.derived.levels() for stream in level.made][:40] == [f"d{at}" for at in range(40)]
+
+
 def test_a_query_takes_its_subqueries_along() -> None:
     with Session() as session:
         session.execute(BIDS.format(""))

@@ -76,10 +76,16 @@ class Derived:
 
     # -- an epoch
 
-    def depth(self, stream: str) -> int:
-        """How many queries lie between rows that come from outside and a stream."""
-        below = [self.depth(source) for maker in self.makers.get(stream, ()) for source in self._sources(maker)]
-        return 1 + max(below) if below else 0
+    def depths(self) -> dict[str, int]:
+        """How many queries lie between rows that come from outside and each derived stream."""
+        below = {stream: {s for maker in makers for s in self._sources(maker)} for stream, makers in self.makers.items()}
+        found: dict[str, int] = {}
+        while below:
+            # In the order of creation one pass finds all.
+            for stream in [*below]:
+                if not below[stream] & below.keys():
+                    found[stream] = 1 + max((found.get(source, 0) for source in below.pop(stream)), default=-1)
+        return found
 
     def _sources(self, maker: str) -> frozenset[str]:
         return self.pipeline.queries[maker].unit.streams
@@ -89,12 +95,14 @@ class Derived:
         timelines = self.pipeline.timelines
         if not self.makers:
             return [Level(list(timelines.values()), [])]
-        depths = {streams: max(self.depth(stream) for stream in streams) for streams in timelines}
-        streams = {stream: self.depth(stream) for stream in self.makers}
-        found = []
-        for level in range(max([0, *depths.values(), *(depth - 1 for depth in streams.values())]) + 1):
-            mine = [timelines[key] for key, depth in depths.items() if depth == level]
-            found.append(Level(mine, [stream for stream, depth in streams.items() if depth == level + 1]))
+        streams = self.depths()
+        depths = {read: max(streams.get(stream, 0) for stream in read) for read in timelines}
+        found = [Level([], []) for _ in range(max([0, *depths.values(), *(depth - 1 for depth in streams.values())]) + 1)]
+        for read, depth in depths.items():
+            found[depth].timelines.append(timelines[read])
+        for stream, depth in streams.items():
+            if depth:
+                found[depth - 1].made.append(stream)
         return found
 
     def hand_over(self, stream: str, epoch: Epoch, outcome: Outcome) -> None:

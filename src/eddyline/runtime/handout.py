@@ -238,13 +238,14 @@ class HandOut:
 
 
 class _Seating:
-    """In which order queries of a group get their results: those with one SELECT list side by side, aggregates last."""
+    """In which order queries of a group get their results: those with one SELECT list side by side, aggregates and makers of streams last."""
 
     def __init__(self, queries: tuple[StandingQuery, ...], group: JoinGroup, room: int) -> None:
         lists: dict[tuple[Output, ...], list[StandingQuery]] = {}
         apart = []
         for query in queries:
-            if query.projection is not None:
+            # Results that make a derived stream go to its readers, never to a sink.
+            if query.projection is not None and query.query.feeds is None:
                 lists.setdefault(query.lowered.outputs, []).append(query)
             else:
                 apart.append(query)
