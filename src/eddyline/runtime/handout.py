@@ -238,7 +238,7 @@ class HandOut:
 
 
 class _Seating:
-    """In which order queries of a group get their results: those with one SELECT list side by side, aggregates and makers of streams last."""
+    """In which order queries of a group get their results: those with one SELECT list side by side, aggregates and makers last."""
 
     def __init__(self, queries: tuple[StandingQuery, ...], group: JoinGroup, room: int) -> None:
         lists: dict[tuple[Output, ...], list[StandingQuery]] = {}
