@@ -110,7 +110,7 @@ def test_a_derived_stream_is_dropped_after_its_readers() -> None:
         ("CREATE QUERY x AS SELECT * FROM (SELECT DISTINCT item FROM bids) y", "changelog"),
         ("CREATE QUERY x AS SELECT item FROM bids UNION ALL SELECT ts FROM bids", "different columns"),
         ("CREATE QUERY x AS SELECT a.item FROM (SELECT a.item FROM bids a [ROWS 1], bids b [ROWS 1]) a [ROWS 2]", "no order to count in"),
-        ("CREATE STREAM x AS SELECT item FROM x", "no stream or table x"),
+        ("CREATE STREAM x AS SELECT item FROM x", "x is read before it is there"),
         ("CREATE QUERY x AS SELECT item FROM bids UNION SELECT item FROM bids", "UNION is not supported"),
         ("CREATE QUERY x AS SELECT * FROM (SELECT item FROM bids)", "needs an alias"),
     ],

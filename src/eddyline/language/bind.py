@@ -149,7 +149,7 @@ def _entry(source: Source, relation: Stream | Table) -> Entry:
         raise BindingProblem(
             f"[{window}] over {alias} has no order to count in",
             detail="rows of equal time of a derived stream have an order only where it selects rows of one stream",
-            hint="write [RANGE …]",
+            hint="write [RANGE …]; or give it an order: CREATE STREAM … WITH (sequence = 'column') AS SELECT …",
             position=source.position,
         )
     return Entry(Reference(alias, relation.name, window or UNBOUNDED, derived), relation)

@@ -105,6 +105,7 @@ def _book(clause: BookClause, catalog: Catalog) -> tuple[Book, Stream]:
         raise BindingProblem(
             f"rows of equal time of {clause.stream} have no order",
             detail="a pattern asks which event came first; a derived stream has an order only where it selects rows of one stream",
+            hint="give it one: CREATE STREAM … WITH (sequence = 'column') AS SELECT …",
             position=clause.position,
         )
     spelled = [_column(relation, column, clause.position) for column in (clause.type, *clause.partition)]

@@ -74,6 +74,8 @@ class Catalog:
         self._spelling: dict[str, dict[str, str]] = {kind: {} for kind in _KINDS.values()}
         #: The place in the catalog that the next stream gets; places are not given twice.
         self.next_position = 0
+        #: Names that a statement gives and whose queries are not known yet, in small letters.
+        self.unfinished: frozenset[str] = frozenset()
 
     def relation(self, name: str, position: Position | None = None) -> Stream | Table:
         """The stream or table of that name."""
@@ -84,7 +86,17 @@ class Catalog:
             if spelled is not None:
                 return found[spelled]
         known = [*self.streams, *self.tables]
-        if name.lower() in self._spelling["query"]:
+        if name.lower() in self.unfinished:
+            raise BindingProblem(
+                f"{name} is read before it is there",
+                detail="a query reads what stands before it: one that reads its own results, also by way of others, has none",
+                hint="read another stream, or put it after what it reads",
+                position=position,
+            )
+        spelled = self._spelling["query"].get(name.lower())
+        if spelled is not None and self.queries[spelled].is_changelog:
+            hint = f"the table of an EMIT EVERY query is joined: s JOIN LATEST {name} ON …; what is final is a stream: CREATE STREAM …"
+        elif spelled is not None:
             hint = f"results that other queries read are a stream: CREATE STREAM {name} AS …"
         else:
             hint = suggestion(name, known) or "CREATE STREAM or CREATE TABLE comes first"

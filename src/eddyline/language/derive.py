@@ -44,13 +44,24 @@ def bind_derived(statement: CreateDerived, settings: Settings, catalog: Catalog)
     found = _Derivation(statement.name, settings, catalog)
     parts = statement.body.parts if isinstance(statement.body, Union) else (statement.body,)
     named = statement.body.named if isinstance(statement.body, Union) else ()
-    with found.names(named):
+    with _unfinished(catalog, [statement.name]), found.names(named):
         stream = found.stream(statement.name, parts, statement.position, _sequence(statement))
     # The outermost makers are the stream's own queries; those behind their subqueries come and go with the first of them.
     makers = [found.with_tables(maker) for maker in found.makers]
     own = [maker for maker in makers if maker.feeds is stream]
     inner = tuple(maker for maker in makers if maker.feeds is not stream)
     return stream, (replace(own[0], makers=inner, text=statement.body.text), *own[1:])
+
+
+@contextmanager
+def _unfinished(catalog: Catalog, names: Sequence[str]) -> Iterator[None]:
+    """Within, these names stand for nothing yet."""
+    before = catalog.unfinished
+    catalog.unfinished = before | {name.lower() for name in names}
+    try:
+        yield
+    finally:
+        catalog.unfinished = before
 
 
 @dataclass
@@ -75,8 +86,9 @@ class _Derivation:
         """Within, FROM may name the queries of a WITH; each of them knows those before it."""
         before = self.catalog.local
         try:
-            for name, body in named:
-                self.catalog.local = {**self.catalog.local, name.lower(): self.derived(body)}
+            for at, (name, body) in enumerate(named):
+                with _unfinished(self.catalog, [later for later, _ in named[at:]]):
+                    self.catalog.local = {**self.catalog.local, name.lower(): self.derived(body)}
             yield
         finally:
             self.catalog.local = before

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from eddyline.errors import BindingProblem, Position, SyntaxProblem
+from eddyline.errors import BindingProblem, Position, SyntaxProblem, Unsupported
 from eddyline.language.reader import Reader
 from eddyline.language.scope import Scope
 from eddyline.language.syntax import Apply, Cast, Constant, Item, Name, Node, Select
@@ -57,6 +57,8 @@ def read_table_function(reader: Reader) -> tuple[str, Apply]:
     return stream, Apply(function, tuple(args), position=start)
 
 
+#: A row is counted once per window that it lies in: more windows than this fill the memory with one epoch of rows.
+MOST_WINDOWS = 20_000
 _FROM = "FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10 seconds'))"
 
 
@@ -151,6 +153,13 @@ def bind_window(node: Apply, scope: Scope) -> WindowKeys:
     if span % step:
         raise BindingProblem(
             f"the span of {kind.upper()} is not a multiple of its {'slide' if kind == 'hop' else 'step'}", hint=hint, position=node.position
+        )
+    if span // step > MOST_WINDOWS:
+        raise Unsupported(
+            f"a row of this {kind.upper()} lies in {'' if kind == 'hop' else 'up to '}{span // step:,} windows",
+            detail=f"at most {MOST_WINDOWS:,}",
+            hint=f"give it a longer {'slide' if kind == 'hop' else 'step'}",
+            position=node.position,
         )
     first = _bucket(column, step, 0)
     if kind == "hop":
