@@ -99,8 +99,9 @@ def lived(base: Path, folder: Path, runs: Runs, at: int) -> tuple[dict[str, list
     return found
 
 
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("share", [12, pytest.param(1, marks=[pytest.mark.long, pytest.mark.timeout(7200)])])
+@pytest.mark.parametrize(
+    "share", [pytest.param(12, marks=pytest.mark.timeout(900)), pytest.param(1, marks=[pytest.mark.long, pytest.mark.timeout(7200)])]
+)
 def test_the_embedded_engine_is_killed(share: int, base: Path, tmp_path: Path, runs: Runs) -> None:
     wanted, count = lived(base, tmp_path / "whole", runs, 0)
     assert all(wanted.values()) and len(wanted["results/joined/_punctuations"]) >= ITEMS - 10

@@ -91,6 +91,22 @@ def test_rows_windows_keep_their_places() -> None:
     assert joined.table().num_rows == 0
 
 
+@pytest.mark.parametrize("epochs", [1, 4])
+def test_rows_that_are_left_out_keep_their_places(epochs: int) -> None:
+    """The same with b2(8) left out before it is stored, in its own epoch and in one of all rows."""
+    session = made(streams("a", "b"))
+    joined = session.query("q", "SELECT a.x FROM a, b [ROWS 2] WHERE a.x = b.x")
+    session.punctuate("a", "x = 8", at="1970-01-01 00:00:00")
+    for at, (name, x) in enumerate((("b", 7), ("b", 8), ("b", 9), ("a", 7)), 1):
+        session.push(name, [row(x, at)])
+        session.push("a" if name == "b" else "b", [row(-ord(name), at)] if name == "b" else [])
+        if epochs > 1:
+            session.step()
+    session.run(once=True)
+    assert joined.table().num_rows == 0
+    assert session.stats()["dropped_rows"] == 1
+
+
 def test_rows_are_judged_by_query_and_not_by_operator() -> None:
     """A(x) B(x, y) C(y): a(1), b(1, 7), B closes 1. a stays until C closes 7."""
     session = made(streams("a", "b", "c"))
@@ -138,7 +154,7 @@ def test_a_promise_that_comes_late_stands_at_the_frontier() -> None:
     session.push("a", [row(3, 21), row(1, 22)])
     session.run(once=True)
     assert passed.table().column("x").to_pylist() == [3, 1, 1]
-    assert session.stats()["punctuations"] == {"a": 1}
+    assert session.stats()["punctuations"] == {"a": 1} and session.stats()["late_records"] == {"a": 1}
     assert session.stats()["violations"] == {"a": 1}
 
 

@@ -1,17 +1,20 @@
-"""What forgetting costs: rows that are looked at, and promises within the memory budget."""
+"""What forgetting costs: rows that are looked at, and promises within the memory budget; and what closes a reference."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
 
 from eddyline import Session
 from eddyline.operators.join.punctuations import Punctuations
 from eddyline.settings import Settings
+from tests.runtime.punctuated import SECOND, beat, made, row, stored, streams
 
-SECOND = 1_000_000
 OPEN, CLOSED = 3000, 40
 
 
@@ -196,3 +199,60 @@ def mean_rows(life: int, window: int, share: float) -> float:
 def test_equation_6_1(window: int, share: float, wanted: Callable[[int, int, float], float]) -> None:
     life = 40
     assert mean_rows(life, window, share) == pytest.approx(wanted(life, window, share), rel=0.1)
+
+
+# -- what closes a reference
+
+
+@pytest.mark.parametrize(("expression", "left"), [("b.x", [4, 6]), ("b.x + 1", [4, 5]), ("b.x - 1", [5, 6]), ("b.x % 10", [4, 5, 6])])
+def test_key_expressions_close_only_where_they_can_be_turned_round(expression: str, left: list[int]) -> None:
+    """`b` closes x = 5: rows of `a` leave that wait for exactly this value."""
+    session = made(streams("a", "b"))
+    session.query("q", f"SELECT a.x FROM a, b WHERE a.x = {expression}")
+    session.push("a", [row(x, 1) for x in (4, 5, 6)])
+    session.push("b", [row(99, 1)])
+    session.punctuate("b", "x = 5")
+    session.step()
+    beat(session, 3, "a", "b")
+    assert [x for x in held(session, "a") if isinstance(x, int) and x > 0] == left
+
+
+def test_keys_that_follow_the_event_time_are_closed_below_the_frontier() -> None:
+    session = Session(Settings(purge="eager"))
+    session.execute("CREATE STREAM a (x BIGINT, minute TIMESTAMP, ts TIMESTAMP) WITH (time = 'ts', key = 'minute')")
+    session.execute("CREATE STREAM b (x BIGINT, ts TIMESTAMP) WITH (time = 'ts')")
+    joined = session.query("q", "SELECT a.x FROM a, b WHERE a.minute = date_trunc('minute', b.ts)")
+    assert session.warnings == []
+    for minute in range(9):
+        session.push("a", [{"x": minute, "minute": 60 * minute * SECOND, "ts": 60 * minute * SECOND}])
+        session.push("b", [{"x": 0, "ts": 60 * minute * SECOND + n} for n in (1, 2)])
+        session.step()
+        assert all(count <= 2 for count in stored(session).values())
+    session.run(once=True)
+    assert joined.table().column("x").to_pylist() == [n for n in range(9) for _ in (1, 2)]
+
+
+def test_tables_are_closed(tmp_path: Path) -> None:
+    """A row without a partner in the table is left out, and one whose stream partner is closed leaves."""
+    parquet.write_table(pa.table({"x": [1, 2]}), tmp_path / "t.parquet")
+    session = made(streams("a", "b") + f"; CREATE TABLE t (x BIGINT) WITH (format = 'parquet', path = '{tmp_path}/t.parquet')")
+    joined = session.query("q", "SELECT a.x FROM a, b, t WHERE a.x = b.x AND b.x = t.x")
+    session.push("a", [row(x, 1) for x in (1, 2, 9)])
+    session.push("b", [row(x, 1) for x in (1, 2)])
+    session.punctuate("b", "x = 1")
+    session.step()
+    beat(session, 3, "a", "b")
+    assert (held(session, "a"), held(session, "b")) == ([2], [1, 2])
+    assert joined.table().column("x").to_pylist() == [1, 2]
+
+
+def test_promises_are_forgotten_after_remember() -> None:
+    """Kept for ten seconds at least and for twenty at most: a second row of a key is a violation, and later a row like any other."""
+    session = made("CREATE STREAM a (x BIGINT, y BIGINT, ts TIMESTAMP) WITH (time = 'ts', key = 'x', remember = '10 seconds')")
+    passed = session.query("q", "SELECT x, ts FROM a")
+    for x, at in ((1, 0), (2, 5), (1, 9), (3, 25), (1, 40), (1, 41)):
+        session.push("a", [row(x, at)])
+        session.step()
+    session.run(once=True)
+    assert [(found["x"], found["ts"].second) for found in passed.table().to_pylist()] == [(1, 0), (2, 5), (3, 25), (1, 40)]
+    assert session.stats()["violations"] == {"a": 2}

@@ -26,6 +26,7 @@ PATTERN = "_pattern"
 #: The column of a body that moves the horizon of its stream: no row with this time or an earlier one comes.
 HEARTBEAT = "_heartbeat"
 
+_LEAST_INT, _MOST_INT = -(2**31), 2**31 - 1
 _TURNED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -211,13 +212,12 @@ def _fits(kind: DataType, literal: Literal) -> bool:
 
 def _compared(function: str, value: Any, kind: DataType) -> Pattern:
     """The values of a column that a comparison with a literal allows."""
+    if kind.name == "INT" and not _LEAST_INT <= value <= _MOST_INT:
+        all_satisfy = function == "<>" or (function != "=" and (value > 0) == (function in ("<", "<=")))
+        return Pattern((Interval(),)) if all_satisfy else EMPTY
     if kind.name == "INT" and isinstance(value, float) and not value.is_integer():
-        if function == "=":
-            return EMPTY
-        if function == "<>":
-            return Pattern((Interval(),))
-        if abs(value) > 2**40:
-            return Pattern((Interval(),)) if (value > 0) == (function in ("<", "<=")) else EMPTY
+        if function in ("=", "<>"):
+            return EMPTY if function == "=" else Pattern((Interval(),))
         whole = floor(value) if function in ("<", "<=") else ceil(value)
         return _compared("<=" if function in ("<", "<=") else ">=", whole, kind)
     if kind.name == "INT" and isinstance(value, float):

@@ -173,6 +173,11 @@ class BoundQuery:
         return (self.is_aggregate or self.ranking is not None) and self.emit.kind != "close"
 
     @property
+    def announces(self) -> bool:
+        """Whether values that are finished are announced. A derived stream has them without `punctuations` too: groups above end by them."""
+        return self.settings.propagate != "off" and (self.settings.punctuations == "on" or self.feeds is not None)
+
+    @property
     def streams(self) -> tuple[Reference, ...]:
         return tuple(r for r in self.references if not r.is_table)
 

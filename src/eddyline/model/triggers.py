@@ -88,7 +88,9 @@ class Trigger:
 
 
 def purge_triggers(purge: str, least: int = 0) -> tuple[Trigger, ...]:
-    """When a join looks for rows to forget; `auto` does not look for fewer than `least` new rows."""
+    """When a join looks for rows to forget; `auto` does not look for fewer than `least` new rows, `off` never looks."""
+    if purge == "off":
+        return ()
     if purge == "auto":
         return Trigger("half as many rows", least), Trigger("asked"), Trigger("no input")
     return Trigger("punctuations", 1 if purge == "eager" else int(purge)), Trigger("asked"), Trigger("no input")

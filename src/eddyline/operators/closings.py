@@ -288,7 +288,7 @@ class Closed:
         fixed = {n: p.constants[0] for n, p in regions.items() if n not in columns and p.constants is not None and len(p.constants) == 1}
         if not fixed:
             return columns, regions
-        more = {n: pa.repeat(pa.scalar(value).cast(self.types[n].arrow), rows) for n, value in fixed.items()}
+        more = {n: pa.repeat(pa.scalar(value, self.types[n].arrow), rows) for n, value in fixed.items()}
         return {**columns, **more}, regions
 
     # -- snapshots

@@ -50,7 +50,12 @@ def span_of(interval: Interval, kind: DataType) -> tuple[int, int]:
 
 
 def _word(value: object, kind: DataType) -> int:
-    return int(ordered_words(pa.array([value]).cast(kind.arrow), kind)[0])
+    return int(ordered_words(constants((value,), kind), kind)[0])
+
+
+def constants(values: Sequence[object], kind: DataType) -> pa.Array:
+    """Values of patterns as a column of their type."""
+    return pa.array(values, kind.arrow)
 
 
 def there(values: pa.Array) -> Mask:
@@ -85,7 +90,7 @@ def pattern_mask(pattern: Pattern, values: pa.Array, kind: DataType) -> Mask:
         inside = present.copy()
         for bound, test in ((interval.low, _above(interval)), (interval.high, _below(interval))):
             if bound is not None:
-                inside &= np.asarray(pc.fill_null(test(values, pa.scalar(bound).cast(kind.arrow)), False))
+                inside &= np.asarray(pc.fill_null(test(values, pa.scalar(bound, kind.arrow)), False))
         found = found | inside
     return found
 

@@ -44,7 +44,7 @@ def finished_line(query: BoundQuery, routing: Routing, times: Mapping[str, str])
     Args:
         times: stream -> its event-time column, whose end `_ts` says.
     """
-    if query.settings.propagate == "off":
+    if not query.announces:
         return ""
     if query.is_aggregate:
         return "  punctuations: each shard announces the groups that it closes"

@@ -74,8 +74,15 @@ def promise_line(query: BoundQuery, sources: Sources) -> dict[str, str]:
         return {}
     said = {reference.alias: closers(query, reference.alias, sources) for reference in query.streams}
     ways = "; ".join(f"{alias}: {' or '.join(found) if found else 'nothing'}" for alias, found in said.items())
-    wishes = query.settings
-    return {"closed by": ways, "triggers": trigger_line(wishes.purge, wishes.propagate, wishes.over_budget == "spill")}
+    return {"closed by": ways, "triggers": triggers_text(query)}
+
+
+def triggers_text(query: BoundQuery, changed: Mapping[str, str] | None = None) -> str:
+    """Which event runs which component of a query, some of whose settings have changed since."""
+    wishes, changes = query.settings, changed or {}
+    purge = changes.get("purge", wishes.purge) if wishes.punctuations == "on" else "off"
+    propagate = changes.get("propagate", wishes.propagate) if query.announces else "off"
+    return trigger_line(purge, propagate, wishes.over_budget == "spill")
 
 
 def times_of(sources: Sources) -> dict[str, str]:

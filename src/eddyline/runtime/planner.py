@@ -138,7 +138,7 @@ class Planner:
         promises = promise_line(lowered.query, {**streams, **self.pipeline.table_schemas})
         implied = implied_line(lowered.query, {name: stream.time for name, stream in streams.items()})
         if promises:
-            promises["triggers"] = self.pipeline.triggers.line(lowered.query.name, lowered.query.settings)
+            promises["triggers"] = self.pipeline.triggers.line(lowered.query)
         return {**implied, **promises, **costs, **self.pipeline.spilling.lines({seat.source for seat in lowered.seats})}
 
     # -- across a restart

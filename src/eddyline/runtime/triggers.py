@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eddyline.errors import UserError
-from eddyline.model.triggers import checked, trigger_line
+from eddyline.model.query import BoundQuery
+from eddyline.model.triggers import checked
+from eddyline.plan.promised import triggers_text
 from eddyline.runtime.unit import Moment
-from eddyline.settings import Settings
 from eddyline.state.columns import Ints
 
 if TYPE_CHECKING:
@@ -53,9 +54,8 @@ class PipelineTriggers:
     def forget(self, query: str) -> None:
         self._changed.pop(query, None)
 
-    def line(self, query: str, settings: Settings) -> str:
-        now = {"purge": settings.purge, "propagate": settings.propagate, **self.changed(query)}
-        return trigger_line(now["purge"], now["propagate"], settings.over_budget == "spill")
+    def line(self, query: BoundQuery) -> str:
+        return triggers_text(query, self.changed(query.name))
 
     def rest(self) -> None:
         """Nothing comes in: units do what waits for that."""

@@ -11,13 +11,13 @@ Reading  docs/punctuations.md
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 
 from eddyline.kernels import probe as kernels
 from eddyline.model.datatypes import DataType
 from eddyline.model.punctuation import PATTERN, from_text
 from eddyline.model.window import Unbounded
 from eddyline.operators.closings import Closed, Closings
+from eddyline.operators.covering import constants
 from eddyline.operators.join.alive import Rule
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.group import JoinGroup
@@ -82,11 +82,11 @@ class Chains:
         for text in texts:
             patterns = from_text(text, closed.types)
             if patterns.keys() <= {column, *regions}:  # type: ignore[misc]
-                constants = patterns[column].constants if column in patterns else None
-                if constants is None:
+                listed = patterns[column].constants if column in patterns else None
+                if listed is None:
                     self.whole = True
                 else:
-                    self._closed.append(key_words(_array(constants, kind), kind))
+                    self._closed.append(key_words(constants(listed, kind), kind))
 
     def concerned(self) -> Ints | None:
         """The keys whose rows are to be looked at, those of new rows among them; None: all rows are. What was seen and closed is
@@ -110,10 +110,6 @@ class Chains:
         _, ids, _ = kernels.probe_chains(kernels.Asking(words, limits, floors), index.chains(base.order, base.death, False))
         found: Ints = np.sort(ids[ids < base.end])
         return found
-
-
-def _array(values: tuple[object, ...], kind: DataType) -> pa.Array:
-    return pa.array(values).cast(kind.arrow)
 
 
 def _one_class(group: JoinGroup, rule: Rule) -> dict[int, tuple[str, str, DataType]]:

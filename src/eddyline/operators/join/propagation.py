@@ -24,6 +24,7 @@ from eddyline.model.punctuation import PATTERN, from_text
 from eddyline.model.query import Output
 from eddyline.model.triggers import Seen, is_due, propagate_triggers
 from eddyline.operators.closings import Closed, Closings
+from eddyline.operators.covering import constants
 from eddyline.operators.join.alive import Came, Pin
 from eddyline.operators.join.combination import any_bit
 from eddyline.operators.join.group import JoinGroup
@@ -68,10 +69,15 @@ class _Class:
 
     def see(self, fresh: Mapping[str, tuple[int, int]]) -> None:
         """New rows, by their ids in the stores of their streams."""
+        self._see({position: np.arange(*fresh.get(base.port.source, (0, 0))) for position, base in self.group.bases.items()})
+
+    def see_stored(self) -> None:
+        """The rows that are stored, after a run that announced nothing."""
+        self._see({position: base.store.ids() for position, base in self.group.bases.items()})
+
+    def _see(self, rows: Mapping[int, Ints]) -> None:
         for position, pin in self.pins:
-            base = self.group.bases[position]
-            start, stop = fresh.get(base.port.source, (0, 0))
-            ids = np.arange(start, stop)
+            base, ids = self.group.bases[position], rows[position]
             words = base.port.words_at(base.store, ids) if len(ids) else None
             ids = ids if words is None else ids[any_bit(words)]
             if len(ids) and not base.stream.is_table:
@@ -97,7 +103,7 @@ class _Class:
         for text, instant in zip(body.column(PATTERN).to_pylist(), instants.tolist(), strict=True):
             pattern = from_text(text, closed.types).get(pin.column or "")
             if pattern is not None and pattern.constants is not None:
-                values = pa.array(pattern.constants).cast(self.type.arrow)
+                values = constants(pattern.constants, self.type)
                 self._new.append((values, np.full(len(values), instant)))
 
     def finished(self, frontier: int, came: Came) -> tuple[pa.Array, Ints]:
@@ -223,6 +229,10 @@ class Propagation:
         return {"classes": classes, "waiting": waiting, "last": self._last, "out": self.out}, blocks
 
     def restore(self, state: object, load: Callable[[str], pa.Table]) -> None:
+        if state is None:
+            for one in self.classes:
+                one.see_stored()
+            return
         assert isinstance(state, dict)
         for one, (block, announced) in zip(self.classes, state["classes"], strict=True):
             table = load(block)

@@ -76,7 +76,7 @@ class AggregateQuery(LeavingQuery):
         self.roots = GroupRoots(group, closings or Closings(), keys) if query.by_promises else None
         #: Groups whose end was announced.
         self._finished_groups = 0
-        if query.settings.propagate != "off":
+        if query.announces:
             self.aggregation.closed = []
         #: Up to where groups have been ended by promises.
         self._ended = LONG_AGO
@@ -174,7 +174,7 @@ class AggregateQuery(LeavingQuery):
         return self._finished_groups
 
     def finished(self, moment: Moment) -> list[pa.Table] | None:
-        if self.query.settings.propagate == "off":
+        if not self.query.announces:
             return None
         made, self.aggregation.closed = self.aggregation.closed or [], []
         outputs = self.lowered.outputs

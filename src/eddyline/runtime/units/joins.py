@@ -200,7 +200,7 @@ class JoinKind:
         times = {name: intake.stream.time for name, intake in self.pipeline.intakes.items()}
         merged = self.pipeline.routes.is_merged(query.name)
         closings = self._closings(unit.streams)
-        propagates = query.settings.propagate != "off" and not query.is_aggregate
+        propagates = query.announces and not query.is_aggregate
         standing = standing_query(Registration(query, lowered, unit, group, slot, start, times, merged, closings))
         if propagates:
             standing.propagation = Propagation(group, closings, lowered.outputs, query.settings.propagate, self._homes(lowered))
