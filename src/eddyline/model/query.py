@@ -174,7 +174,7 @@ class BoundQuery:
 
     @property
     def announces(self) -> bool:
-        """Whether values that are finished are announced. A derived stream has them without `punctuations` too: groups above end by them."""
+        """Whether finished values are announced. A derived stream has them without `punctuations` too: groups above end by them."""
         return self.settings.propagate != "off" and (self.settings.punctuations == "on" or self.feeds is not None)
 
     @property
