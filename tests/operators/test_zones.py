@@ -134,6 +134,24 @@ def test_a_condition_that_can_fail_is_never_left_out() -> None:
     assert after["zones_skipped"] == 0
 
 
+def test_where_orders_are_drawn_stretches_are_skipped_and_no_condition_is_passed() -> None:
+    rising: list[object] = list(range(400))
+    plain, off, _ = answered("a.x < b.x", rising, rising, heralds="off", route="lottery")
+    found, on, _ = answered("a.x < b.x", rising, rising, heralds="on", route="lottery")
+    assert sorted(found) == sorted(plain) and len(plain) == 400 * 399 // 2
+    assert on["zones_skipped"] > 0 and on["zones_passed"] == on["conditions_avoided"] == 0 and on["visited"] < off["visited"]
+
+
+@pytest.mark.parametrize("heralds", ["on", "auto"])
+def test_a_probe_by_hash_leaves_out_conditions_that_hold_of_the_whole_store(heralds: str) -> None:
+    low, high = list[object](range(640)), list[object](range(64_000, 64_640))
+    where = "a.x % 10 = b.x % 10 AND a.x < b.x"
+    plain, off, _ = answered(where, low, high, heralds="off")
+    found, stats, _ = answered(where, low, high, heralds=heralds)
+    assert found == plain and len(plain) == stats["conditions_avoided"] == 64 * 640
+    assert stats["zones_passed"] > 0 == stats["zones_skipped"] and stats["probes"] == off["probes"]
+
+
 def test_texts_with_equal_prefixes_are_tested() -> None:
     texts: list[object] = [f"{'shared-prefix' if n % 2 else 'a'}{n:04d}" for n in range(300)]
     for where in ("a.x < b.x", "a.x = b.x", "a.x >= b.x", "a.x <> b.x"):

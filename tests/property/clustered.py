@@ -1,14 +1,19 @@
 """Random clustered streams and joins on inequalities, for zones and heralds.
 
 Answer   `random_world(rng)` is three streams whose values come in clusters, with nulls, NaN, texts and times, and queries over two to four
-         references. `expected` is what DuckDB says of a query over the same rows.
+         references. `expected` is what DuckDB says of a query over the same rows. `with_heralds` puts heralds among the rows, true ones and
+         lies, and says which rows stay: a judge of its own looks at one row after the other.
 Limits   Every row of a world has its own time, so that windows by time need no order of equal times. No value overflows.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from math import isfinite, isnan
 from random import Random
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -53,6 +58,10 @@ class World:
     #: Per query its references (alias, stream, seconds of its window), its conditions and its options.
     queries: list[tuple[list[tuple[str, str, int]], list[str], dict[str, str]]]
 
+    @property
+    def rows(self) -> int:
+        return sum(len(rows) for epoch in self.epochs for rows in epoch.values())
+
     def text(self, number: int) -> str:
         references, where, _ = self.queries[number]
         outputs = ", ".join(f"{alias}.ts AS {alias}" for alias, _, _ in references)
@@ -95,6 +104,65 @@ def _table(rows: list[tuple[object, ...]]) -> pa.Table:
         kind = pa.int32() if field.type == pa.date32() else pa.int64() if field.type == pa.timestamp("us") else field.type
         arrays.append(pa.array([row[at] for row in rows], kind).cast(field.type))
     return pa.Table.from_arrays(arrays, schema=COLUMNS)
+
+
+def with_heralds(world: World, rng: Random, lies: float) -> tuple[World, World]:
+    """The world with heralds in a column `said`, and the world that they leave: rows that break a herald are removed."""
+    said: list[dict[str, pa.Table]] = [{} for _ in world.epochs]
+    kept: list[dict[str, pa.Table]] = [{} for _ in world.epochs]
+    for name in "abc":
+        rows = [(at, row) for at, epoch in enumerate(world.epochs) for row in epoch[name].to_pylist()]
+        listed: list[list[dict[str, Any]]] = [[] for _ in world.epochs]
+        left: list[list[dict[str, Any]]] = [[] for _ in world.epochs]
+        at = 0
+        while at < len(rows):
+            part = rows[at : at + rng.randint(3, 12)]
+            spoken = _herald(rng, [row for _, row in part], lies) if rng.random() < 0.7 else None
+            if spoken is not None:
+                # It stands before its first row, perhaps at the end of the epoch before.
+                epoch = part[0][0] if rng.random() < 0.8 or not at else rows[at - 1][0]
+                ts = part[0][1]["ts"] if epoch == part[0][0] else rows[at - 1][1]["ts"]
+                span = (
+                    f"{len(part)} ROWS" if rng.random() < 0.5 else f"{(part[-1][1]['ts'] - ts) // timedelta(microseconds=1)} MICROSECONDS"
+                )
+                listed[epoch].append({"said": f"{spoken[0]} FOR {span}", "ts": ts})
+            for epoch, row in part:
+                listed[epoch].append(row)
+                if spoken is None or spoken[1](row):
+                    left[epoch].append(row)
+            at += len(part)
+        for epoch, (all_rows, stay) in enumerate(zip(listed, left, strict=True)):
+            said[epoch][name] = pa.Table.from_pylist(all_rows, COLUMNS.append(pa.field("said", pa.string())))
+            kept[epoch][name] = pa.Table.from_pylist(stay, COLUMNS)
+    return replace(world, epochs=said), replace(world, epochs=kept)
+
+
+def _herald(rng: Random, rows: list[dict[str, Any]], lies: float) -> tuple[str, Callable[[dict[str, Any]], bool]] | None:
+    """A condition and what it says of a row; it is made from the rows, or from some of them, and then it may be a lie."""
+    name = rng.choice(("x", "i", "d", "t", "day", "k"))
+    shown = rows if rng.random() >= lies else rows[: len(rows) // 2]
+    values = [row[name] for row in shown]
+    if all(value is None for value in values):
+        return f"{name} IS NULL", lambda row: row[name] is None
+    if None in values:
+        return None
+    least, most = min(values, key=_rank), max(values, key=_rank)
+    if not all(isfinite(end) for end in (least, most) if isinstance(end, float)):
+        return None
+    low, high = _rank(least), _rank(most)
+    form = rng.choice(("{0} >= {1} AND {0} <= {2}", "{0} BETWEEN {1} AND {2}", "{1} <= {0} AND {2} >= {0}"))
+    return form.format(name, _written(least), _written(most)), lambda row: row[name] is not None and low <= _rank(row[name]) <= high
+
+
+def _rank(value: Any) -> Any:
+    """What values of one column are ordered by: NaN is above all numbers, texts are bytes."""
+    if isinstance(value, float):
+        return (isnan(value), 0.0 if isnan(value) else value)
+    return value.encode() if isinstance(value, str) else value
+
+
+def _written(value: Any) -> str:
+    return f"DATE '{value}'" if isinstance(value, date) else repr(value)
 
 
 def _query(rng: Random) -> tuple[list[tuple[str, str, int]], list[str], dict[str, str]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from random import Random
 
-import pyarrow as pa
 import pytest
 
 from eddyline.language import bind_script
@@ -16,29 +15,12 @@ from eddyline.runtime.records.kinds import Splitting
 from eddyline.runtime.recovery.snapshot import restore, take_snapshot
 from eddyline.settings import Settings
 from eddyline.tuning import Tuning, ZoneTuning
-from tests.property.clustered import DECLARED, World, random_world
+from tests.property.clustered import DECLARED, World, random_world, with_heralds
 from tests.seeds import first_seed
 
 LIVES = 12 if not os.environ.get("EDDYLINE_SOAK") else 200
 FIRST = first_seed(161_000)
 SMALL_ZONES = Settings(tuning=Tuning(zones=ZoneTuning(rows=8, least_rows=3)))
-
-
-def heralded(rows: pa.Table, random: Random) -> pa.Table:
-    """The rows with true heralds among them: each says where the values of x in the next rows lie."""
-    pieces, at = [], 0
-    rows = rows.append_column("said", pa.nulls(len(rows), pa.string()))
-    while at < len(rows):
-        part = rows.slice(at, random.randint(3, 12))
-        known = [value for value in part.column("x").to_pylist() if value is not None]
-        if len(known) == len(part) and random.random() < 0.7:
-            text = f"x >= {min(known)} AND x <= {max(known)} FOR {len(part)} ROWS"
-            said = {"ts": part.column("ts").slice(0, 1), "said": pa.array([text])}
-            empty = {field.name: said.get(field.name, pa.nulls(1, field.type)) for field in rows.schema}
-            pieces.append(pa.table(empty, schema=rows.schema))
-        pieces.append(part)
-        at += len(part)
-    return pa.concat_tables(pieces) if pieces else rows
 
 
 def drawn_tree(random: Random, leaves: list[Tree]) -> Tree:
@@ -61,6 +43,7 @@ def lived(world: World, mode: str, random: Random | None) -> tuple[dict[str, lis
         listed = ", ".join(f"{name} = '{value}'" for name, value in wishes.items())
         text += f"CREATE QUERY q{number} WITH ({listed}) AS {world.text(number)};\n"
     job = bind_script(text, SMALL_ZONES)
+    given = world.epochs if random is None else with_heralds(world, random, 0.0)[0].epochs
 
     def fresh() -> Pipeline:
         pipeline = Pipeline(job.streams, job.settings)
@@ -70,10 +53,10 @@ def lived(world: World, mode: str, random: Random | None) -> tuple[dict[str, lis
 
     pipeline, splitting = fresh(), Splitting(job.streams)
     found: dict[str, list[tuple[object, ...]]] = {query.name: [] for query in job.queries}
-    for epoch in [*world.epochs, None]:
+    for epoch in [*given, None]:
         arrivals = {}
         for name, rows in (epoch or {}).items():
-            part, records, bad = splitting.split(pipeline.intakes[name].stream, rows if random is None else heralded(rows, random))
+            part, records, bad = splitting.split(pipeline.intakes[name].stream, rows)
             assert bad is None
             arrivals[name] = Arrival(part, None, records=tuple(records))
         outcome = pipeline.step(Epoch(arrivals, closing=epoch is None))

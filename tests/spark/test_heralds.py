@@ -9,10 +9,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from eddyline.errors import Unsupported
+from eddyline.language import bind_script
+from eddyline.model.herald import KIND, TEXT
+from eddyline.model.records import Records
+from eddyline.runtime.spark.job.saying import say, say_now
 from eddyline.settings import Settings
 from eddyline.tuning import Tuning, ZoneTuning
 from tests.property.compare import plain_rows
-from tests.runtime.heralding import judged, random_rows, statements
+from tests.runtime.heralding import SECOND, judged, random_rows, statements
 from tests.runtime.test_records import epochs, run
 from tests.spark.running import check_removed
 from tests.spark.simulated import Simulated
@@ -43,6 +48,36 @@ def test_shards_remove_the_violators_that_one_engine_does(seed: int, tmp_path: P
     letters = job.letters("a")
     assert sorted(values["id"] for _, values in letters) == sorted(row["id"] for row in lost)
     assert all(reason.startswith("violation: herald") for reason, _ in letters)
+    job.close()
+
+
+TWO = """
+    CREATE STREAM a (v BIGINT, ts TIMESTAMP) WITH (time = 'ts');
+    CREATE STREAM b (v BIGINT, ts TIMESTAMP) WITH (time = 'ts');
+    HERALD a WHERE v < 50 FOR 7 ROWS AT TIMESTAMP '1970-01-01 00:00:00';
+    CREATE QUERY equal AS SELECT a.v AS v FROM a [RANGE 1 MINUTE], b [RANGE 1 MINUTE] WHERE a.v = b.v;
+"""
+
+
+def test_a_number_of_rows_is_heralded_in_the_file_and_a_span_of_time_at_any_time(tmp_path: Path) -> None:
+    """The statement makes the rows of a counted: every shard has some of them and knows their numbers. The rows of b are not."""
+    job = Simulated(TWO, str(tmp_path), 3, Random(1))
+    for _ in range(2):
+        say(str(tmp_path), bind_script(TWO).records)
+    for second in range(6):
+        rows = [{"v": 10 * n + second, "ts": second * SECOND} for n in range(10)]
+        job.run({name: columns(job, name, rows) for name in "ab"}, crashes=0.2)
+        layout = job.driver.layout
+        if second == 2:
+            with pytest.raises(Unsupported, match="no number of rows of stream b can be heralded"):
+                say_now(layout, [Records.one("b", KIND, 3 * SECOND, {TEXT: "v < 50 FOR 7 ROWS"})])
+            say_now(layout, [Records.one("b", KIND, 3 * SECOND, {TEXT: "v < 50 FOR 1 SECONDS"})])
+            say_now(layout, [Records.one("a", KIND, 4 * SECOND, {TEXT: "v < 50 FOR 7 ROWS"})])
+    job.run(closing=True)
+    # The first seven rows after a place: of ten that come together, 50 and 60 break the herald; a span of a second holds five of them.
+    assert sorted(int(values["v"]) for _, values in job.letters("a")) == [51, 55, 61, 65]
+    assert sorted(int(values["v"]) for _, values in job.letters("b")) == [54, 64, 74, 84, 94]
+    assert len(plain_rows([job.table("equal")])) == 60 - 9
     job.close()
 
 
