@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tests.oracle.expressions import Expression, Value, aliases, compiled
+from tests.oracle.expressions import Call, Col, Expression, Value, aliases, compiled
 from tests.oracle.intake import Row
 from tests.oracle.relational import Combination, Last, LastPer, Now, Query, Range, Reference, Tables, Unbounded, combinations, live
 
@@ -63,6 +63,8 @@ def outer_results(
 #: What a result of several joins has, and lacks: its aliases, and (alias whose row has no partner, the aliases of partners, conditions).
 Lack = tuple[str, frozenset[str], tuple[Expression, ...]]
 Kind = tuple[frozenset[str], tuple[Lack, ...]]
+#: A punctuation: no further row of a stream has this value in this column, since an instant.
+Closing = tuple[str, str, Value, int]
 
 
 def kinds(first: str, joins: Mapping[str, tuple[str, Sequence[Expression]]]) -> list[Kind]:
@@ -102,6 +104,7 @@ def tree_results(
     rows: Sequence[Row],
     columns: Mapping[str, Sequence[str]],
     tests: Sequence[tuple[str, Reference, Sequence[Expression]]] = (),
+    closings: Sequence[Closing] = (),
 ) -> list[tuple[int, tuple[Value, ...]]]:
     """Joins of several streams; `joins` has per alias after the first how it is joined, and ON. WHERE is that of `query`.
 
@@ -139,7 +142,10 @@ def tree_results(
         about, others, _ = lack
         if number in partners(lack):
             return NEVER
-        ts = certain(references[about], references[next(iter(others))], next(r for r in named if r.number == number), named)
+        row = next(r for r in named if r.number == number)
+        ts = certain(references[about], references[next(iter(others))], row, named)
+        closed = closed_at(lack, {a: references[a].source for a in others}, row, closings)
+        ts = closed if ts is None or (closed is not None and closed < ts) else ts
         mine = {references[a].source for a in (about, *others)}
         return ts if ts is not None and ts <= max(r.ts for r in named if r.stream in mine) else NEVER
 
@@ -166,10 +172,28 @@ def certain(reference: Reference, partner: Reference, row: Row, rows: Sequence[R
         return row.ts
     if isinstance(window, Range):
         return row.ts + window.micros
-    assert isinstance(window, Last | LastPer) and not isinstance(window, Unbounded), "a row of such a window is never certain"
+    if isinstance(window, Unbounded):
+        return None
+    assert isinstance(window, Last | LastPer)
     same = window.columns if isinstance(window, LastPer) else ()
     later = [r for r in rows if r.stream == row.stream and r.number > row.number and all(r.values[c] == row.values[c] for c in same)]
     return later[window.count - 1].ts if len(later) >= window.count else None
+
+
+def closed_at(lack: Lack, sources: Mapping[str, str], row: Row, closings: Sequence[Closing]) -> int | None:
+    """When punctuations have closed the partners of a row, which are rows of one stream; None: they never do."""
+    about, others, on = lack
+    if len(others) > 1:
+        return None
+    (other,) = others
+    pairs = [{c.args[0].ref: c.args[0].name, c.args[1].ref: c.args[1].name} for c in on if _is_equality(c)]
+    pinned = {pair[other]: row.values[pair[about]] for pair in pairs if pair.keys() == {about, other}}
+    found = [max(ts, row.ts) for stream, column, value, ts in closings if stream == sources[other] and pinned.get(column) == value]
+    return min(found, default=None)
+
+
+def _is_equality(c: Expression) -> bool:
+    return isinstance(c, Call) and c.function == "=" and all(isinstance(a, Col) for a in c.args)
 
 
 def live_outer(

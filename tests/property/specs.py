@@ -50,6 +50,8 @@ class StreamSpec:
     sequence: str | None = None
     #: Whether it is left out of the frontier after a pause.
     idle: bool = False
+    #: The column that marks punctuations.
+    punctuation: str | None = None
 
     def statement(self) -> str:
         options = [f"time='{self.time}'", "format='memory'"]
@@ -57,6 +59,8 @@ class StreamSpec:
             options.append(f"lateness='{span(self.lateness).lower()}'")
         if self.sequence:
             options.append(f"sequence='{self.sequence}'")
+        if self.punctuation:
+            options.append(f"punctuation='{self.punctuation}'")
         if self.idle:
             # No test lasts so long: only pauses make a stream idle.
             options.append(f"idle='{IDLE_SECONDS} seconds'")

@@ -19,7 +19,7 @@ from eddyline.errors import BindingProblem, Position, Unsupported
 from eddyline.language.bind import bind_query, entries_of
 from eddyline.language.catalog import Catalog
 from eddyline.language.expressions import Clause, bind_condition
-from eddyline.language.outer_kinds import Branch, Joins
+from eddyline.language.outer_kinds import Branch, Joins, closes
 from eddyline.language.outer_live import LiveJoins
 from eddyline.language.outer_trees import Tree
 from eddyline.language.scope import Entry, Scope
@@ -340,7 +340,7 @@ class _Stages:
                 hint="keep the rows of the stream: stream LEFT JOIN table",
                 position=position,
             )
-        if not partner.is_table and isinstance(mine.window, Unbounded) and not _closes(alias, entry, on):
+        if not partner.is_table and isinstance(mine.window, Unbounded) and not closes(alias, partner, entry.relation, on):
             raise Unsupported(
                 f"a row of {alias} without a partner is never certain",
                 detail=f"{alias} is [{mine.window}], and no punctuation of {partner.alias} closes what ON holds equal: "
@@ -362,8 +362,8 @@ class _Stages:
         where = (*(operand.over(c) for c in on), *conditions)
         wanted = self._columns(operand, None if kind != "outer" else reference)
         mine = next((e for e in self.scope.entries if e.reference is left), None)
-        closed = [left.alias] if _closes(left.alias, entry, on) else []
-        closed += [reference.alias] if mine is not None and _closes(reference.alias, mine, on) else []
+        closed = [left.alias] if closes(left.alias, reference, entry.relation, on) else []
+        closed += [reference.alias] if mine is not None and closes(reference.alias, left, mine.relation, on) else []
         keeping = Keeping(kind, kept, conditions, tuple(alias for alias in kept if alias in closed))
         return self._stage((left, reference), (*operand.where, *where), wanted, keeping)
 
@@ -423,13 +423,6 @@ class _Nested(Scope):
 
     def column(self, name: Name) -> ColumnRef:
         return self.inner.column(name) if name.table is None and self.inner.has(name) else super().column(name)
-
-
-def _closes(alias: str, entry: Entry, on: Iterable[Expression]) -> bool:
-    """Whether punctuations of an entry may close the partners of rows of a reference: ON holds something of both equal."""
-    if not isinstance(entry.relation, Stream) or not entry.relation.is_punctuated:
-        return False
-    return any(isinstance(c, Call) and c.function == "=" and refs_of(c) == {alias, entry.alias} for c in on)
 
 
 def _made_meets_stream(what: str, position: Position | None) -> Unsupported:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from eddyline.errors import Position, Unsupported
 from eddyline.model.expression import Call, ColumnRef, Expression, refs_of
 from eddyline.model.query import Reference
+from eddyline.model.schema import Stream, Table
 
 MOST_KINDS = 16
 HINT = "build it of two steps: FROM (SELECT … FROM a LEFT JOIN b ON …) x [RANGE 1 MINUTE] LEFT JOIN c …"
@@ -171,6 +172,13 @@ class Joins:
                     hint=f"compare a column of {alias} in ON, or write the condition in WHERE",
                     position=branch.position,
                 )
+
+
+def closes(alias: str, partner: Reference, relation: Stream | Table, on: Iterable[Expression]) -> bool:
+    """Whether punctuations of a partner may close the partners of rows of a reference: ON holds something of both equal."""
+    if not isinstance(relation, Stream) or not relation.is_punctuated:
+        return False
+    return any(isinstance(c, Call) and c.function == "=" and refs_of(c) == {alias, partner.alias} for c in on)
 
 
 def _is_null(e: Expression, alias: str) -> bool:

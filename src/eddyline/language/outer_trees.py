@@ -9,8 +9,9 @@ Answer   `Tree.made` makes the queries behind such a FROM. An outer join asks wh
                (a, null, c)    a, c  with  a without b                      (a, null, null)   a without b  with  a without c
 
          [NOT] EXISTS is asked about the rows of an anchor too: every result is met with the rows for which it holds.
-Limits   Anchors have a window that ends, by time or by rows. How long a row of [ROWS n] stays is not known: what was found for it is kept
-         without end.
+         A row of the anchor is certain to have no partner when its window has ended, or when a punctuation closes its partners.
+Limits   Anchors have a window that ends, by time or by rows, or partners that punctuations close: those of one stream, not combinations of
+         several. How long a row of [ROWS n] or [UNBOUNDED] waits is not known: what was found for it is kept without end.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from typing import Protocol
 
 from eddyline.errors import Unsupported
 from eddyline.language.catalog import Catalog
-from eddyline.language.outer_kinds import Joins, Kind, Question
+from eddyline.language.outer_kinds import Joins, Kind, Question, closes
 from eddyline.model.datatypes import BIGINT, BOOLEAN, TIMESTAMP
 from eddyline.model.expression import Call, ColumnRef, Expression, Literal
 from eddyline.model.query import BoundQuery, Keeping, Output, Reference
 from eddyline.model.schema import DERIVED_TIME, ROW, Column, Schema, Stream
-from eddyline.model.window import UNBOUNDED, Now, PartitionedRows, Range, Rows, Unbounded, Window
+from eddyline.model.window import UNBOUNDED, Now, Range, Unbounded, Window
 from eddyline.settings import Settings
 
 
@@ -59,7 +60,7 @@ class Tree:
         """The stream of all results."""
         joins = self.joins
         for question in (*joins.questions, *joins.asked):
-            _check_certain(question, self.by_time)
+            _check_certain(question, self.by_time, self._closes(question))
         for question in joins.questions:
             self.chosen[question.key] = self._chosen_rows(question, "anti")
         for question, test in zip(joins.asked, joins.tests, strict=True):
@@ -78,8 +79,16 @@ class Tree:
         stream = self._stream([Column(_name(c), c.type) for c in columns])
         outputs = [Output(_name(c), c) for c in columns]
         references = (anchor, *question.others)
-        self._maker(stream.makers[0], references, question.conditions, outputs, stream, Keeping(kind, (anchor.alias,)))
+        keeping = Keeping(kind, (anchor.alias,), closed=(anchor.alias,) if self._closes(question) else ())
+        self._maker(stream.makers[0], references, question.conditions, outputs, stream, keeping)
         return stream
+
+    def _closes(self, question: Question) -> bool:
+        """Whether punctuations may say that a row of the anchor has no partner."""
+        if len(question.others) > 1:
+            return False
+        (other,) = question.others
+        return closes(question.anchor.alias, other, self.derivation.catalog.relation(other.source), question.conditions)
 
     def _result(self, name: str, kind: Kind, stream: Stream) -> None:
         """The maker of one kind of results; what it needs is made before it."""
@@ -151,15 +160,22 @@ class Tree:
         return Stream(name=name, schema=schema, time=DERIVED_TIME, position=position, makers=names, ordered=False)
 
 
-def _check_certain(question: Question, by_time: bool) -> None:
+def _check_certain(question: Question, by_time: bool, closed: bool) -> None:
     anchor = question.anchor
-    if isinstance(anchor.window, Range | Now) or not (by_time or isinstance(anchor.window, Unbounded)):
+    if isinstance(anchor.window, Range | Now) or not (by_time or (isinstance(anchor.window, Unbounded) and not closed)):
         return
     ends = "[RANGE 10 MINUTES] or [NOW]" if by_time else "[RANGE 10 MINUTES], [ROWS 100] or [NOW]"
+    others = [r.alias for r in question.others]
+    if by_time:
+        more = ""
+    elif len(others) == 1:
+        more = f"; or declare punctuations of {question.others[0].source}, and compare {others[0]} and {anchor.alias} by = in ON"
+    else:
+        more = "; punctuations do not close combinations of several streams"
     raise Unsupported(
         f"whether a row of {anchor.alias} [{anchor.window}] has a partner is not certain in time",
-        detail=f"rows of {' and '.join(r.alias for r in question.others)} to come can be its partners",
-        hint=f"give {anchor.alias} a window that ends: {ends}",
+        detail=f"rows of {' and '.join(others)} to come can be its partners",
+        hint=f"give {anchor.alias} a window that ends: {ends}{more}",
         position=question.position,
     )
 
@@ -174,8 +190,8 @@ def _row(alias: str) -> ColumnRef:
 
 
 def _reach(questions: Sequence[Question]) -> Window:
-    """How far apart the parts of a result can be: the row that pushes one out of [ROWS n] comes at any time."""
-    if any(isinstance(question.anchor.window, Rows | PartitionedRows) for question in questions):
+    """How far apart the parts of a result can be: the row that pushes one out of [ROWS n], or a punctuation, comes at any time."""
+    if any(not isinstance(question.anchor.window, Range | Now) for question in questions):
         return UNBOUNDED
     return Range(2 * max(_span(question.anchor) for question in questions))
 
