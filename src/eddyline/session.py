@@ -270,7 +270,7 @@ class Session:
             as_of: The instant, for texts without AS OF.
             timeout: Seconds to wait where the session runs in the background and the instant lies ahead.
         """
-        texts = list(text) if isinstance(text, Iterable) and not isinstance(text, str) else [text]
+        texts = list(text) if isinstance(text, Iterable) and not isinstance(text, str | bytes) else [text]
         found = bind_asks(texts, as_of, self.job.catalog, self._shapes)
         tables = self._runner.request(found, timeout)
         return tables[0] if isinstance(text, str) else tables

@@ -44,3 +44,11 @@ def test_a_problem_is_told_with_exit_code_2(tmp_path: Path, capsys: pytest.Captu
     assert check(tmp_path, text) == 2
     printed = capsys.readouterr()
     assert message in printed.err and "no problem found" not in printed.out
+
+
+def test_streams_of_requests_keep_nothing_for_ever(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = """SET unbounded = 'error';
+    CREATE TEMPLATE t AS SELECT item, COUNT(*) AS n FROM bids [RANGE 1 HOUR] GROUP BY item;
+    CREATE REQUESTS asking (id BIGINT, item BIGINT, ts TIMESTAMP) FOR t WITH (time = 'ts');"""
+    assert check(tmp_path, text) == 0
+    assert capsys.readouterr().out.endswith("job.sql: 3 streams, 0 tables, 0 queries, 0 sinks, 1 template; no problem found\n")

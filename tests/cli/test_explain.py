@@ -65,3 +65,16 @@ def test_how_rows_find_shards(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert main(["explain", job(tmp_path, "SET shards = 3;" + JOB)]) == 0
     assert "share 3" in capsys.readouterr().out
     assert main(["explain", job(tmp_path), "--shards", "0"]) == 2
+
+
+def test_templates_and_streams_of_requests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (
+        JOB.partition("CREATE QUERY")[0]
+        + """
+    CREATE TEMPLATE t AS SELECT item, COUNT(*) AS n FROM bids [RANGE 1 HOUR] GROUP BY item;
+    CREATE REQUESTS asking (id BIGINT, item BIGINT, ts TIMESTAMP) FOR t WITH (time = 'ts');"""
+    )
+    assert main(["explain", job(tmp_path, text), "--rules"]) == 0
+    first, second, _ = capsys.readouterr().out.split("\n\n")
+    assert first.startswith("template: t\nstream: bids [RANGE 1 HOUR]\ngrouping columns: item\n")
+    assert second == "requests: asking for template t\nparameters: item\ncarried along: id"

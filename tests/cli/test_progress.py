@@ -64,3 +64,16 @@ def test_moments_outside_of_the_calendar_are_numbers() -> None:
     assert moment(None) == "-"
     assert moment(1_500_000) == "1970-01-01 00:00:01.500"
     assert moment(4 * 10**18) == str(4 * 10**18)
+
+
+def test_a_template_says_how_many_requests_it_has_answered() -> None:
+    output = io.StringIO()
+    with Session() as session:
+        session.execute(
+            "CREATE STREAM s (k INT, ts TIMESTAMP) WITH (time = 'ts');"
+            "CREATE TEMPLATE t AS SELECT k, COUNT(*) AS n FROM s [RANGE 1 HOUR] GROUP BY k;"
+        )
+        session.push("s", [(1, 0), (2, 1)])
+        session.request(["n FROM t", "n FROM t GROUP BY ()"])
+        Progress(console=Console(file=output, width=160)).summary(session.stats())
+    assert output.getvalue().splitlines()[-1] == "  t: 2 requests answered"

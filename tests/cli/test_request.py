@@ -99,6 +99,7 @@ def test_an_instant_ahead_waits(job: subprocess.Popen[bytes], capfdbinary: pytes
 
 
 def test_refusals(job: subprocess.Popen[bytes], capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    Path("two.sql").write_text("-- of today\nREQUEST n FROM traffic;\nREQUEST m FROM traffic;\n")
     for arguments, part in (
         (["n FROM trafic"], "did you mean traffic?"),
         (["n FROM traffic WHERE len = 1"], "grouping columns are src"),
@@ -108,6 +109,9 @@ def test_refusals(job: subprocess.Popen[bytes], capfdbinary: pytest.CaptureFixtu
         (["n FROM traffic", "--as-of", "yesterday"], "is not a TIMESTAMP"),
         ([], "there is no request"),
         (["--file", "nothing.sql"], "nothing.sql"),
+        (["--file", "two.sql"], "lists no m (at line 3, column 9)"),
+        (["n FROM traffic", "--timeout", "nan"], "--timeout cannot be nan"),
+        (["n FROM traffic", "--timeout", "-1"], "--timeout cannot be -1"),
     ):
         code, out, err = asked(capfdbinary, *arguments)
         assert code == 2 and part in err and not out, (arguments, err)
@@ -119,6 +123,17 @@ def test_refusals(job: subprocess.Popen[bytes], capfdbinary: pytest.CaptureFixtu
     assert job.wait(timeout=60) == 0
     code, _, err = asked(capfdbinary, "n FROM traffic")
     assert code == 2 and "the job in ck has stopped" in err
+
+
+def test_a_job_that_never_started(work: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    code, out, err = asked(capfdbinary, "n FROM traffic")
+    assert code == 2 and not out and "there is no job in ck" in err and "run … --checkpoint DIR" in err
+
+
+def test_a_job_that_is_killed_meanwhile(job: subprocess.Popen[bytes], capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    threading.Timer(0.5, job.kill).start()
+    code, out, err = asked(capfdbinary, "n FROM traffic", "--as-of", "1970-01-01 01:00:00")
+    assert code == 2 and not out and "the job in ck has stopped" in err
 
 
 def test_a_job_that_stops_meanwhile(job: subprocess.Popen[bytes], capfdbinary: pytest.CaptureFixture[bytes]) -> None:

@@ -214,3 +214,20 @@ def test_on_a_terminal_lines_are_edited(work: Path) -> None:
     os.write(leader, b".quit\r")
     assert process.wait(timeout=30) == 0
     os.close(leader)
+
+
+def test_a_template_is_asked_at_the_end_of_the_files(work: Path) -> None:
+    said, shell = typed(
+        ".open bids bids.csv",
+        "CREATE TEMPLATE t AS SELECT item, SUM(price) AS total FROM bids [RANGE 1 HOUR] GROUP BY item;",
+        "REQUEST total FROM t WHERE item = 1 GROUP BY ();",
+        "REQUEST total FROM t [RANGE 1 SECOND] GROUP BY ();",
+        "EXPLAIN TEMPLATE t; EXPLAIN REQUEST total FROM t WHERE item = 1;",
+        "CREATE REQUESTS asking (item BIGINT, ts TIMESTAMP) FOR t WITH (time = 'ts');",
+        ".tables",
+        "REQUEST total FROM u;",
+    )
+    assert "310.5" in said and "500.0" in said and said.count("1 row in ") == 2
+    assert "grouping columns: item" in said and "fixes: item" in said
+    assert "template t (item, total)" in said and "requests asking (item, total)" in said
+    assert "there is no template u" in said and shell.mistakes == 1 and not shell.job.asked

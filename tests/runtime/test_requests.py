@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -369,3 +370,93 @@ def test_windows_that_a_stream_of_requests_cannot_have_are_dead_letters() -> Non
     assert letters["a"] == [-(1 << 63), -1, 9_000_001, (1 << 63) - 1]
     assert letters["b"] == [-(1 << 63), -1, 0, 9_000_000, 9_000_001, (1 << 63) - 1]
     assert session.dead_letters("b").to_pylist()[2]["_reason"] == "bad: a window of 0, and the template has 2"
+
+
+def test_numbers_are_compared_with_decimals() -> None:
+    """A number is the decimal of the column's type; one that is none is refused, as for whole numbers."""
+    session = Session()
+    session.execute(
+        "CREATE STREAM s (price DECIMAL(10, 2), large DECIMAL(20, 2), ts TIMESTAMP) WITH (time = 'ts');"
+        "CREATE TEMPLATE t AS SELECT price, large, COUNT(*) AS n FROM s [RANGE 1 HOUR] GROUP BY price, large;"
+    )
+    values = ["0.10", "0.20", "1.50", "-1.50", "2.00", "99999999.99", None, "0.00"]
+    session.push("s", [(v and Decimal(v), v and Decimal(v), number) for number, v in enumerate(values)])
+    for condition, count in (
+        ("price = 0.1", 1), ("price = 1.50", 1), ("1.5 = price", 1), ("price IN (1.5, -1.5, 2, 7)", 3), ("price > 0", 5), ("2 <= price", 2),
+        ("price BETWEEN 0.1 AND 1.5", 3), ("price = 99999999.99", 1), ("price <> 2", 5), ("price = 0.1 OR price = 2", 2), ("large = 2", 1),
+        ("large = '0.10'", 1), ("price = NULL", 0), ("price IS NULL", 1),
+    ):  # fmt: skip
+        assert session.request(f"n FROM t WHERE {condition} GROUP BY ()").to_pylist()[0]["n"] == count, condition
+    for condition in ("price = 0.105", "price = 1e9", "price > 100000000", "large = 0.1", "price = 0.1 AND price < 0.125"):
+        with pytest.raises(BindingProblem, match="is not a DECIMAL") as refused:
+            session.request(f"n FROM t WHERE {condition}")
+        assert "as a text" in refused.value.hint
+
+
+def test_an_instant_with_a_zone_is_that_instant() -> None:
+    session = opened()
+    session.push("packets", packets(1, 2, 30))
+    east = timezone(timedelta(hours=2))
+    found = session.request("n FROM traffic GROUP BY ()", as_of=datetime(2024, 1, 1, 12, 0, 1, tzinfo=east)).to_pylist()
+    assert found == [{"n": 1, "_ts": datetime(2024, 1, 1, 10, 0, 1)}]
+
+
+def test_the_word_request_and_columns_with_that_name() -> None:
+    session = Session()
+    session.execute(
+        "CREATE STREAM s (request INT, ts TIMESTAMP) WITH (time = 'ts');"
+        "CREATE TEMPLATE t AS SELECT request, COUNT(*) AS requests FROM s [RANGE 1 HOUR] GROUP BY request;"
+    )
+    session.push("s", [(1, 0), (1, 1), (2, 2)])
+    for text in (
+        "requests FROM t", "REQUEST requests FROM t", "-- of today\nREQUEST requests FROM t;", "/* all */ requests FROM t",
+        "\n;requests FROM t", "request, requests FROM t", "REQUEST request, requests FROM t",
+    ):  # fmt: skip
+        assert [row["requests"] for row in session.request(text).to_pylist()] == [2], text
+    assert session.request("request FROM t").to_pylist()[0]["request"] == 1
+    with pytest.raises(BindingProblem) as refused:
+        session.request("requests\nFROM t WHERE x = 5")
+    assert str(refused.value.position) == "line 2, column 14"
+    with pytest.raises(EddylineError, match="there is no request"):
+        session.request(" -- nothing")
+
+
+def test_a_longer_history_reaches_back_to_what_was_kept(tmp_path: Path) -> None:
+    """Rows that have left under the history of an earlier run are gone: instants that need them are refused, also after another restart."""
+
+    def run(history: int, *seconds: int) -> Session:
+        session = Session(checkpoint=str(tmp_path / "state"))
+        session.execute(
+            "SET checkpoint_seconds = 0; CREATE STREAM packets (src STRING, len INT, ts TIMESTAMP) WITH (time = 'ts');"
+            f"CREATE TEMPLATE traffic WITH (history = '{history} seconds') AS "
+            "SELECT src, COUNT(*) AS n FROM packets [RANGE 10 SECONDS] GROUP BY src;"
+        )
+        session.push("packets", packets(*seconds))
+        session.step()
+        return session
+
+    def counted(session: Session, second: int, window: str = "") -> int:
+        return session.request(f"n FROM traffic {window} GROUP BY ()", as_of=at(second)).to_pylist()[0]["n"]
+
+    run(5, *range(101)).stop()
+    for seconds in (range(101, 131), range(131, 132)):
+        session = run(60, *seconds)
+        assert counted(session, 95) == 11 and counted(session, 90, "[RANGE 5 SECONDS]") == 6
+        for second in (94, 80, 70):
+            with pytest.raises(UserError, match="too old") as told:
+                counted(session, second)
+            assert "instants from 2024-01-01 10:01:34.999999 on" in told.value.detail
+        session.stop()
+
+
+def test_other_roles_of_columns_are_another_stream_of_requests(tmp_path: Path) -> None:
+    def opened_with(roles: str) -> Session:
+        session = opened(checkpoint=str(tmp_path / "state"))
+        session.execute(f"CREATE REQUESTS asks (id BIGINT, span BIGINT, ts TIMESTAMP) FOR traffic WITH (time = 'ts'{roles});")
+        session.step()
+        return session
+
+    opened_with(", window = 'span'").stop()
+    with pytest.raises(EddylineError, match="query asks is not the one in the checkpoint"):
+        opened_with("")
+    opened_with(", window = 'span'").stop()

@@ -6,6 +6,7 @@ import argparse
 
 from eddyline.cli.jobs import read_job
 from eddyline.language import bind_script
+from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.plan.prepare import check, notices
 from eddyline.runtime.workflows import workflow_rules
@@ -28,9 +29,11 @@ def run(args: argparse.Namespace) -> int:
     counts: tuple[tuple[int, str], ...] = (
         (len(job.streams), "stream"),
         (len(job.tables), "table"),
-        (len(job.queries), "query"),
+        (sum(type(query) is BoundQuery for query in job.queries), "query"),
         (len(job.sinks), "sink"),
     )
+    if job.catalog.templates:
+        counts = (*counts, (len(job.catalog.templates), "template"))
     if job.constraints:
         counts = (*counts, (sum(len(c.rules) for c in job.constraints), "constraint"))
     print(f"{args.job}: " + ", ".join(_counted(number, what) for number, what in counts) + "; no problem found")

@@ -7,9 +7,10 @@ import argparse
 from eddyline.cli.jobs import read_job
 from eddyline.errors import UserError
 from eddyline.language import bind_script
-from eddyline.plan.prepare import explanation
+from eddyline.model.query import BoundQuery
 from eddyline.plan.rewrite import rewrite
 from eddyline.plan.shares import books_of, declared_rates, route_all
+from eddyline.plan.template_text import plan_text
 from eddyline.runtime.workflows import workflow_rules
 
 
@@ -35,11 +36,11 @@ def run(args: argparse.Namespace) -> int:
         else None
     )
     for query in queries:
-        if args.rules and query.pattern is None:
+        if args.rules and query.pattern is None and type(query) is BoundQuery:
             for trace in rewrite(query)[1]:
                 if trace.changed:
                     print(trace)
-        print(explanation(query, {**job.catalog.streams, **job.catalog.tables}))
+        print(plan_text(query, {**job.catalog.streams, **job.catalog.tables}))
         if routing is not None:
             print(routing.routings[query.name].explain())
         print()

@@ -77,7 +77,9 @@ class Progress:
             soft_wrap=True,
         )
         for name, count in stats["results"].items():
-            self.console.print(f"  {name}: {count:,} results", highlight=False)
+            template = stats.get("templates", {}).get(name)
+            said = f"{count:,} results" if template is None else f"{template['answered']:,} requests answered"
+            self.console.print(f"  {name}: {said}", highlight=False)
         for kind in ("late", "bad"):
             for name, count in stats[kind].items():
                 if count:

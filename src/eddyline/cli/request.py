@@ -19,6 +19,7 @@ from eddyline.cli.jobs import read_job
 from eddyline.errors import UserError
 from eddyline.language import Job
 from eddyline.language.asked import bind_asks, parse_asks
+from eddyline.language.templates import bind_ask
 from eddyline.runtime.answers import check_running, wait_for
 from eddyline.runtime.control import ControlFolder, planned_job
 from eddyline.runtime.control_record import request_record
@@ -39,6 +40,8 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.timeout is not None and not args.timeout >= 0:
+        raise UserError(f"--timeout cannot be {args.timeout}", hint="seconds, 0 or more")
     folder = ControlFolder(args.job)
     texts = _texts(args, planned_job(folder))
     check_running(args.job)
@@ -56,7 +59,11 @@ def _texts(args: argparse.Namespace, job: Job) -> list[str]:
     given = ([args.text] if args.text is not None else []) + ([read_job(args.file)] if args.file is not None else [])
     if not given:
         raise UserError("there is no request", hint='eddyline request --job DIR "column, … FROM template", or --file F')
-    texts = [ask.text for text in given for ask in parse_asks(text)]
+    asks = [ask for text in given for ask in parse_asks(text)]
+    for ask in asks:
+        # A mistake is shown with its place in the text that was given.
+        bind_ask(ask, job.catalog)
+    texts = [ask.text for ask in asks]
     bind_asks(texts, args.as_of, job.catalog)
     return texts
 

@@ -1,8 +1,8 @@
 """`eddyline shell [FILE …]`: try queries on files.
 
 Answer   Statements end with `;`. A SELECT runs over the declared files from their first row to their last, and its results
-         are shown as a table; CREATE, DROP, SET and EXPLAIN do what they do in a job file. Lines that begin with a point
-         are the shell's own commands.
+         are shown as a table, and so is the answer of a REQUEST; CREATE, DROP, SET and EXPLAIN do what they do in a job
+         file. Lines that begin with a point are the shell's own commands.
 State    The job as said so far. Every SELECT is a run of its own: nothing is kept between two of them.
 Limits   Results are collected before they are shown. Sinks are checked and not written: that is what `eddyline run` is for.
          Editing and history need prompt_toolkit and a terminal; otherwise lines are read as they come.
@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
+import pyarrow as pa
 from rich.console import Console
 from rich.text import Text
 
@@ -27,12 +28,15 @@ from eddyline.connectors.sinks import as_rich
 from eddyline.errors import EddylineError, UserError
 from eddyline.language import Dropped, ExplainRequest, Job, parse_script, render
 from eddyline.language.catalog import Sink
+from eddyline.language.job import ExplainTemplate
 from eddyline.language.syntax import Event, Select, Statement
 from eddyline.model.constraint import ConstraintSet
 from eddyline.model.own_function import OwnFunction
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
+from eddyline.model.template import BoundRequests, BoundTemplate, Request, RequestStream, Template
 from eddyline.plan.prepare import check, explanation, notices
+from eddyline.plan.template_text import request_text, template_text
 from eddyline.runtime.own_functions import provide
 from eddyline.runtime.workflows import workflow_rules
 from eddyline.session import Session
@@ -40,6 +44,7 @@ from eddyline.settings import Settings
 
 HELP = """\
 SELECT …;                  run over the declared files, show the results
+REQUEST … FROM template;   ask a template that CREATE TEMPLATE declared, at the end of the files
 CREATE … ; DROP … ;        declare streams, tables and queries, or let them go
 SET name = value;          for what comes after it
 EXPLAIN query|SELECT …;    how it would be answered
@@ -89,6 +94,8 @@ class Shell:
         #: How many statements were refused: what the exit code of a piped shell is made of.
         self.mistakes = 0
         self.pending = ""
+        #: The statements of templates, by name.
+        self._templates: dict[str, str] = {}
         #: Per command what it does and how many words it takes, at least and at most.
         self._commands: dict[str, tuple[Callable[..., None], int, int]] = {
             ".open": (self.open, 2, 3),
@@ -163,6 +170,15 @@ class Shell:
         match self.job.apply(statement):
             case ExplainRequest(query):
                 self.say(explanation(query, self._sources))
+            case ExplainTemplate(template, request):
+                self.say(template_text(template) if request is None else request_text(template, request))
+            case Template() as template:
+                self._templates[template.name] = render(statement)
+                self.say(f"template {template.name}; REQUEST … FROM {template.name}; asks it")
+            case Request():
+                self._answer(self.job.asked.pop())
+            case RequestStream() as asking:
+                self.say(f"stream of requests {asking.name}; eddyline run answers it")
             case Dropped(kind, entry):
                 self.say(f"dropped {kind} {entry.name}")
             case BoundQuery() as query:
@@ -200,21 +216,36 @@ class Shell:
             raise
         self.say(f"function {own.signature}")
 
-    def _show(self, query: BoundQuery) -> None:
-        for warning in notices(query, self._sources):
-            self.say(f"warning: {warning}")
+    def _session_of(self, query: BoundQuery) -> Session:
+        """A session that knows what a query reads: a stream that it does not mention is not read to its end for nothing."""
         session = Session(query.settings)
-        # Only what the query reads: a stream that it does not mention is not read to its end for nothing.
         for name in dict.fromkeys(reference.source for reference in query.references):
             session.job.catalog.add(self.job.catalog.relation(name))
         for own in self.job.catalog.functions.values():
             session.job.catalog.add(own)
+        return session
+
+    def _show(self, query: BoundQuery) -> None:
+        for warning in notices(query, self._sources):
+            self.say(f"warning: {warning}")
+        session = self._session_of(query)
         answer = session.query(query.name, query.text)
         began = time.perf_counter()
         session.run(once=True)
-        seconds = time.perf_counter() - began
-        table = answer.table()
-        self.console.print(as_rich(table, query.name, self.limit))
+        self._print(session, answer.table(), query.name, time.perf_counter() - began)
+
+    def _answer(self, request: Request) -> None:
+        """The answer of a request when the files of its template have been read."""
+        session = self._session_of(self.job.catalog.template(request.template).query)
+        session.execute(self._templates[request.template])
+        began = time.perf_counter()
+        session.run(once=True)
+        found = session.request(request.text)
+        assert isinstance(found, pa.Table)
+        self._print(session, found, " ".join(request.text.split()), time.perf_counter() - began)
+
+    def _print(self, session: Session, table: pa.Table, title: str, seconds: float) -> None:
+        self.console.print(as_rich(table, title, self.limit))
         self.say(f"{table.num_rows:,} {'row' if table.num_rows == 1 else 'rows'} in {seconds:.2f} s")
         stats = session.stats()
         for kind in ("late", "bad"):
@@ -244,7 +275,8 @@ class Shell:
         for entry in entries:
             self.say(f"{_kind(entry):6} {entry.name} ({', '.join(entry.schema.names)})")
         for query in self.job.queries:
-            self.say(f"query  {query.name} ({', '.join(o.name for o in query.outputs)})")
+            kind = "template" if isinstance(query, BoundTemplate) else "requests" if isinstance(query, BoundRequests) else "query "
+            self.say(f"{kind} {query.name} ({', '.join(o.name for o in query.outputs)})")
         if not entries:
             self.say("nothing is declared; .open NAME PATH")
 

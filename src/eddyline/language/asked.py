@@ -14,11 +14,11 @@ from datetime import datetime
 from eddyline.errors import SyntaxProblem
 from eddyline.language.ask_shapes import Shapes
 from eddyline.language.catalog import Catalog
-from eddyline.language.parse import parse_script
+from eddyline.language.grammar import read_request, read_statement
+from eddyline.language.parse import readers_of
 from eddyline.language.syntax import Ask
 from eddyline.language.templates import bind_ask
-from eddyline.model.coercion import read_text
-from eddyline.model.datatypes import TIMESTAMP
+from eddyline.model.coercion import micros_of
 from eddyline.model.template import Request
 
 _FORM = "REQUEST column, … FROM template [WHERE …] [GROUP BY …]"
@@ -30,12 +30,14 @@ def parse_asks(text: str) -> list[Ask]:
     >>> [ask.template for ask in parse_asks("bytes FROM traffic; REQUEST n FROM calls")]
     ['traffic', 'calls']
     """
-    written = text if text.lstrip()[:7].upper() == "REQUEST" else f"REQUEST {text}"
     found = []
-    for statement in parse_script(written):
+    for number, reader in enumerate(readers_of(text)):
+        statement = read_statement(reader) if number else read_request(reader)
         if not isinstance(statement, Ask):
             raise SyntaxProblem("expected requests only", hint=_FORM, position=getattr(statement, "position", None))
         found.append(statement)
+    if not found:
+        raise SyntaxProblem("there is no request", hint=_FORM)
     return found
 
 
@@ -67,6 +69,5 @@ def bind_asks(texts: Sequence[str], as_of: str | datetime | None, catalog: Catal
         return found
     if not isinstance(as_of, str | datetime):
         raise SyntaxProblem(f"as_of is {as_of!r}", hint="a text such as '2024-01-31 12:30:00', or a datetime")
-    instant = read_text(as_of.isoformat(" ") if isinstance(as_of, datetime) else as_of, TIMESTAMP)
-    assert isinstance(instant, int)
+    instant = micros_of(as_of)
     return [replace(one, as_of=instant) if one.as_of is None else one for one in found]

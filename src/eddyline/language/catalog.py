@@ -109,10 +109,21 @@ class Catalog:
     def template(self, name: str, position: Position | None = None) -> Template:
         return self.templates[self._spelled("template", name, position)]
 
+    def is_template(self, name: str) -> bool:
+        return name.lower() in self._spelling["template"]
+
     def results_of(self, name: str, position: Position | None = None) -> str:
         """The name, as spelled, of a query or of a stream of requests: both have results."""
         spelled = self._spelling["requests"].get(name.lower())
-        return self.query(name, position).name if spelled is None else spelled
+        if spelled is not None:
+            return spelled
+        if self.is_template(name):
+            raise BindingProblem(
+                f"template {name} has no results of its own",
+                hint=f"REQUEST … FROM {name} asks it, and a stream of requests (CREATE REQUESTS … FOR {name}) has results",
+                position=position,
+            )
+        return self.query(name, position).name
 
     def function(self, name: str) -> OwnFunction | None:
         """The function of one's own of that name, if there is one."""
@@ -226,8 +237,9 @@ class Catalog:
         spelled = self._spelling[kind].get(name.lower())
         if spelled is None:
             known, verb = list(self._shelf(kind)), "are" if kind == "constraints" else "is"
-            hint = suggestion(name, known) or (f"there are {', '.join(known)}" if known else f"there {verb} no {kind} yet")
-            raise BindingProblem(f"there {verb} no {kind} {name}", hint=hint, position=position)
+            what = "stream of requests" if kind == "requests" else kind
+            hint = suggestion(name, known) or (f"there are {', '.join(known)}" if known else f"there {verb} no {what} yet")
+            raise BindingProblem(f"there {verb} no {what} {name}", hint=hint, position=position)
         return spelled
 
     def _shelf(self, kind: str) -> dict[str, Any]:

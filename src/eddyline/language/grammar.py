@@ -70,9 +70,18 @@ _FOREIGN_CLAUSES = {
 }
 
 
+def read_request(reader: Reader) -> Statement:
+    """A statement; of a request the word REQUEST may be left out. A column may have that name."""
+    if reader.at("REQUEST") and not reader.at("REQUEST", "FROM") and not reader.at("REQUEST", ","):
+        return read_statement(reader)
+    return _ended(reader, read_ask(reader))
+
+
 def read_statement(reader: Reader) -> Statement:
-    start = reader.position
-    statement = _statement(reader, start)
+    return _ended(reader, _statement(reader, reader.position))
+
+
+def _ended(reader: Reader, statement: Statement) -> Statement:
     if reader.next.kind != "end":
         _refuse_foreign_clause(reader)
         reader.fail("expected ; or the end")

@@ -196,9 +196,10 @@ class Job:
             case HeraldStatement():
                 return self.say(bind_herald(statement, self.catalog))
             case Drop(kind, name, position):
-                spelled = self.catalog.results_of(name, position) if kind in ("query", "requests") else ""
-                sinks = tuple(s for s in self.catalog.sinks.values() if s.query == spelled)
-                made = {of.lower(): makers for of, makers in self.catalog.makers.items()} if kind == "stream" else {}
+                # What is not there is refused below, under the name of its kind.
+                of = name.lower() if kind in ("query", "requests") else None
+                sinks = tuple(s for s in self.catalog.sinks.values() if s.query is not None and s.query.lower() == of)
+                made = {stream.lower(): makers for stream, makers in self.catalog.makers.items()} if kind == "stream" else {}
                 makers = made.get(name.lower(), ())
                 return Dropped(kind, self.catalog.drop(kind, name, position), sinks, makers)
             case Set():
@@ -252,8 +253,7 @@ class Job:
         if isinstance(statement.target, Ask):
             request = bind_ask(statement.target, self.catalog)
             return ExplainTemplate(self.catalog.template(request.template), request)
-        if statement.kind == "template":
-            assert isinstance(statement.target, str)
+        if isinstance(statement.target, str) and (statement.kind == "template" or self.catalog.is_template(statement.target)):
             return ExplainTemplate(self.catalog.template(statement.target, statement.position))
         if isinstance(statement.target, str):
             query = self.catalog.query(statement.target, statement.position)

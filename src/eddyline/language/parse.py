@@ -34,7 +34,7 @@ def parse_script(text: str) -> list[Statement]:
 @lru_cache(maxsize=256)
 def _statements(text: str) -> tuple[Statement, ...]:
     """Texts come again, with jobs that start again and queries that come and go; statements never change."""
-    return tuple(read_statement(reader) for reader in _readers(text))
+    return tuple(read_statement(reader) for reader in readers_of(text))
 
 
 def parse_select(text: str) -> Select:
@@ -55,7 +55,7 @@ def parse_body(text: str) -> Body:
 
 def reader_of(text: str) -> Reader:
     """The reader of a text that holds one thing."""
-    readers = _readers(text)
+    readers = readers_of(text)
     if len(readers) != 1:
         raise SyntaxProblem("expected one expression")
     return readers[0]
@@ -77,7 +77,8 @@ def parse_expression(text: str) -> Node:
 # Tokens
 
 
-def _readers(text: str) -> list[Reader]:
+def readers_of(text: str) -> list[Reader]:
+    """One reader per statement."""
     places = Places(text)
     dialect = Eddyline()
     parser = ExpressionParser(dialect=dialect, error_level=ErrorLevel.IMMEDIATE)

@@ -13,12 +13,13 @@ from typing import Any
 from eddyline.errors import BindingProblem, EddylineError, Position
 from eddyline.language.bind import bind_query
 from eddyline.language.catalog import Catalog, suggestion
-from eddyline.language.declare import bind_stream
+from eddyline.language.declare import STREAM_OPTIONS, bind_stream
 from eddyline.language.expressions import Clause, bind_condition, bind_constant
 from eddyline.language.scope import Entry, Scope
 from eddyline.language.syntax import Apply, Ask, CreateRequests, CreateStream, CreateTemplate, Name, Option
 from eddyline.language.windows import parse_span
 from eddyline.model.arranged import IN_ORDER
+from eddyline.model.coercion import exact_decimal
 from eddyline.model.datatypes import BIGINT, INT, STRING
 from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, Literal, columns_of, conjuncts, has_aggregate, walk
 from eddyline.model.query import Reference
@@ -78,7 +79,9 @@ def bind_template(statement: CreateTemplate, settings: Settings, catalog: Catalo
                 hint="CREATE QUERY … AS SELECT … GROUP BY … keeps it",
                 position=item.position,
             )
-    return Template(statement.name, query, **_template_options(statement.options, settings))
+    template = Template(statement.name, query, **_template_options(statement.options, settings))
+    _check_index(template, next((o.position for o in statement.options if o.name == "index"), statement.position))
+    return template
 
 
 def _reads_group(e: Expression, groups: tuple[Expression, ...]) -> bool:
@@ -88,6 +91,32 @@ def _reads_group(e: Expression, groups: tuple[Expression, ...]) -> bool:
         # A constant belongs to no group.
         return bool(columns_of(e)) or isinstance(e, Literal)
     return any(_reads_group(a, groups) for a in e.args if not isinstance(a, Literal)) if isinstance(e, Call) else False
+
+
+def _check_index(template: Template, position: Position | None) -> None:
+    """Refuse an index that speaks of other grouping columns than the template has."""
+    kind, _, inside = template.index.partition("(")
+    parts = [part.strip() for part in inside.rstrip(")").split(",")] if inside else []
+    names = [key.name for key in template.keys]
+    if kind == "imp" and parts and len(parts) != len(names):
+        raise BindingProblem(
+            f"index {template.index} does not fit template {template.name}",
+            detail=f"it shares bits out over {len(parts)} columns, and the template groups by {', '.join(names)}",
+            hint=f"one number of bits per grouping column: imp({', '.join('4' for _ in names)})",
+            position=position,
+        )
+    if kind == "imp" and sum(map(int, parts)) > MOST_BITS:
+        raise BindingProblem(
+            f"index {template.index} has {sum(map(int, parts))} bits", hint=f"at most {MOST_BITS} bits together", position=position
+        )
+    for name in parts if kind == "hash" else ():
+        if template.key(name) is None:
+            raise BindingProblem(
+                f"index {template.index} names {name}",
+                detail=f"template {template.name} groups by {', '.join(names)}",
+                hint=suggestion(name, names) or "a hash is over grouping columns",
+                position=position,
+            )
 
 
 def _template_options(options: tuple[Option, ...], settings: Settings) -> dict[str, Any]:
@@ -122,6 +151,13 @@ def bind_requests(statement: CreateRequests, catalog: Catalog) -> RequestStream:
     template = catalog.template(statement.template, statement.position)
     roles = {o.name: o for o in statement.options if o.name in _ROLES}
     rest = tuple(o for o in statement.options if o.name not in _ROLES)
+    for option in rest:
+        if option.name not in STREAM_OPTIONS and not option.name.startswith("distinct_"):
+            raise BindingProblem(
+                f"a stream of requests has no option {option.name}",
+                hint=f"options are {', '.join((*_ROLES, *STREAM_OPTIONS))}",
+                position=option.position,
+            )
     stream = bind_stream(CreateStream(statement.name, statement.columns, rest, statement.position), catalog)
     return request_stream(stream, template, {name: (str(o.value), o.position) for name, o in roles.items()}, statement.position)
 
@@ -144,6 +180,10 @@ def request_stream(
                 detail=f"it is {column.type}",
                 hint=f"declare it as {wanted[-1]}",
                 position=place,
+            )
+        if column.name in used.values():
+            raise BindingProblem(
+                f"column {column.name} has two roles", hint=f"give the {role} of a request a column of its own", position=place
             )
         used[role] = column.name
     parameters, carried = [], []
@@ -276,15 +316,39 @@ def _check_names(node: object, template: Template) -> None:
 
 def _check_literals(e: Expression, position: Position | None) -> None:
     """Refuse a comparison whose literal is no value of the column's type: the column is widened for it."""
-    widened = [x.args[0].type for x in walk(e) if isinstance(x, Call) and x.function == "cast" and isinstance(x.args[0], ColumnRef)]
+    widened = [x.args[0].type for x in walk(e) if _is_widened(x)]  # type: ignore[union-attr]
     literals = [x for x in walk(e) if isinstance(x, Literal)]
     if not isinstance(e, Call) or e.function not in (*_COMPARISONS, "=", "in") or not widened or not literals:
         return
     most = _MOST.get(widened[0].name, 0)
     strange = [x for x in literals if not isinstance(x.value, int | float) or x.value != x.value // 1 or not -most <= x.value < most]
+    hints = {"DATE": "write it as DATE '2024-01-31'", "DECIMAL": "write it as a text in the form of its type, such as '0.50'"}
     raise BindingProblem(
-        f"{(strange or literals)[0]} is not a {widened[0]}", hint="write it as a number in the range of its type", position=position
+        f"{(strange or literals)[0]} is not a {widened[0]}",
+        hint=hints.get(widened[0].name, "write it as a number in the range of its type"),
+        position=position,
     )
+
+
+def _is_widened(e: Expression) -> bool:
+    return isinstance(e, Call) and e.function == "cast" and isinstance(e.args[0], ColumnRef)
+
+
+def _narrowed(e: Call) -> Call:
+    """A comparison of a DECIMAL column with numbers that are values of its type, without widening the column."""
+    kinds = [x.args[0].type for x in e.args if _is_widened(x)]  # type: ignore[union-attr]
+    if len(kinds) != 1 or kinds[0].name != "DECIMAL" or not all(_is_widened(x) or isinstance(x, Literal) for x in e.args):
+        return e
+    found: list[Expression] = []
+    for x in e.args:
+        if not isinstance(x, Literal):
+            found.append(x.args[0])  # type: ignore[union-attr]
+            continue
+        value = exact_decimal(x, kinds[0])
+        if value is None:
+            return e
+        found.append(value)
+    return Call(e.function, tuple(found), e.type)
 
 
 def _condition(e: Expression, template: Template, position: Position | None) -> Condition:
@@ -315,6 +379,8 @@ def _simple(e: Expression, template: Template) -> Condition | None:
             assert first is not None
             return Condition(first.key, "in", tuple(v for p in parts if p is not None for v in p.values))
         return None
+    if e.function in (*_COMPARISONS, "=", "in"):
+        e = _narrowed(e)
     if e.function == "in" and isinstance(e.args[0], ColumnRef) and all(isinstance(a, Literal) for a in e.args[1:]):
         return Condition(_number(e.args[0], template), "in", tuple(a.value for a in e.args[1:] if isinstance(a, Literal)))
     if len(e.args) == 2 and (e.function == "=" or e.function in _COMPARISONS):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import decimal as decimals
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 
 from eddyline.errors import BindingProblem, Position
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INTERVAL, NULL, STRING, TIMESTAMP, DataType, decimal
@@ -19,6 +19,8 @@ from eddyline.model.expression import Call, Expression, Literal
 _INT_RANGE = {"INT": (-(2**31), 2**31 - 1), "BIGINT": (-(2**63), 2**63 - 1)}
 #: Decimal digits that every value of an integer type fits in.
 _DIGITS = {"INT": 10, "BIGINT": 19}
+#: The most digits of decimals that doubles tell apart.
+_EXACT_DIGITS = 15
 _MOMENT = re.compile(
     r"\s*(\d{1,4})[-/](\d{1,2})[-/](\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?\s*(Z|UTC|[+-]\d{2}(?::?\d{2})?)?)?\s*",
     re.IGNORECASE,
@@ -190,6 +192,39 @@ def _rescale(value: decimals.Decimal, target: DataType) -> decimals.Decimal:
         if abs(scaled) >= decimals.Decimal(10) ** (target.precision - target.scale):
             raise OverflowError(str(value))
         return scaled
+
+
+def exact_decimal(literal: Literal, target: DataType) -> Literal | None:
+    """A number as the same value of a DECIMAL type; None: it is not one, or doubles do not tell all values of the type apart.
+
+    >>> str(exact_decimal(Literal(1.5, DOUBLE), decimal(10, 2)).value), exact_decimal(Literal(1.555, DOUBLE), decimal(10, 2))
+    ('1.50', None)
+    """
+    if literal.value is None:
+        return Literal(None, target)
+    if literal.type == DOUBLE and target.precision > _EXACT_DIGITS:
+        return None
+    try:
+        value = decimals.Decimal(str(literal.value))
+        scaled = _rescale(value, target)
+    except (OverflowError, decimals.InvalidOperation):
+        return None
+    return Literal(scaled, target) if scaled == value else None
+
+
+def micros_of(moment: str | datetime) -> int:
+    """An instant as text, or as a datetime, whose zone is taken into account: microseconds.
+
+    >>> from datetime import timedelta, timezone
+    >>> micros_of(datetime(1970, 1, 1, 2, 0, 1, tzinfo=timezone(timedelta(hours=2))))
+    1000000
+    """
+    if isinstance(moment, datetime):
+        plain = moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+        moment = plain.isoformat(" ")
+    found = read_text(moment, TIMESTAMP)
+    assert isinstance(found, int)
+    return found
 
 
 def _micros(text: str) -> int:

@@ -136,7 +136,10 @@ class RequestStream:
         rows = self.template.query.references[0]
         references = (Reference("requests", self.stream.name, UNBOUNDED), replace(rows, alias="rows"))
         outputs = tuple(Output(o.name, o.expression) for o in self.template.query.outputs)
-        text = f"REQUESTS FOR {self.template.name}: {self.template.query.text}"
+        # A checkpoint knows a query by its text: another role of a column is another query.
+        roles = {"window": self.window, "group_by": self.group_by, "aggregates": self.aggregates}
+        said = ", ".join(f"{role} = '{column}'" for role, column in roles.items() if column is not None)
+        text = f"REQUESTS FOR {self.template.name}{f' WITH ({said})' if said else ''}: {self.template.query.text}"
         return BoundRequests(self.name, references, (), outputs, settings=self.template.query.settings, text=text, asking=self)
 
     @property

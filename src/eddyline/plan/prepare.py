@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from eddyline.errors import PlanProblem
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
+from eddyline.model.template import BoundRequests, BoundTemplate
 from eddyline.plan.jtree.tree import JTree
 from eddyline.plan.lower import Lowered, lower
 from eddyline.plan.rewrite import rewrite
@@ -96,6 +97,9 @@ def _check_propagation(query: BoundQuery) -> None:
 
 def notices(query: BoundQuery, sources: Sources | None = None) -> list[str]:
     """What is worth knowing about a query and those behind its subqueries, one line each."""
+    if isinstance(query, BoundTemplate | BoundRequests):
+        # Requests go when they have been answered, and a template keeps its window.
+        return []
     inner = [line for maker in query.makers for line in notices(maker, sources)]
     if query.pattern is None:
         return inner + warnings_of(query, sources)

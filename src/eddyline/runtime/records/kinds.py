@@ -23,8 +23,7 @@ import pyarrow.compute as pc
 from eddyline.connectors.conform import bad_schema
 from eddyline.connectors.conversion import as_text
 from eddyline.errors import BindingProblem, SettingProblem
-from eddyline.model.coercion import read_text
-from eddyline.model.datatypes import TIMESTAMP
+from eddyline.model.coercion import micros_of
 from eddyline.model.records import Flags, Records
 from eddyline.model.schema import Stream
 from eddyline.operators.gate import Checker
@@ -166,9 +165,7 @@ def instant_of(at: object) -> int:
     """The instant that a program names as the place of a record."""
     if not isinstance(at, str | datetime):
         raise BindingProblem(f"{at!r} is no instant", hint="at = '2024-01-31 12:30:00', or a datetime")
-    instant = read_text(at.isoformat(" ") if isinstance(at, datetime) else at, TIMESTAMP)
-    assert isinstance(instant, int)
-    return instant
+    return micros_of(at)
 
 
 def bad_rows(stream: Stream, rows: pa.Table, reasons: pa.Array) -> pa.Table:

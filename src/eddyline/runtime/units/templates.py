@@ -94,6 +94,8 @@ class TemplateUnit(UnitBase):
         #: Instants ahead that requests wait for, by token.
         self.waiting: dict[str, int] = {}
         self.dropped = False
+        #: Rows for instants before this one have left under the shorter history of an earlier run; None: there was none.
+        self.kept_from: int | None = None
 
     @property
     def queries(self) -> Mapping[str, TemplateQuery]:
@@ -161,7 +163,8 @@ class TemplateUnit(UnitBase):
             return None
         # Rows are kept for the whole window of the template: a shorter one of the same instant reaches less far back.
         spare = window_size(self.template.window) - window_size(window) if isinstance(window, Range) else 0
-        return min((self.frontier - 1 - self.template.history, *self.waiting.values())) - spare
+        found = min((self.frontier - 1 - self.template.history, *self.waiting.values()))
+        return (found if self.kept_from is None else max(found, self.kept_from)) - spare
 
     # -- an epoch
 
@@ -181,11 +184,18 @@ class TemplateUnit(UnitBase):
     # -- snapshots and figures
 
     def snapshot(self) -> dict[str, tuple[object, Blocks]]:
-        return {self.query.name: ({**self.standing.saved(), "frontier": self.frontier}, {})}
+        known = {"frontier": self.frontier, "history": self.template.history, "kept_from": self.kept_from}
+        return {self.query.name: ({**self.standing.saved(), **known}, {})}
 
     def restore(self, states: Mapping[str, object], load: Load) -> None:
         saved: dict[str, Any] = dict(states[self.query.name])  # type: ignore[call-overload]
         self.frontier = saved["frontier"]
+        # Checkpoints of earlier versions do not say how long rows were kept.
+        self.kept_from = saved.get("kept_from")
+        history = saved.get("history", self.template.history)
+        if self.frontier is not None and history < self.template.history:
+            oldest = self.frontier - 1 - history
+            self.kept_from = oldest if self.kept_from is None else max(self.kept_from, oldest)
         self.standing.restore(saved)
 
     def report(self) -> UnitFigures:
