@@ -280,8 +280,9 @@ def test_a_violation_can_stop_the_job() -> None:
     session = made(streams("a", options=", key = 'x'"), Settings(on_violation="error"))
     session.query("q", "SELECT x FROM a")
     session.push("a", [row(1, 1), row(1, 2), row(2, 3)])
-    with pytest.raises(DataProblem, match="breaks a promise"):
+    with pytest.raises(DataProblem, match="breaks a promise") as problem:
         session.run(once=True)
+    assert "x = 1, y = 0, ts = 1970-01-01 00:00:02" in (problem.value.detail or "")
 
 
 def test_derived_punctuations_can_be_created_while_the_job_runs(tmp_path: Path) -> None:

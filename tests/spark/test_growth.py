@@ -13,6 +13,8 @@ from statistics import median
 from time import thread_time
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
 
 from eddyline.language import bind_script
@@ -59,9 +61,9 @@ class Measured:
         return [round(median(values[at : at + tenth]), 5) for at in range(0, 10 * tenth, tenth)]
 
 
-def grown(spark, folder: Path, batches: int) -> tuple[Measured, SparkDriver]:
-    write_files(folder / "a", [f"{number:05d}.parquet" for number in range(batches)], ROWS)
-    job = bind_script(JOB.format(folder))
+def grown(spark, folder: Path, batches: int, text: str = JOB) -> tuple[Measured, SparkDriver]:
+    """A job over files that are there."""
+    job = bind_script(text.format(folder))
     layout = make_layout(spark, str(folder / "ck"), job.streams, job.queries, settings=replace(job.settings, shards=2))
     found = Measured()
     jvm = spark.sparkContext._gateway.proc.pid
@@ -140,6 +142,7 @@ def check_memory(found: Measured, driver: SparkDriver) -> None:
 
 
 def test_two_hundred_micro_batches(spark, tmp_path: Path) -> None:
+    write_files(tmp_path / "a", [f"{number:05d}.parquet" for number in range(200)], ROWS)
     found, driver = grown(spark, tmp_path, 200)
     check_memory(found, driver)
 
@@ -147,6 +150,7 @@ def test_two_hundred_micro_batches(spark, tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(7200)
 def test_two_thousand_micro_batches(spark, tmp_path: Path) -> None:
+    write_files(tmp_path / "a", [f"{number:05d}.parquet" for number in range(2000)], ROWS)
     found, driver = grown(spark, tmp_path, 2000)
     print({name: found.by_tenths(name) for name in ("driver", "workers", "seconds", "rounds")}, found.folders[200::200], found.heap)
     check_memory(found, driver)
@@ -154,3 +158,52 @@ def test_two_thousand_micro_batches(spark, tmp_path: Path) -> None:
     assert late <= 1.05 * early, f"{early:.3f} s of processor time per batch in the second tenth, {late:.3f} s in the last"
     # Folders come to rest: what the last half adds is nothing.
     assert found.folders[-1][0] <= 1.05 * max(files for files, _ in found.folders[:1000])
+
+
+AUCTIONS = """
+CREATE STREAM auctions (item BIGINT, closes TIMESTAMP, ts TIMESTAMP)
+    WITH (format='parquet', path='{0}/auctions', time='ts', key='item', files_per_batch=1);
+CREATE STREAM bids (item BIGINT, price BIGINT, remark STRING, ts TIMESTAMP)
+    WITH (format='parquet', path='{0}/bids', time='ts', files_per_batch=1);
+CREATE PUNCTUATION sold ON bids (item) FROM auctions (item) AT closes;
+CREATE QUERY won AS SELECT a.item, max(b.price) AS price, max(b.remark) AS remark FROM auctions AS a, bids AS b WHERE a.item = b.item
+    GROUP BY a.item EMIT ON CLOSE;
+CREATE QUERY dear AS SELECT a.item, b.remark FROM auctions AS a, bids AS b WHERE a.item = b.item AND b.price = 9999;
+"""
+#: Per second, which is a file: auctions, each open for four seconds, and bids on all that are open.
+OPENED, BIDS = 200, 20_000
+
+
+def write_auctions(folder: Path, seconds: int) -> None:
+    for name in ("auctions", "bids"):
+        (folder / name).mkdir()
+    for at in range(seconds):
+        rng = np.random.default_rng(at)
+        items, now = np.arange(at * OPENED, (at + 1) * OPENED), at * 1_000_000
+        ts = pa.array(now + np.arange(OPENED)).cast(pa.timestamp("us"))
+        closes = pa.array(np.full(OPENED, now + 4_000_000)).cast(pa.timestamp("us"))
+        parquet.write_table(pa.table({"item": items, "closes": closes, "ts": ts}), folder / "auctions" / f"{at:05d}.parquet")
+        numbers = rng.integers(0, 10_000, BIDS)
+        bids = {
+            "item": np.maximum(items[0] - rng.integers(0, 4 * OPENED - OPENED, BIDS), 0),
+            "price": numbers,
+            "remark": [f"a bid with a text of its own, number {number} of second {at}" for number in numbers.tolist()],
+            "ts": pa.array(now + OPENED + np.arange(BIDS)).cast(pa.timestamp("us")),
+        }
+        parquet.write_table(pa.table(bids), folder / "bids" / f"{at:05d}.parquet")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+def test_memory_is_flat_over_sixteen_times_the_length_where_punctuations_close(spark, tmp_path: Path) -> None:
+    """A join without windows; what `off` would have kept is larger than what workers may grow by."""
+    length, times = 8, 16
+    write_auctions(tmp_path, length * times)
+    found, driver = grown(spark, tmp_path, length * times, AUCTIONS)
+    rows, promises = job_report(driver).as_json()["peak_stored_rows"], driver.progress.notes
+    early, late = median(found.workers[length // 2 : length]), median(found.workers[-length:])
+    print(f"workers: {early / 1e6:.0f} MB after {length} batches, {late / 1e6:.0f} MB after {length * times}; at most {rows:,} rows stored")
+    print([round(size / 1e6) for size in found.workers], [round(size / 1e6) for size in found.driver], len(promises))
+    assert late <= 1.1 * early
+    assert rows <= 2 * 6 * (BIDS + OPENED)
+    assert found.tenths("driver")[1] <= 1.05 * found.tenths("driver")[0]

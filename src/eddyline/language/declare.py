@@ -53,6 +53,8 @@ def bind_stream(statement: CreateStream, catalog: Catalog) -> Stream:
     if sequence is not None:
         sequence = column_of(statement.name, schema, sequence, places["sequence"], "sequence = '…' names one of its columns").name
     _refuse_nested_keys(statement.name, schema, (sequence, *(key or "").split(",")), statement.position)
+    keys = () if key is None else key_columns(statement.name, schema, key, places["key"])
+    others = (time, sequence, *keys)
     try:
         return Stream(
             name=statement.name,
@@ -63,9 +65,9 @@ def bind_stream(statement: CreateStream, catalog: Catalog) -> Stream:
             sequence=sequence,
             position=catalog.next_position,
             options=given,
-            key=() if key is None else key_columns(statement.name, schema, key, places["key"]),
-            punctuation=None if mark is None else punctuation_column(statement.name, schema, (time, sequence), mark, places["punctuation"]),
-            herald=None if herald is None else herald_column(statement.name, schema, (time, sequence, mark), herald, places["herald"]),
+            key=keys,
+            punctuation=None if mark is None else punctuation_column(statement.name, schema, others, mark, places["punctuation"]),
+            herald=None if herald is None else herald_column(statement.name, schema, (*others, mark), herald, places["herald"]),
             remember=None if remember is None else parse_span(remember, places["remember"]),
         )
     except EddylineError as problem:

@@ -78,6 +78,14 @@ def bind_punctuation(statement: CreatePunctuation, catalog: Catalog) -> Derived:
     catalog.check_free("punctuation", statement.name, statement.position)
     stream = punctuated_stream(catalog, statement.stream, statement.position)
     source = punctuated_stream(catalog, statement.source, statement.position)
+    for one in (stream, source):
+        if one.is_derived:
+            raise BindingProblem(
+                f"{one.name} is a stream of results",
+                detail="CREATE PUNCTUATION reads rows of streams that come from a source, and speaks of such streams",
+                hint="CREATE STREAM … WITH (propagate = 'on') AS …: values that its query has finished are its punctuations",
+                position=statement.position,
+            )
     if len(statement.columns) != len(statement.source_columns):
         raise BindingProblem(
             f"punctuation {statement.name} has {len(statement.columns)} columns, and {len(statement.source_columns)} after FROM",

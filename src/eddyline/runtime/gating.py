@@ -9,6 +9,7 @@ Limits   Streams without records have no gate: their rows go to the timelines at
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -146,7 +147,7 @@ class Gating:
             if self._pipeline.settings.on_violation == "error":
                 raise DataProblem(
                     f"a row of stream {name} breaks a promise",
-                    detail=str(dead.column("_reason")[0]),
+                    detail=_first_of(dead),
                     hint="mend the source, or SET on_violation = 'dead-letter'",
                 )
             self._pipeline.intakes[name].violations += len(dead)
@@ -184,3 +185,10 @@ class Gating:
     def waiting(self, name: str) -> list[Waiting]:
         """Chunks of rows of a stream that wait in its gate."""
         return self.gates[name].queue.chunks if name in self.gates else []
+
+
+def _first_of(dead: pa.Table) -> str:
+    """The first of some rows that break a promise, and why it does."""
+    [row] = dead.slice(0, 1).to_pylist()
+    reason = row.pop("_reason")
+    return f"{reason}: {shorten(', '.join(f'{name} = {value}' for name, value in row.items() if value is not None), 300)}"
