@@ -187,7 +187,7 @@ class _Derivation:
             makers=tuple(names),
             sequence=sequence,
             # Values that all its queries finish are punctuations of it.
-            spoken_of=all(query.settings.propagate != "off" for query in queries),
+            spoken_of=all(query.settings.propagate != "off" and self._may_finish(query) for query in queries),
             ordered=sequence is not None or (len(queries) == 1 and self._is_selection(queries[0])),
         )
         self.catalog.next_position += 1
@@ -198,10 +198,17 @@ class _Derivation:
         """Whether a query passes on rows of one stream, whose order they keep."""
         if query.is_aggregate or query.ranking is not None or query.pattern is not None or len(query.references) != 1:
             return False
-        name = query.references[0].source
-        inner = {maker.feeds.name: maker.feeds for maker in self.makers if maker.feeds is not None}
-        source = inner[name] if name in inner else self.catalog.relation(name)
+        source = self._source(query.references[0].source)
         return isinstance(source, Stream) and source.ordered
+
+    def _may_finish(self, query: BoundQuery) -> bool:
+        """Whether a query may finish values: over one derived stream those that it has, and outer joins tell of none."""
+        sources = [self._source(reference.source) for reference in query.streams]
+        return len(sources) != 1 or not isinstance(sources[0], Stream) or not sources[0].is_derived or sources[0].is_punctuated
+
+    def _source(self, name: str) -> Stream | Table:
+        inner = {maker.feeds.name: maker.feeds for maker in self.makers if maker.feeds is not None}
+        return inner[name] if name in inner else self.catalog.relation(name)
 
 
 def _sequence(statement: CreateDerived) -> str | None:

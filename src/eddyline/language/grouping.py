@@ -64,7 +64,7 @@ def check_close(query: BoundQuery, scope: Scope, select: Select) -> bool:
     if query.group_window is None and not closes and _is_promised(query, scope, keys):
         return True
     if not buckets:
-        times = [f"{e.alias}.{e.relation.time}" for e in scope.entries if not e.reference.is_table]  # type: ignore[union-attr]
+        times = [f"{e.alias}.{e.relation.called_time}" for e in scope.entries if not e.reference.is_table]  # type: ignore[union-attr]
         raise BindingProblem(
             "EMIT ON CLOSE needs a time bucket among the grouping expressions",
             detail="a group is complete when its bucket of the event time has passed, or when punctuations close its columns",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from eddyline.errors import BindingProblem, Position, Unsupported
 from eddyline.language.syntax import Select
 from eddyline.model.query import BoundQuery
-from eddyline.model.schema import Stream
+from eddyline.model.schema import DERIVED_TIME, Stream
 from eddyline.model.window import PartitionedRows
 
 
@@ -21,7 +21,7 @@ def partition_of(window: PartitionedRows, stream: Stream, position: Position | N
         if column is None:
             raise BindingProblem(
                 f"{stream.name} has no column {name} to partition by",
-                detail=f"columns are {', '.join(stream.schema.names)}",
+                detail=f"columns are {', '.join(name for name in stream.schema.names if name != DERIVED_TIME)}",
                 hint="PARTITION BY in a window takes columns of its stream",
                 position=position,
             )

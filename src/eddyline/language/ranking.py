@@ -73,7 +73,9 @@ class Overs:
         order = [bind_expression(o.value, clause) for o in node.order]
         if [(e, o.descending) for e, o in zip(order, node.order, strict=True)] not in ([], [(self.times[0], False)]):
             raise Unsupported(
-                f"{name} follows the event time", hint=f"OVER (PARTITION BY k ORDER BY {entry.relation.time})", position=node.position
+                f"{name} follows the event time",
+                hint=f"OVER (PARTITION BY k ORDER BY {entry.relation.called_time})",
+                position=node.position,
             )
         most = 3 if name == "lag" else 1
         if not 1 <= len(node.args) <= most:

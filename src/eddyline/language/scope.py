@@ -94,9 +94,13 @@ class Scope:
         known = {(c.column if one else f"{e.alias}.{c.column}"): c.column.lower() for e in entries for c in e.columns()}
         close = difflib.get_close_matches(name.name.lower(), list(known.values()), 3, 0.6)
         meant = [shown for shown, plain in known.items() if plain in close][:3]
+        hint = f"did you mean {' or '.join(meant)}?" if meant else ""
+        derived = [e.alias for e in entries if isinstance(e.relation, Stream) and e.relation.is_derived]
+        if not meant and derived:
+            hint = f"the event time of {derived[0]} is {RESULT_TIME}"
         return BindingProblem(
             message,
             detail=f"columns are {', '.join(known)}",
-            hint=f"did you mean {' or '.join(meant)}?" if meant else "",
+            hint=hint,
             position=name.position,
         )

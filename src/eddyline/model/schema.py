@@ -120,6 +120,11 @@ class Stream:
     ordered: bool = True
 
     @property
+    def called_time(self) -> str:
+        """What queries call its event time."""
+        return RESULT_TIME if self.is_derived else self.time
+
+    @property
     def is_derived(self) -> bool:
         return bool(self.makers)
 
