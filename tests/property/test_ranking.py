@@ -126,12 +126,14 @@ def windows_query(rng: Random, emit: str) -> tuple[str, Table, tuple[str, ...]]:
 def closing_rows(rng: Random, emit: str) -> tuple[str, Table, tuple[str, ...]]:
     """Rows of a window that is over, once."""
     most, span = rng.randint(1, 3), rng.randint(1, 5) * SECOND
+    limited = rng.random() < 0.4
     over = f"QUALIFY ROW_NUMBER() OVER (PARTITION BY window_start, k ORDER BY v DESC) <= {most}"
+    over = f"ORDER BY v DESC LIMIT {most}" if limited else over
     text = f"SELECT window_end, k, v, ts AS at FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(ts), '{span} us')) {over}"
 
     def table(streams: Streams, now: int) -> Counter:
         rows = [((row[2] // span + 1) * span, row) for row in streams["a"] if (row[2] // span + 1) * span <= now + 1]
-        found = first((((end, row[0]), (key(row[1], True), row[3]), (end, *row[:3])) for end, row in rows), most)
+        found = first((((end, 0 if limited else row[0]), (key(row[1], True), row[3]), (end, *row[:3])) for end, row in rows), most)
         return Counter(row for _, row in found)
 
     return text, table, ("window_end", "k", "v", "at")

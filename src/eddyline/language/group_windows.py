@@ -76,7 +76,7 @@ def take_window(select: Select) -> tuple[Select, Apply | None]:
     assert isinstance(window, Apply)
     if len(found) > 1:
         raise BindingProblem("a query has one group window", hint="build one query on another", position=found[1].position)
-    if of_source and not select.group_by and select.qualify is None:
+    if of_source and not select.group_by and select.qualify is None and select.limit is None:
         raise BindingProblem(
             f"{window.function.upper()} in FROM needs GROUP BY {START}, {END}",
             hint="group windows say which rows form a group",

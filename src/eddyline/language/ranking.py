@@ -13,6 +13,7 @@ from dataclasses import replace
 from eddyline.errors import BindingProblem, Position, Unsupported
 from eddyline.language.expressions import Clause, bind_expression
 from eddyline.language.further_aggregates import check_ordered
+from eddyline.language.group_windows import START
 from eddyline.language.grouping import check_grouped
 from eddyline.language.ranking_text import QUALIFY, most_rows
 from eddyline.language.scope import Scope
@@ -144,7 +145,9 @@ class Overs:
         else:
             if numbers:
                 raise Unsupported("ROW_NUMBER needs QUALIFY", hint=QUALIFY, position=items[numbers[0]].position)
-            partition, order, position, most = self._windows(query), select.order_by, select.position, select.limit or 1
+            order, position, most = select.order_by, select.position, select.limit or 1
+            # Rows of a window in FROM have no groups: the window is their partition.
+            partition = self._windows(query) if query.is_aggregate or not names else (names[START],)
         ranking = Ranking(partition, self._order(query, order, clause, position), most, numbers)
         outputs = query.outputs
         if query.is_aggregate:
