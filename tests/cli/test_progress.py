@@ -14,7 +14,7 @@ def running(console: Console, quiet: bool = False, seconds: float = 0.0) -> Sess
     """A session with one late row, whose every epoch is shown."""
     session = Session()
     session.execute("CREATE STREAM bids (item BIGINT, price DOUBLE, ts TIMESTAMP) WITH (time='ts')")
-    session.query("dear", "SELECT item FROM bids [RANGE 1 MINUTE] WHERE price > 100")
+    session.query("dear", "SELECT item FROM (SELECT item, price FROM bids) b [RANGE 1 MINUTE] WHERE price > 100")
     with Progress(quiet=quiet, console=console, seconds=seconds) as shown:
         session.observe(shown.observe)
         session.push("bids", [(1, 50.0, 0), (2, 150.0, 5_000_000)])
@@ -33,7 +33,8 @@ def test_plain_lines_where_there_is_no_terminal() -> None:
     assert "| frontier 1970-01-01 00:00:05.000 |" in lines[0]
     assert lines[0].endswith("| dear 0")
     assert any(line.startswith("4 rows in ") and "(" in line for line in lines)
-    assert "  dear: 2 results" in lines
+    # The query behind the subquery is not named.
+    assert "  dear: 2 results" in lines and "_dear" not in output.getvalue()
     assert "  1 late rows of bids went to the dead-letter output" in lines
 
 

@@ -60,9 +60,9 @@ class Progress:
             "state MB": f"{seen.stored_bytes / 1e6:,.1f}",
         }
         if self._live is not None:
-            self._live.update(_table(facts, seen.results), refresh=True)
+            self._live.update(_table(facts, _own(seen.results)), refresh=True)
         else:
-            answers = ", ".join(f"{name} {count:,}" for name, count in seen.results.items())
+            answers = ", ".join(f"{name} {count:,}" for name, count in _own(seen.results).items())
             self.console.print(" | ".join(f"{k} {v}" for k, v in facts.items()) + f" | {answers}", soft_wrap=True, highlight=False)
 
     def summary(self, stats: dict[str, Any]) -> None:
@@ -76,7 +76,7 @@ class Progress:
             highlight=False,
             soft_wrap=True,
         )
-        for name, count in stats["results"].items():
+        for name, count in _own(stats["results"]).items():
             template = stats.get("templates", {}).get(name)
             said = f"{count:,} results" if template is None else f"{template['answered']:,} requests answered"
             self.console.print(f"  {name}: {said}", highlight=False)
@@ -84,6 +84,11 @@ class Progress:
             for name, count in stats[kind].items():
                 if count:
                     self.console.print(f"  {count:,} {kind} rows of {name} went to the dead-letter output", highlight=False)
+
+
+def _own(results: Mapping[str, int]) -> dict[str, int]:
+    """The results of a user's own queries: names that begin with _ are those of queries behind derived streams and joins."""
+    return {name: count for name, count in results.items() if not name.startswith("_")}
 
 
 def moment(micros: int | None) -> str:
