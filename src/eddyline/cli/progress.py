@@ -6,7 +6,7 @@ Limits   Drawn at most a few times per second, whatever the epochs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any
@@ -65,10 +65,11 @@ class Progress:
             answers = ", ".join(f"{name} {count:,}" for name, count in _own(seen.results).items())
             self.console.print(" | ".join(f"{k} {v}" for k, v in facts.items()) + f" | {answers}", soft_wrap=True, highlight=False)
 
-    def summary(self, stats: dict[str, Any]) -> None:
+    def summary(self, stats: dict[str, Any], derived: Collection[str] = ()) -> None:
+        """What a run did; rows of `derived` streams did not come from outside."""
         if self.quiet:
             return
-        rows = sum(stats["rows_in"].values())
+        rows = sum(count for name, count in _own(stats["rows_in"]).items() if name not in derived)
         rate = rows / stats["elapsed_s"] if stats["elapsed_s"] else 0.0
         self.console.print(
             f"{rows:,} rows in {stats['elapsed_s']:.2f} s ({rate:,.0f} rows/s), {stats['epochs']} epochs, "
@@ -86,9 +87,9 @@ class Progress:
                     self.console.print(f"  {count:,} {kind} rows of {name} went to the dead-letter output", highlight=False)
 
 
-def _own(results: Mapping[str, int]) -> dict[str, int]:
-    """The results of a user's own queries: names that begin with _ are those of queries behind derived streams and joins."""
-    return {name: count for name, count in results.items() if not name.startswith("_")}
+def _own(counts: Mapping[str, int]) -> dict[str, int]:
+    """Counts of what a user has named: what stands behind subqueries and outer joins has a name that begins with _."""
+    return {name: count for name, count in counts.items() if not name.startswith("_")}
 
 
 def moment(micros: int | None) -> str:

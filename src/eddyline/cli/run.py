@@ -108,7 +108,7 @@ def _run(session: Session, args: argparse.Namespace) -> dict[str, Any]:
         for number, handler in before.items():
             signal.signal(number, handler)
     stats = session.stats()
-    progress.summary(stats)
+    progress.summary(stats, session.job.catalog.makers)
     for name in session.analyzed:
         print(session.analysis(name))
     return stats

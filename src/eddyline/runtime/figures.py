@@ -164,7 +164,10 @@ def pipeline_report(
             memory_bytes=resident_bytes(),
             refused_plans=tuple(pipeline.planner.refused),
         ),
-        {n: StreamFigures(one.rows_in, one.late, one.bad, one.newest, one.horizon) for n, one in pipeline.intakes.items()},
+        {
+            name: StreamFigures(one.rows_in, one.late, one.bad, one.newest, one.horizon, one.stream.is_derived)
+            for name, one in pipeline.intakes.items()
+        },
         {
             name: QueryFigures(query.results, frontiers[name], responses.get(name), query.unit.name)
             for name, query in pipeline.queries.items()

@@ -55,6 +55,8 @@ class StreamFigures:
     #: The newest event time so far, and the one that later rows do not fall below; None: no row has come, or it is not known.
     newest: int | None = None
     horizon: int | None = None
+    #: Whether its rows are results of queries.
+    derived: bool = False
 
 
 class QueryFigures(NamedTuple):
@@ -124,8 +126,8 @@ class Report:
 
     @property
     def rows_in(self) -> int:
-        """Rows of all streams since the run began."""
-        return sum(stream.rows_in for stream in self.streams.values())
+        """Rows that came from outside since the run began."""
+        return sum(stream.rows_in for stream in self.streams.values() if not stream.derived)
 
     @property
     def results(self) -> dict[str, int]:
