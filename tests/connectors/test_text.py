@@ -9,6 +9,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+from eddyline.connectors.ahead import side_by_side
 from eddyline.connectors.csv_types import Typed
 from eddyline.connectors.files import open_source
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, decimal
@@ -58,9 +59,11 @@ def test_an_empty_value_is_null_and_quotes_make_it_empty_text(tmp_path):
     assert [(r["note"], r["k"]) for r in rows] == [(None, None), ("", None)]
 
 
-@pytest.mark.parametrize("parsed_bytes", [32, 100, 700, 5000])
-def test_rows_are_the_same_however_many_bytes_a_core_parses_at_a_time(tmp_path, parsed_bytes):
-    draw = random.Random(parsed_bytes)
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
+@pytest.mark.parametrize("portion", [32, 100, 700, 5000])
+@pytest.mark.parametrize("threaded", [1, 300, 1 << 20])
+def test_rows_are_the_same_however_many_bytes_are_read_at_once_and_by_whichever_thread(tmp_path, name, portion, threaded):
+    draw = random.Random(portion)
     lines = [
         '"a, b",7,1.5,2024-01-01 12:00:00',
         "short,1",
@@ -76,9 +79,31 @@ def test_rows_are_the_same_however_many_bytes_a_core_parses_at_a_time(tmp_path, 
         text = HEADER + "".join(
             (draw.choice(lines) if draw.random() < share else f"n{number},{number},1,2024-01-01 12:00:00") + "\n" for number in range(300)
         )
-        whole = everything(source(tmp_path, text))
-        assert everything(source(tmp_path, text, tuning=InputTuning(parsed_bytes=parsed_bytes))) == whole
+        text = draw.choice(["", "\ufeff"]) + (text if draw.random() < 0.5 else text.rstrip("\n"))
+        whole = everything(source(tmp_path, text, name))
+        rows, bad = everything(source(tmp_path, text, name, tuning=InputTuning(text_bytes=portion, threaded_bytes=threaded)))
+        assert rows == whole[0] and sorted(map(repr, bad)) == sorted(map(repr, whole[1]))
         assert len(whole[0]) + len(whole[1]) == sum(1 for line in text.splitlines()[1:] if line)
+
+
+def test_what_is_worked_on_side_by_side_comes_in_order_and_a_problem_after_everything_before_it():
+    def items(stop):
+        yield from range(stop)
+        raise OSError("torn")
+
+    def work(item):
+        time.sleep(0.002 * (item % 3 == 0))
+        if item == 40:
+            raise ValueError("forty")
+        return -item
+
+    for stop, problem in ((30, OSError), (60, ValueError)):
+        for worth in (lambda item: True, lambda item: False, lambda item: item % 5 > 1):
+            found = []
+            with pytest.raises(problem):
+                for made in side_by_side(items(stop), work, worth):
+                    found.append(made)
+            assert found == [-item for item in range(min(stop, 40))]
 
 
 def test_csv_without_header_with_another_delimiter(tmp_path):

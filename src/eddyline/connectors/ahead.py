@@ -1,20 +1,30 @@
-"""Blocks of a file, read one ahead by a second thread.
+"""Blocks of a file, read by other threads before they are asked for.
 
-Answer   `read_ahead` gives the items of an iterator in their order; while its caller works on one of them the next is made. Reading and
-         parsing run outside Python's lock, so two cores share the work.
-State    One thread per process, for all files: made when it is first needed, and anew in a process that was forked.
-Limits   At most one item is made before it is asked for. What the iterator raises is raised where the item is asked for.
+Answer   `read_ahead` gives the items of an iterator in their order; while its caller works on one of them the next is made.
+         `side_by_side` gives what a function makes of each item, in their order; several cores work at once. Reading and parsing run
+         outside Python's lock.
+State    One thread per process that reads, for all files, and one per core that parses: made when they are first needed, and anew in a
+         process that was forked.
+Limits   At most one item is made before it is asked for, and one more per core is on its way. What the iterator or the function raises is
+         raised where the item is asked for, after all items before it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
+from typing import TypeVar
 
 from eddyline.connectors.blocks import Block
 
-_thread: ThreadPoolExecutor | None = None
+Item = TypeVar("Item")
+Made = TypeVar("Made")
+
+#: More threads than these parse no faster: one thread works on the rows.
+_MOST = 4
 
 
 def read_ahead(blocks: Iterator[Block]) -> Iterator[Block]:
@@ -25,7 +35,7 @@ def read_ahead(blocks: Iterator[Block]) -> Iterator[Block]:
 class _Ahead:
     def __init__(self, blocks: Iterator[Block]) -> None:
         self._blocks = blocks
-        self._next: Future[Block | None] | None = _worker().submit(next, blocks, None)
+        self._next: Future[Block | None] | None = _reading().submit(next, blocks, None)
 
     def __iter__(self) -> Iterator[Block]:
         return self
@@ -34,22 +44,56 @@ class _Ahead:
         if self._next is None:
             raise StopIteration
         block = self._next.result()
-        self._next = None if block is None else _worker().submit(next, self._blocks, None)
+        self._next = None if block is None else _reading().submit(next, self._blocks, None)
         if block is None:
             raise StopIteration
         return block
 
 
-def _worker() -> ThreadPoolExecutor:
-    global _thread
-    if _thread is None:
-        _thread = ThreadPoolExecutor(1, thread_name_prefix="eddyline-read")
-    return _thread
+def side_by_side(items: Iterator[Item], work: Callable[[Item], Made], is_worth_it: Callable[[Item], bool]) -> Iterator[Made]:
+    """What `work` makes of each item; one that is not worth it is worked on by the caller's thread."""
+    pending: deque[Future[Made]] = deque()
+    problem: BaseException | None = None
+    while problem is None:
+        try:
+            item = next(items)
+        except BaseException as found:
+            problem = found
+            continue
+        if not is_worth_it(item):
+            yield from _results(pending)
+            yield work(item)
+            continue
+        pending.append(_parsing().submit(work, item))
+        if len(pending) > _cores():
+            yield pending.popleft().result()
+    yield from _results(pending)
+    if not isinstance(problem, StopIteration):
+        raise problem
+
+
+def _results(pending: deque[Future[Made]]) -> Iterator[Made]:
+    while pending:
+        yield pending.popleft().result()
+
+
+def _cores() -> int:
+    return min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, _MOST)
+
+
+@cache
+def _reading() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, thread_name_prefix="eddyline-read")
+
+
+@cache
+def _parsing() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_cores(), thread_name_prefix="eddyline-parse")
 
 
 def _forget() -> None:
-    global _thread
-    _thread = None
+    _reading.cache_clear()
+    _parsing.cache_clear()
 
 
 os.register_at_fork(after_in_child=_forget)

@@ -9,6 +9,7 @@ Limits   A record is one line. With `multiline`, line ends between double quotes
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
@@ -20,6 +21,8 @@ from eddyline.kernels.text import survey
 
 _LONGEST = 32 << 20
 _NEWLINE, _RETURN, _QUOTE = 10, 13, 34
+#: How a file may say that it is UTF-8.
+_MARK = b"\xef\xbb\xbf"
 
 
 class _Places(NamedTuple):
@@ -41,7 +44,7 @@ class Lines:
     """
 
     def __init__(
-        self, data: bytes, places: _Places | None, count: int, line: int = 1, *, plain: bool = False, hexadecimal: bool = True
+        self, data: bytes | pa.Buffer, places: _Places | None, count: int, line: int = 1, *, plain: bool = False, hexadecimal: bool = True
     ) -> None:
         self.data, self.plain, self.hexadecimal = data, plain, hexadecimal
         self._given, self._count, self._line = places, count, line
@@ -80,7 +83,7 @@ class Lines:
 
     def text(self, record: int) -> str:
         """One record as text, whatever its bytes are."""
-        return self.data[self.starts[record] : self.ends[record]].decode("utf-8", "replace").rstrip("\r")
+        return bytes(self.data[self.starts[record] : self.ends[record]]).decode("utf-8", "replace").rstrip("\r")
 
     def has_many(self, letters: bytes, limit: int, low: int, high: int) -> bool:
         """Whether a record of a range holds more than `limit` of some letters."""
@@ -106,51 +109,96 @@ def read_lines(path: str, portion_bytes: int, multiline: bool = False) -> Iterat
     Raises:
         OSError: the file, or the rest of it, cannot be read; everything before has been yielded.
     """
-    rest, line = b"", 1
     with pa.input_stream(path) as stream:
-        problem: OSError | None = None
-        while True:
-            try:
-                portion = stream.read(portion_bytes)
-            except OSError as found:
-                problem, portion = found, b""
-            if line == 1 and not rest:
-                portion = portion.removeprefix(b"\xef\xbb\xbf")
-            data = rest + portion if rest else portion
-            if portion and not multiline:
-                cut = data.rfind(b"\n") + 1
-                whole, rest = data[:cut], data[cut:]
-                if cut:
-                    lines, passed = _whole_lines(whole, line)
-                    line += passed
-                    yield lines
+        yield from (_quoted_lines if multiline else _plain_lines)(stream, portion_bytes)
+
+
+def _plain_lines(stream: pa.NativeFile, portion_bytes: int) -> Iterator[Lines]:
+    """Every line is a record. Text is not copied: what follows the last line end of a portion is read again, where a file allows that."""
+    rest, line, repeats = pa.py_buffer(b""), 1, stream.seekable()
+    problem: OSError | None = None
+    while True:
+        try:
+            portion = stream.read_buffer(portion_bytes)
+        except OSError as found:
+            problem, portion = found, pa.py_buffer(b"")
+        data = pa.py_buffer(rest.to_pybytes() + portion.to_pybytes()) if len(rest) else portion
+        if line == 1 and not len(rest):
+            data = _without_mark(data)
+        if not len(portion):
+            break
+        cut = _last_line_end(data)
+        whole, rest = data.slice(0, cut), data.slice(cut)
+        if not cut:
+            continue
+        lines, passed = _whole_lines(whole, line)
+        line += passed
+        yield lines
+        if repeats and len(rest):
+            stream.seek(-len(rest), os.SEEK_CUR)
+            rest = pa.py_buffer(b"")
+    # A cut-off last line of a broken file is not a record: its end is not known.
+    if len(rest) and problem is None:
+        yield _whole_lines(pa.py_buffer(rest.to_pybytes() + b"\n"), line)[0]
+    if problem is not None:
+        raise problem
+
+
+def _quoted_lines(stream: pa.NativeFile, portion_bytes: int) -> Iterator[Lines]:
+    """Line ends between double quotes belong to a record."""
+    rest, line = b"", 1
+    problem: OSError | None = None
+    while True:
+        try:
+            portion = stream.read(portion_bytes)
+        except OSError as found:
+            problem, portion = found, b""
+        if line == 1 and not rest:
+            portion = portion.removeprefix(_MARK)
+        data = rest + portion if rest else portion
+        if portion:
+            newlines, breaks = _breaks(data, True)
+            if not len(breaks) and len(data) > _LONGEST:
+                breaks = newlines
+            if not len(breaks):
+                rest = data
                 continue
-            if portion:
-                newlines, breaks = _breaks(data, multiline)
-                if not len(breaks) and multiline and len(data) > _LONGEST:
-                    breaks = newlines
-                if not len(breaks):
-                    rest = data
-                    continue
-                cut = int(breaks[-1]) + 1
-                whole, rest = data[:cut], data[cut:]
-                newlines = newlines[: np.searchsorted(newlines, cut)]
-            else:
-                # A cut-off last line of a broken file is not a record: its end is not known.
-                whole, rest = (data + b"\n" if data and problem is None else b""), b""
-                newlines, breaks = _breaks(whole, multiline)
-                if len(whole) and not len(breaks):
-                    breaks = newlines[-1:]
-            if len(whole):
-                yield _records(whole, newlines, breaks, line)
-                line += len(newlines)
-            if not portion:
-                break
-        if problem is not None:
-            raise problem
+            cut = int(breaks[-1]) + 1
+            whole, rest = data[:cut], data[cut:]
+            newlines = newlines[: np.searchsorted(newlines, cut)]
+        else:
+            # A cut-off last line of a broken file is not a record: its end is not known.
+            whole, rest = (data + b"\n" if data and problem is None else b""), b""
+            newlines, breaks = _breaks(whole, True)
+            if len(whole) and not len(breaks):
+                breaks = newlines[-1:]
+        if len(whole):
+            yield _records(whole, newlines, breaks, line)
+            line += len(newlines)
+        if not portion:
+            break
+    if problem is not None:
+        raise problem
 
 
-def _whole_lines(data: bytes, line: int) -> tuple[Lines, int]:
+def _without_mark(data: pa.Buffer) -> pa.Buffer:
+    # A copy, which begins at the address of a word as `survey` wants it.
+    return pa.py_buffer(data.slice(len(_MARK)).to_pybytes()) if bytes(memoryview(data)[: len(_MARK)]) == _MARK else data
+
+
+def _last_line_end(data: pa.Buffer) -> int:
+    """The place after the last line end; 0 where there is none."""
+    end, size = len(data), 4096
+    while end > 0:
+        begin = max(end - size, 0)
+        found = data.slice(begin, end - begin).to_pybytes().rfind(b"\n")
+        if found >= 0:
+            return begin + found + 1
+        end, size = begin, 2 * size
+    return 0
+
+
+def _whole_lines(data: pa.Buffer, line: int) -> tuple[Lines, int]:
     """Records of whole lines, and how many lines they are with the blank ones."""
     newlines, plain, hexadecimal, blank = survey(np.frombuffer(data, np.uint8))
     if not blank:
@@ -159,7 +207,7 @@ def _whole_lines(data: bytes, line: int) -> tuple[Lines, int]:
     return _records(data, breaks, breaks, line), newlines
 
 
-def _breaks(data: bytes, multiline: bool) -> tuple[np.ndarray, np.ndarray]:
+def _breaks(data: bytes | pa.Buffer, multiline: bool) -> tuple[np.ndarray, np.ndarray]:
     """Where lines end, and where records end: there, or with multiline only after an even number of quotes."""
     letters = np.frombuffer(data, np.uint8)
     newlines = np.flatnonzero(letters == _NEWLINE)
@@ -169,7 +217,7 @@ def _breaks(data: bytes, multiline: bool) -> tuple[np.ndarray, np.ndarray]:
     return newlines, newlines[np.searchsorted(quotes, newlines) % 2 == 0]
 
 
-def _records(data: bytes, newlines: np.ndarray, breaks: np.ndarray, line: int) -> Lines:
+def _records(data: bytes | pa.Buffer, newlines: np.ndarray, breaks: np.ndarray, line: int) -> Lines:
     starts = np.concatenate(([0], breaks[:-1] + 1))
     letters = np.frombuffer(data, np.uint8)
     if len(newlines) == len(breaks):
@@ -183,9 +231,10 @@ def _records(data: bytes, newlines: np.ndarray, breaks: np.ndarray, line: int) -
     return Lines(data, _Places(starts, breaks, numbers), len(starts))
 
 
-def _compact(data: bytes, starts: np.ndarray, ends: np.ndarray, numbers: np.ndarray) -> Lines:
+def _compact(data: bytes | pa.Buffer, starts: np.ndarray, ends: np.ndarray, numbers: np.ndarray) -> Lines:
     """The same without blank lines, so that what a parser counts are the records."""
-    kept = b"".join([data[a : b + 1] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)])
+    text = memoryview(data)
+    kept = b"".join([text[a : b + 1] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)])
     lengths = ends + 1 - starts
     fresh = np.concatenate(([0], np.cumsum(lengths)[:-1])) if len(lengths) else lengths
     return Lines(kept, _Places(fresh, fresh + (ends - starts), numbers), len(fresh))

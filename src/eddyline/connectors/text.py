@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
 
+from eddyline.connectors.ahead import side_by_side
 from eddyline.connectors.blocks import Block
 from eddyline.connectors.conform import bad_row, bad_schema, find_column
 from eddyline.connectors.csv_types import Typed, converting
@@ -71,7 +72,7 @@ def read_csv(
     """The records of a CSV file from record `first` on; the header is none."""
 
     def stretches() -> Iterator[tuple[Lines, Parser]]:
-        make = partial(_csv_parser, schema=schema, columns=columns, delimiter=delimiter, multiline=multiline, tuning=tuning)
+        make = partial(_csv_parser, schema=schema, columns=columns, delimiter=delimiter, multiline=multiline)
         parser = None if header else make(list(schema.names))
         for lines in read_lines(file.path, tuning.text_bytes, multiline):
             if parser is None and len(lines):
@@ -83,7 +84,7 @@ def read_csv(
         if parser is None:
             raise ValueError("it is empty, where a header line was expected")
 
-    return _blocks(file, schema, first, stretches())
+    return _blocks(file, schema, first, stretches(), tuning.threaded_bytes)
 
 
 def read_json(
@@ -99,26 +100,44 @@ def read_json(
     if document and not _starts_with_a_line(file, tuning):
         return _read_document(file, schema, first)
     parser = _json_parser(schema)
-    return _blocks(file, schema, first, ((lines, parser) for lines in read_lines(file.path, tuning.text_bytes)))
+    return _blocks(file, schema, first, ((lines, parser) for lines in read_lines(file.path, tuning.text_bytes)), tuning.threaded_bytes)
 
 
-def _blocks(file: DataFile, schema: Schema, first: int, stretches: Iterator[tuple[Lines, Parser]]) -> Iterator[Block]:
-    """Records from number `first` on, as blocks; a rest that cannot be read is one bad row."""
-    record = 0
+def _blocks(file: DataFile, schema: Schema, first: int, stretches: Iterator[tuple[Lines, Parser]], large: int) -> Iterator[Block]:
+    """Records from number `first` on, as blocks; a rest that cannot be read is one bad row. Several cores parse stretches of at least
+    `large` bytes."""
+    record = first
+
+    def made(stretch: _Stretch) -> tuple[int, list[Block]]:
+        at, lines, parser = stretch
+        blocks = [_block(file, schema, lines, at + low, low, high, parsed) for low, high, parsed in _parts(lines, parser)]
+        return at + len(lines), blocks
+
     try:
-        for lines, parser in stretches:
-            if record + len(lines) <= first:
-                record += len(lines)
-                continue
-            if record < first:
-                lines, record = lines.after(first - record), first
-            for low, high, parsed in _parts(lines, parser):
-                yield _block(file, schema, lines, record + low, low, high, parsed)
-            record += len(lines)
+        for end, blocks in side_by_side(_numbered(stretches, first), made, lambda stretch: len(stretch.lines.data) >= large):
+            yield from blocks
+            record = end
     except (OSError, ValueError, csv.Error) as problem:
-        start = max(record, first)
-        place = f" after record {start}" if start else ""
-        yield Block(start, 1, bad=bad_row(schema, f"{file.shown} cannot be read{place}: {first_line(problem)}"), last=True)
+        place = f" after record {record}" if record else ""
+        yield Block(record, 1, bad=bad_row(schema, f"{file.shown} cannot be read{place}: {first_line(problem)}"), last=True)
+
+
+class _Stretch(NamedTuple):
+    #: The number of its first record.
+    at: int
+    lines: Lines
+    parser: Parser
+
+
+def _numbered(stretches: Iterator[tuple[Lines, Parser]], first: int) -> Iterator[_Stretch]:
+    """Stretches without the records before number `first`."""
+    at = 0
+    for lines, parser in stretches:
+        end = at + len(lines)
+        if end > first:
+            start = max(at, first)
+            yield _Stretch(start, lines.after(start - at) if start > at else lines, parser)
+        at = end
 
 
 def _parts(lines: Lines, parser: Parser) -> Iterator[tuple[int, int, Parsed]]:
@@ -164,49 +183,33 @@ def _bad_rows(schema: Schema, reasons: list[str], texts: list[str | None]) -> pa
     return pa.Table.from_arrays([pa.array(texts, pa.string()), *others, reason], schema=bad_schema(schema))
 
 
-def _csv_parser(
-    names: list[str], schema: Schema, columns: frozenset[str] | None, delimiter: str, multiline: bool, tuning: InputTuning
-) -> Parser:
+def _csv_parser(names: list[str], schema: Schema, columns: frozenset[str] | None, delimiter: str, multiline: bool) -> Parser:
     found = [find_column(names, name) for name in schema.names]
     kept = [names[i] for i in found if i >= 0] or names[:1]
     as_text = converting({name: pa.string() for name in names}, kept)
     typed = Typed(names, schema, columns)
 
-    def rows(lines: Lines, low: int, high: int, threads: bool, refuse: Callable[[Any], str], options: Any = as_text) -> pa.Table:
+    def rows(lines: Lines, low: int, high: int, refused: list[tuple[int, str]], options: Any) -> pa.Table:
+        def refuse(row: Any) -> str:
+            refused.append((low + row.number - 1, f"it has {row.actual_columns} values where {row.expected_columns} were expected"))
+            return "skip"
+
         text = lines.buffer(low, high)
-        block = tuning.parsed_bytes if threads else max(text.size + 1, 1024)
-        reading = pyarrow.csv.ReadOptions(column_names=names, use_threads=threads, block_size=block)
+        reading = pyarrow.csv.ReadOptions(column_names=names, use_threads=False, block_size=max(text.size + 1, 1024))
         parsing = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=multiline, invalid_row_handler=refuse)
         return pyarrow.csv.read_csv(pa.BufferReader(text), reading, parsing, options)
 
     def careful(lines: Lines, low: int, high: int) -> Parsed:
         refused: list[tuple[int, str]] = []
-
-        def refuse(row: Any) -> str:
-            refused.append((low + row.number - 1, f"it has {row.actual_columns} values where {row.expected_columns} were expected"))
-            return "skip"
-
-        return Parsed(rows(lines, low, high, False, refuse), refused)
+        return Parsed(rows(lines, low, high, refused, as_text), refused)
 
     def parse(lines: Lines, low: int, high: int) -> Parsed:
-        """A long stretch is parsed by all cores. They do not number refused records: then one thread parses the stretch again."""
-        if multiline:
-            return careful(lines, low, high)
-        threads = lines.buffer(low, high).size > 2 * tuning.parsed_bytes
-        strange: list[Any] = []
-
-        def refuse(row: Any) -> str:
-            strange.append(row)
-            return "skip"
-
-        if typed.takes(lines):
-            table = typed.checked(lambda options: rows(lines, low, high, threads, refuse, options), lines)
-            if table is not None and not strange and table.num_rows == high - low:
+        refused: list[tuple[int, str]] = []
+        if not multiline and typed.takes(lines):
+            table = typed.checked(lambda options: rows(lines, low, high, refused, options), lines)
+            if table is not None and not refused and table.num_rows == high - low:
                 return Parsed(table, [], fitting=True, projected=typed.projects(lines))
-        if not threads or strange:
-            return careful(lines, low, high)
-        table = rows(lines, low, high, True, refuse)
-        return careful(lines, low, high) if strange else Parsed(table, [])
+        return careful(lines, low, high)
 
     return Parser(parse, careful, 1)
 

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from eddyline.kernels.bitsets import full_set, set_pairs, words_for
 from eddyline.kernels.intervals import choose_leads, collect_pairs, confirm_pairs, ordered_rows
+from eddyline.kernels.order import ascends
 from eddyline.model.expression import ColumnKey, Expression, Ref
 from eddyline.operators.evaluate import Issues, Predicate, compile_predicate
 from eddyline.operators.sharing.boxes import BoxTable
@@ -93,7 +94,8 @@ class GroupedFilter:
         bits = max(1, (rows - 1).bit_length())
         sorted_out = self._sorts_out(rows)
         pairs = self._pairs(columns, rows, bits, self._table.slot.view, sorted_out)
-        pairs.sort()
+        if not ascends(pairs):
+            pairs.sort()
         if sorted_out is not None and sorted_out.whole:
             whole = np.unique(np.concatenate(sorted_out.whole))
             every = np.arange(rows) if sorted_out.rows is None else sorted_out.rows
