@@ -278,7 +278,7 @@ class InputTuning:
     #: Bytes of a text file that are read at once. A csv file of 40 MB (bids of NEXMark) takes 0.12 s of CPU in portions of 4 MB, 0.11 s of
     #: 8 MB, 0.13 s of 2 MB, 0.16 s of 1 MB and 0.27 s of 256 kB.
     text_bytes: int = 4 << 20
-    #: A portion that is not shorter, in bytes, is parsed by a thread of its own: parsing takes about 2 ms there, handing over less than 0.1.
+    #: A portion that is not shorter, in bytes, is parsed by a thread of its own: parsing takes about 2 ms there, handing it over 0.1.
     threaded_bytes: int = 1 << 20
     #: Seconds between two looks for new files, and after which a broken file that no longer changes is given up. Bounds of the time after
     #: which a file counts.
