@@ -274,6 +274,19 @@ def test_a_herald_moves_no_horizon_and_no_window_counts_it() -> None:
         assert session.dead_letters("sales").column("store").to_pylist() == ["99"]
 
 
+def test_a_violator_moves_the_horizon_of_its_stream() -> None:
+    with Session() as session:
+        session.execute(SALES)
+        live = session.query("q", "SELECT COUNT(*) AS n FROM sales [RANGE 5 SECONDS]")
+        session.push("sales", [(1, 1, None, 1_000_000), (None, None, "store < 5 FOR 1 HOUR", 2_000_000), (9, 1, None, 60_000_000)])
+        session.step()
+        session.push("sales", [(2, 1, None, 3_000_000), (3, 1, None, 61_000_000)])
+        session.run(once=True)
+        counts = [(row["n"], row["_ts"].minute * 60 + row["_ts"].second) for row in live.table().to_pylist()]
+        # The first row leaves its window although nothing but a violator has come: all is known up to its time. A row below it is late.
+        assert counts[-2:] == [(0, 59), (1, 61)] and session.stats()["late"] == {"sales": 1}
+
+
 def test_a_herald_stands_after_the_rows_that_were_pushed_and_not_after_other_heralds() -> None:
     with Session() as session:
         session.execute(SALES)
