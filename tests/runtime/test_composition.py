@@ -157,3 +157,16 @@ def test_a_job_of_composed_queries_resumes(tmp_path: Path, capsys: pytest.Captur
     capsys.readouterr()
     assert main(["explain", str(job)]) == 0
     assert "tens" in capsys.readouterr().out
+
+
+def test_a_derived_stream_does_not_change_under_a_checkpoint(tmp_path: Path) -> None:
+    query = "CREATE QUERY q AS SELECT item FROM dear [RANGE 5 SECONDS] GROUP BY item;"
+    for least in (1, 3):
+        with Session(checkpoint=f"{tmp_path}/state", out=f"{tmp_path}/out") as session:
+            session.execute(BIDS.format("") + f"CREATE STREAM dear AS SELECT item, price FROM bids WHERE price > {least};" + query)
+            session.push("bids", bids((1, 2, 0), (2, 3, 4)))
+            if least == 1:
+                session.run(once=True)
+            else:
+                with pytest.raises(UserError, match="stream dear is not the one in the checkpoint"):
+                    session.run(once=True)

@@ -274,8 +274,10 @@ def instant(start: int) -> int | None:
 
 def _check_same(query: BoundQuery, text: str) -> None:
     if " ".join(query.text.split()) != " ".join(text.split()):
+        named = query.feeds is not None and not query.feeds.name.startswith("_")
+        kind, name = ("stream", query.feeds.name) if named and query.feeds is not None else ("query", query.name)
         raise CheckpointProblem(
-            f"query {query.name} is not the one in the checkpoint",
+            f"{kind} {name} is not the one in the checkpoint",
             detail=f"it was {' '.join(text.split())}",
-            hint="give the changed query another name, or start with an empty checkpoint",
+            hint=f"give the changed {kind} another name, or start with an empty checkpoint",
         )
