@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pyarrow as pa
+from numba import njit
 
 from eddyline.kernels import hashing
+from eddyline.kernels.raw import copy_bytes, same_bytes
 from eddyline.model.datatypes import BIGINT, DOUBLE, STRING, decimal
 from eddyline.operators.keys import combined, key_words
+from tests.oracle import kernels as slow
 
 
 def test_strings_hash_by_content_not_by_place() -> None:
@@ -15,6 +20,39 @@ def test_strings_hash_by_content_not_by_place() -> None:
     whole = key_words(pa.array(texts), STRING)
     assert len(set(whole.tolist())) == len(texts)
     assert key_words(pa.array(texts).slice(17, 100), STRING).tolist() == whole[17:117].tolist()
+
+
+def test_hashes_of_strings_are_those_of_a_plain_loop() -> None:
+    """Restarts and shards rely on them."""
+    random = Random(3)
+    for _ in range(200):
+        texts = [random.randbytes(random.randrange(30)) for _ in range(random.randrange(1, 6))]
+        offsets = np.cumsum([0, *map(len, texts)])
+        found = hashing.hash_strings(offsets, np.frombuffer(b"".join(texts), np.uint8))
+        assert found.tolist() == [slow.hashed_text(text) for text in texts]
+
+
+def test_stretches_are_compared_and_copied_to_their_last_byte() -> None:
+    @njit
+    def compared(a, start_a, b, start_b, size):
+        return same_bytes(a, start_a, b, start_b, size)
+
+    @njit
+    def copied(a, start, size):
+        out = np.zeros(len(a) + 2, np.uint8)
+        copy_bytes(out, 1, a, start, size)
+        return out
+
+    data = np.frombuffer(Random(4).randbytes(40), np.uint8)
+    for size in range(34):
+        for start in range(40 - size + 1):
+            shifted = np.concatenate([np.zeros(start % 5, np.uint8), data[start : start + size]])
+            assert compared(data, start, shifted, start % 5, size)
+            assert copied(data, start, size)[: size + 2].tolist() == [0, *data[start : start + size].tolist(), 0]
+            for place in {0, size // 2, size - 1} if size else ():
+                other = shifted.copy()
+                other[start % 5 + place] ^= 1
+                assert not compared(data, start, other, start % 5, size)
 
 
 def test_doubles_that_are_equal_in_sql_have_one_word() -> None:

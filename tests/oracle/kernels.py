@@ -43,3 +43,18 @@ def surveyed(data: bytes) -> tuple[int, bool, bool, bool]:
         b"0x" in data or b"0X" in data,
         any(data[place : place + 1] in (b"\n", b"\r") for place in begins),
     )
+
+
+def hashed_text(data: bytes) -> int:
+    """`hash_strings` of one text, byte by byte."""
+    word, gold = 1 << 64, 0x9E3779B97F4A7C15
+
+    def mixed(x: int) -> int:
+        x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 % word
+        x = (x ^ (x >> 27)) * 0x94D049BB133111EB % word
+        return x ^ (x >> 31)
+
+    found = mixed((len(data) + gold) % word)
+    for place in range(0, len(data), 8):
+        found = mixed((found * gold + int.from_bytes(data[place : place + 8], "little")) % word)
+    return found - word if found >= word // 2 else found

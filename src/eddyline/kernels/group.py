@@ -17,6 +17,7 @@ import numpy as np
 from numba import njit
 
 from eddyline.kernels.hashing import mix
+from eddyline.kernels.raw import copy_bytes, same_bytes
 
 _GOLD = np.uint64(0x9E3779B97F4A7C15)
 
@@ -147,14 +148,8 @@ def intern(known, strings, start, ids):
         bucket = words[i] & mask
         entry = heads[bucket]
         while entry >= 0:
-            if hashes[entry] == words[i] and sizes[entry] == size:
-                same = True
-                for j in range(size):
-                    if arena[begins[entry] + j] != data[offsets[i] + j]:
-                        same = False
-                        break
-                if same:
-                    break
+            if hashes[entry] == words[i] and sizes[entry] == size and same_bytes(arena, begins[entry], data, offsets[i], size):
+                break
             entry = following[entry]
         if entry < 0:
             if free_count[0] == 0 or used[0] + size > len(arena):
@@ -164,8 +159,7 @@ def intern(known, strings, start, ids):
             hashes[entry] = words[i]
             begins[entry] = used[0]
             sizes[entry] = size
-            for j in range(size):
-                arena[used[0] + j] = data[offsets[i] + j]
+            copy_bytes(arena, used[0], data, offsets[i], size)
             used[0] += size
             following[entry] = heads[bucket]
             heads[bucket] = entry
@@ -192,9 +186,7 @@ def gather_bytes(begins, sizes, arena, ids):
         offsets[i + 1] = offsets[i] + sizes[ids[i]]
     out = np.empty(offsets[-1], np.uint8)
     for i in range(len(ids)):
-        at = begins[ids[i]]
-        for j in range(sizes[ids[i]]):
-            out[offsets[i] + j] = arena[at + j]
+        copy_bytes(out, offsets[i], arena, begins[ids[i]], sizes[ids[i]])
     return offsets, out
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from eddyline.kernels.raw import word_at
+
 _M1 = np.uint64(0xBF58476D1CE4E5B9)
 _M2 = np.uint64(0x94D049BB133111EB)
 _GOLD = np.uint64(0x9E3779B97F4A7C15)
@@ -47,6 +49,17 @@ def combine(hashes, words):
     return out
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _last_word(data, start, stop):
+    """Fewer than eight bytes as one word."""
+    if start + 8 <= len(data):
+        return word_at(data, start) & ((np.uint64(1) << np.uint64(8 * (stop - start))) - np.uint64(1))
+    word = np.uint64(0)
+    for at in range(start, stop):
+        word |= np.uint64(data[at]) << np.uint64(8 * (at - start))
+    return word
+
+
 @njit(cache=True, nogil=True)
 def hash_strings(offsets, data):
     """Hashes of the strings data[offsets[i]:offsets[i+1]], eight bytes at a time."""
@@ -55,15 +68,10 @@ def hash_strings(offsets, data):
     for i in range(n):
         start, stop = np.int64(offsets[i]), np.int64(offsets[i + 1])
         h = mix(np.uint64(stop - start) + _GOLD)
-        p = start
-        while p < stop:
-            word = np.uint64(0)
-            end = min(p + 8, stop)
-            shift = np.uint64(0)
-            for q in range(p, end):
-                word |= np.uint64(data[q]) << shift
-                shift += np.uint64(8)
-            h = mix(h * _GOLD + word)
-            p = end
+        while start + 8 <= stop:
+            h = mix(h * _GOLD + word_at(data, start))
+            start += 8
+        if start < stop:
+            h = mix(h * _GOLD + _last_word(data, start, stop))
         out[i] = np.int64(h)
     return out

@@ -11,6 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from eddyline.kernels.raw import copy_bytes, same_bytes
+
 
 @njit(cache=True, nogil=True)
 def ascends(values):
@@ -161,9 +163,7 @@ def gather_strings(offsets, data, shift, positions, packed):
     """The bytes of the chosen strings; `packed` are their offsets, `shift` is the offset at which `data` begins."""
     out = np.empty(packed[-1], np.uint8)
     for i in range(len(positions)):
-        at = offsets[positions[i]] - shift
-        for j in range(packed[i + 1] - packed[i]):
-            out[packed[i] + j] = data[at + j]
+        copy_bytes(out, packed[i], data, offsets[positions[i]] - shift, packed[i + 1] - packed[i])
     return out
 
 
@@ -175,11 +175,5 @@ def equal_strings(offsets_a, data_a, shift_a, at_a, offsets_b, data_b, shift_b, 
         a, b = at_a[i], at_b[i]
         size = offsets_a[a + 1] - offsets_a[a]
         same = size == offsets_b[b + 1] - offsets_b[b]
-        if same:
-            p, q = offsets_a[a] - shift_a, offsets_b[b] - shift_b
-            for j in range(size):
-                if data_a[p + j] != data_b[q + j]:
-                    same = False
-                    break
-        out[i] = same
+        out[i] = same and same_bytes(data_a, offsets_a[a] - shift_a, data_b, offsets_b[b] - shift_b, size)
     return out

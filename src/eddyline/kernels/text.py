@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from eddyline.kernels.raw import copy_bytes
+
 _LOW, _SEVEN, _EIGHT, _LAST = np.uint64(0x7F7F7F7F7F7F7F7F), np.uint64(7), np.uint64(8), np.uint64(56)
 _ENDS, _RETURNS = np.uint64(0x0A0A0A0A0A0A0A0A), np.uint64(0x0D0D0D0D0D0D0D0D)
 _NOUGHTS, _SMALL, _EXES = np.uint64(0x3030303030303030), np.uint64(0x2020202020202020), np.uint64(0x7878787878787878)
@@ -94,9 +96,8 @@ def nth_pieces(offsets, data, separator, n):
                     at += 1
             if number == wanted:
                 right = at if at <= end - width else end
-                for j in range(left, right):
-                    out[total] = data[j]
-                    total += 1
+                copy_bytes(out, total, data, left, right - left)
+                total += right - left
         packed[i + 1] = total
     return packed, out[:total]
 
