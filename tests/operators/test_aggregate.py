@@ -319,6 +319,20 @@ def test_words_and_back(kind: DataType, values: list[object]) -> None:
     assert other.encode(array, kind)[0].tolist() == codes.tolist()
 
 
+def test_strings_are_forgotten_between_restarts_too() -> None:
+    """A shard is restored again and again, each time after some strings: those that nothing names do not pile up."""
+    words, held = Words(), []
+    for part in range(12):
+        codes, _ = words.encode(pa.array([f"{part} {n}" for n in range(20_000)]), STRING)
+        if words.is_full:
+            words.sweep([codes])
+        saved, words = words.saved(), Words()
+        words.restore(*saved)
+        held.append(words.held)
+    assert max(held) <= 4 * 20_000
+    assert words.decode(codes[:3], np.ones(3, np.bool_), STRING).to_pylist() == ["11 0", "11 1", "11 2"]
+
+
 @pytest.mark.parametrize(("emit", "wanted"), [("", [(1, 1.999999), (2, 2.5)]), (" EMIT EVERY 1 SECOND", [(1, 1.0), (2, 2.0)])])
 def test_a_dropped_query_speaks_up_to_its_last_instant(emit: str, wanted: list[Row]) -> None:
     with Session() as session:

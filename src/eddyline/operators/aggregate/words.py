@@ -173,6 +173,7 @@ class Words:
         here[0] = False
         ids = np.flatnonzero(here)
         self.restore(ids, *kernels.gather_bytes(self.begins, self.sizes, self.arena, ids))
+        self._kept = len(ids)
 
     def restore(self, ids: Ints, offsets: Ints, data: npt.NDArray[np.uint8]) -> None:
         """Exactly these strings, with these ids (ascending)."""
@@ -194,7 +195,8 @@ class Words:
         self.free[: len(rest)] = rest
         self.free_count[0] = len(rest)
         self._relink(ids)
-        self._kept = len(ids)
+        # How many of them are named is not known: shards are restored again and again, and would never ask.
+        self._kept = 0
 
     def saved(self) -> tuple[Ints, Ints, npt.NDArray[np.uint8]]:
         """Ids, offsets and bytes of all strings."""
