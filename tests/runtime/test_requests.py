@@ -460,3 +460,29 @@ def test_other_roles_of_columns_are_another_stream_of_requests(tmp_path: Path) -
     with pytest.raises(EddylineError, match="query asks is not the one in the checkpoint"):
         opened_with("")
     opened_with(", window = 'span'").stop()
+
+
+def test_a_template_without_aggregates() -> None:
+    """A request that groups by nothing has one row, also where it has no column but the instant."""
+    session = Session()
+    session.execute(
+        "CREATE STREAM s (k INT, ts TIMESTAMP) WITH (time = 'ts'); CREATE TEMPLATE t AS SELECT k FROM s [RANGE 9 SECONDS] GROUP BY k;"
+    )
+    session.push("s", [(1, 0), (1, 1), (2, 2), (3, 3)])
+    assert session.request("* FROM t GROUP BY ()").to_pylist() == [{"_ts": datetime(1970, 1, 1, 0, 0, 0, 2)}]
+    assert [row["k"] for row in session.request("k FROM t").to_pylist()] == [1, 2]
+    assert [row["k"] for row in session.request("* FROM t WHERE k = 2").to_pylist()] == [2]
+    found = session.request(["* FROM t WHERE k = 2 GROUP BY ()", "k FROM t WHERE k = 5", "k FROM t WHERE k IN (1, 2, 3)"])
+    assert [table.num_rows for table in found] == [1, 0, 2]
+
+
+def test_answers_are_tables_of_the_same_kind_alone_and_together() -> None:
+    session = opened()
+    session.push("packets", packets(*range(20)))
+    texts = [
+        "bytes, src FROM traffic WHERE src = 'a'", "n FROM traffic GROUP BY ()", "n, bytes FROM traffic WHERE src = 'zz' GROUP BY ()",
+        "* FROM traffic WHERE src = 'zz'", "src FROM traffic", "n FROM traffic WHERE src IN ('a', 'b') GROUP BY ()",
+    ]  # fmt: skip
+    for text, together in zip(texts, session.request(texts), strict=True):
+        alone = session.request(text)
+        assert alone.equals(together) and alone.schema.equals(together.schema), text

@@ -17,8 +17,9 @@ from eddyline.model.template import Condition, Request, Template
 
 #: The most shapes that are remembered.
 MOST = 256
-#: A name, `=`, and a literal that ends the condition.
-_EQUALITY = re.compile(r"\b([A-Za-z_]\w*)\s*=\s*([0-9]{1,18}|'[^'\\]*')(?=\s*(?:$|;|\s(?:AND|GROUP|AS)\s))", re.IGNORECASE)
+#: An `=` that is no part of another sign, and a literal that ends the condition; and the name before it.
+_EQUALITY = re.compile(r"(?<=[\w\s])=\s*([0-9]{1,18}|'[^'\\]*')(?=\s*(?:$|;|\s(?:AND|GROUP|AS)\s))", re.IGNORECASE)
+_NAME = re.compile(r"\b([A-Za-z_]\w*)\s*$")
 #: What could hide a literal from the pattern above.
 _STRANGE = re.compile(r"--|/\*|\"|`|''|\\")
 _INSTANT = re.compile(r"AS\s+OF\s+TIMESTAMP\s+'[-0-9:. ]*'", re.IGNORECASE)
@@ -40,11 +41,11 @@ class Shapes:
     def find(self, text: str, catalog: Catalog) -> Request | None:
         """The request of a text; None: no text of this shape was bound under the same template."""
         parts = _EQUALITY.split(text)
-        shape = self._known.get("\0".join((*parts[0::3], *parts[1::3])))
+        shape = self._known.get("\0".join(parts[0::2]))
         if shape is None or catalog.templates.get(shape.request.template) is not shape.template:
             return None
         conditions = list(shape.request.conditions)
-        for place, literal in zip(shape.places, parts[2::3], strict=True):
+        for place, literal in zip(shape.places, parts[1::2], strict=True):
             key = conditions[place].key
             value = _value(shape.template, key, literal)
             if value is None:
@@ -58,13 +59,14 @@ class Shapes:
         template = catalog.templates.get(request.template)
         parts = _EQUALITY.split(text)
         # Outside of equalities only AS OF has a text: a literal cannot contain what looks like an equality.
-        rest = _INSTANT.sub("", "".join(parts[0::3]))
+        rest = _INSTANT.sub("", "".join(parts[0::2]))
         if template is None or _STRANGE.search(text) or "'" in rest or not parts[1:]:
             return
         keys = [condition.key for condition in request.conditions]
         places = []
-        for name, literal in zip(parts[1::3], parts[2::3], strict=True):
-            key = template.key(name)
+        for before, literal in zip(parts[0::2], parts[1::2], strict=False):
+            name = _NAME.search(before)
+            key = None if name is None else template.key(name[1])
             if key is None or keys.count(key) != 1:
                 return
             condition = request.conditions[keys.index(key)]
@@ -75,7 +77,7 @@ class Shapes:
             return
         if len(self._known) >= MOST:
             del self._known[next(iter(self._known))]
-        self._known["\0".join((*parts[0::3], *parts[1::3]))] = _Shape(template, request, tuple(places))
+        self._known["\0".join(parts[0::2])] = _Shape(template, request, tuple(places))
 
 
 def _value(template: Template, key: int, literal: str) -> int | str | None:

@@ -9,7 +9,7 @@ Limits   Plain data. What a request answers is said in docs/semantics.md.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from eddyline.model.datatypes import TIMESTAMP, DataType
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: The most address bits of a template's index.
 MOST_BITS = 24
+#: The most schemas of answers that a template keeps.
+MOST_SCHEMAS = 256
 
 
 def window_size(window: Range | Rows) -> int:
@@ -63,6 +65,11 @@ class Template:
         return tuple(o for o in self.query.outputs if o.expression in self.query.group_by)
 
     @cached_property
+    def schemas(self) -> dict[tuple[tuple[bool, int], ...], pa.Schema]:
+        """Of answers, by the output columns of requests: those that came first."""
+        return {}
+
+    @cached_property
     def aggregates(self) -> tuple[Output, ...]:
         return tuple(o for o in self.query.outputs if o.expression not in self.query.group_by)
 
@@ -100,15 +107,15 @@ class Request:
     text: str = field(default="", compare=False)
 
     def schema(self, template: Template) -> pa.Schema:
-        found = [(template.keys if is_key else template.aggregates)[number] for is_key, number in self.columns]
-        return _schema(tuple((o.name, o.type) for o in found))
+        found = template.schemas.get(self.columns)
+        if found is None:
+            import pyarrow as pa
 
-
-@lru_cache(maxsize=256)
-def _schema(columns: tuple[tuple[str, DataType], ...]) -> pa.Schema:
-    import pyarrow as pa
-
-    return pa.schema([(name, kind.arrow) for name, kind in columns] + [("_ts", TIMESTAMP.arrow)])
+            outputs = [(template.keys if is_key else template.aggregates)[number] for is_key, number in self.columns]
+            found = pa.schema([(o.name, o.type.arrow) for o in outputs] + [("_ts", TIMESTAMP.arrow)])
+            if len(template.schemas) < MOST_SCHEMAS:
+                template.schemas[self.columns] = found
+        return found
 
 
 @dataclass(frozen=True)

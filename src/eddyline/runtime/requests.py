@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from eddyline.errors import UserError
 from eddyline.model.datatypes import TIMESTAMP
-from eddyline.model.template import Request, Template
+from eddyline.model.template import Request
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.template.answer import REQUEST
 from eddyline.operators.template.probes import of_requests
@@ -50,6 +50,8 @@ def answers(pipeline: Pipeline, requests: Sequence[Request]) -> list[pa.Table]:
     Raises:
         UserError: the rows for an instant are no longer kept, or the frontier has not passed it.
     """
+    if len(requests) == 1 and requests[0].columns:
+        return [_of_one(pipeline.kinds.templates.unit(requests[0].template), requests[0])]
     found: dict[int, pa.Table] = {}
     for name, numbers in _by_template(requests).items():
         tables = _of_template(pipeline.kinds.templates.unit(name), [requests[n] for n in numbers])
@@ -62,15 +64,21 @@ def _of_template(unit: TemplateUnit, requests: list[Request]) -> list[pa.Table]:
     return _shaped(unit, requests, instants, unit.answer(of_requests(unit.template, requests, instants, unit.standing.tuning.most_probes)))
 
 
+def _of_one(unit: TemplateUnit, request: Request) -> pa.Table:
+    instant = _instants(unit, [request])[0]
+    asked = of_requests(unit.template, [request], [instant], unit.standing.tuning.most_probes)
+    columns = unit.columns(asked, request.columns)
+    return _table(unit, request, columns, len(columns[0]), instant)
+
+
 def _shaped(unit: TemplateUnit, requests: Sequence[Request], instants: Sequence[int], whole: pa.Table) -> list[pa.Table]:
     """One table per request, from the answers of all."""
-    if len(requests) == 1:
-        return [_columns(unit.template, requests[0], whole, None if instants[0] == LONG_AGO else instants[0])]
     number = np.asarray(whole.column(REQUEST))
     tables = []
     for at, (request, instant) in enumerate(zip(requests, instants, strict=True)):
         low, high = np.searchsorted(number, [at, at + 1]).tolist()
-        tables.append(_columns(unit.template, request, whole.slice(low, high - low), None if instant == LONG_AGO else instant))
+        columns = unit.standing.answering.picked(whole.slice(low, high - low), request.columns)
+        tables.append(_table(unit, request, columns, high - low, instant))
     return tables
 
 
@@ -151,11 +159,10 @@ def _text(instant: int) -> str:
     return str(np.datetime64(instant, "us")).replace("T", " ")
 
 
-def _columns(template: Template, request: Request, rows: pa.Table, instant: int | None) -> pa.Table:
-    schema = request.schema(template)
-    # Before the keys come the numbers of requests; then follow the aggregates.
-    columns = [rows.column(1 + number + (0 if is_key else len(template.keys))) for is_key, number in request.columns]
-    stamps = pa.nulls(len(rows), TIMESTAMP.arrow)
-    if instant is not None:
-        stamps = pa.Array.from_buffers(TIMESTAMP.arrow, len(rows), [None, pa.py_buffer(np.full(len(rows), instant, np.int64))])
-    return pa.Table.from_arrays([*columns, stamps], schema=schema)
+def _table(unit: TemplateUnit, request: Request, columns: Sequence[pa.Array | pa.ChunkedArray], rows: int, instant: int) -> pa.Table:
+    """The answer of a request: its columns and `_ts`, which is NULL where nothing has been read yet."""
+    if instant == LONG_AGO:
+        stamps = pa.nulls(rows, TIMESTAMP.arrow)
+    else:
+        stamps = pa.Array.from_buffers(TIMESTAMP.arrow, rows, [None, pa.py_buffer(np.full(rows, instant, np.int64))])
+    return pa.Table.from_arrays([*columns, stamps], schema=request.schema(unit.template))

@@ -23,7 +23,7 @@ from eddyline.operators.aggregate.aggregation import Aggregation
 from eddyline.operators.aggregate.config import AggregateConfig
 from eddyline.operators.aggregate.contributions import Batch
 from eddyline.operators.evaluate import Compiled, Issues, compile_expression
-from eddyline.operators.template.direct import Direct, serves
+from eddyline.operators.template.direct import Direct, Reader, serves
 from eddyline.operators.template.precomputed import Precomputed
 from eddyline.operators.template.probes import Requests
 from eddyline.operators.template.rows import TemplateRows
@@ -63,22 +63,35 @@ class Answering:
                 made += self._with_empty(found, mask, asking, issues)
         return self._unwanted_as_null(self._in_order(made), requests.aggregates)
 
+    def columns(
+        self, requests: Requests, wanted: Sequence[tuple[bool, int]], request: Ints, ids: Ints, issues: Issues
+    ) -> Sequence[pa.Array | pa.ChunkedArray]:
+        """The columns of the answer of one request: per column whether it is a grouping column, and its number."""
+        if self._direct is not None and len(ids):
+            found = self._direct.columns(wanted, self._chosen(int(requests.group_by[0])), request, ids, self._reader(issues))
+            if found is not None:
+                return found
+        return self.picked(self.tables(requests, request, ids, issues), wanted)
+
+    def picked(self, table: pa.Table, wanted: Sequence[tuple[bool, int]]) -> list[pa.ChunkedArray]:
+        """Columns of answers. Before the keys come the numbers of requests; then follow the aggregates."""
+        return [table.column(1 + number + (0 if is_key else len(self.keys))) for is_key, number in wanted]
+
+    def _reader(self, issues: Issues) -> Reader:
+        def values(e: Expression, ids: Ints) -> pa.Array:
+            return self.value(e, {(a, c): self.rows.values(c, ids) for a, c in columns_of(e)}, len(ids), issues)
+
+        return values
+
     def _at_once(self, mask: int, count: int, request: Ints, ids: Ints, issues: Issues) -> pa.Table | None:
         """The groups of plain aggregates; None: the aggregation has to do it."""
         if self._direct is None:
             return None
-
-        def values(e: Expression, ids: Ints) -> pa.Array:
-            return self.value(e, {(a, c): self.rows.values(c, ids) for a, c in columns_of(e)}, len(ids), issues)
-
-        return self._direct.table(self.schema, self._chosen(mask), count, request, ids, values)
+        return self._direct.table(self.schema, self._chosen(mask), count, request, ids, self._reader(issues))
 
     def summed(self, requests: Requests, request: Ints, group: Ints, groups: Precomputed, issues: Issues) -> pa.Table:
         """The answers of all requests from pairs of a request and a group that is kept."""
-
-        def values(e: Expression, ids: Ints) -> pa.Array:
-            return self.value(e, {(a, c): self.rows.values(c, ids) for a, c in columns_of(e)}, len(ids), issues)
-
+        values = self._reader(issues)
         made: list[pa.Table] = []
         for mask, chosen, asking in _by_groups(requests, request):
             mine, here = request[chosen], group[chosen]

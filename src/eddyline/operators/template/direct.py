@@ -22,9 +22,13 @@ from eddyline.model.query import Output
 from eddyline.operators.template.rows import TemplateRows
 from eddyline.state.columns import Ints, pack_bits, validity
 
+#: Computes an expression over rows.
+Reader = Callable[[Expression, Ints], pa.Array]
+
 _WHOLE = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
 _EXACT = float(1 << 53)
 _NONE = np.empty(0, np.bool_)
+_LONG = pa.int64()
 #: The first row of a single group.
 _FIRST = np.zeros(1, np.int64)
 
@@ -62,22 +66,55 @@ class Direct:
         self._over = [(aggregate, argument(aggregate)) for aggregate in found]
         self._open = [output.type.arrow for output in keys]
 
-    def table(
-        self, schema: pa.Schema, chosen: list[int], count: int, request: Ints, ids: Ints, values: Callable[[Expression, Ints], pa.Array]
-    ) -> pa.Table | None:
+    def table(self, schema: pa.Schema, chosen: list[int], count: int, request: Ints, ids: Ints, values: Reader) -> pa.Table | None:
         """One row per group, in the order of requests, of which there are `count`; `values` computes an expression over rows.
 
         There is at least one row.
         """
+        codes, first = self._groups(chosen, count, request, ids)
+        found_keys = self._keys(chosen, codes, first, ids, values)
+        aggregates = None if found_keys is None else self._aggregates(self._over, codes, len(first), ids)
+        if found_keys is None or aggregates is None:
+            return None
+        keys = [found_keys[k] if k in found_keys else pa.nulls(len(first), kind) for k, kind in enumerate(self._open)]
+        asked = request[first]
+        found = pa.Table.from_arrays([pa.array(asked), *keys, *aggregates], schema=schema)
+        in_order = count == 1 or (asked[1:] >= asked[:-1]).all()
+        return found if in_order else found.take(pa.array(np.argsort(asked, kind="stable")))
+
+    def columns(
+        self,
+        wanted: Sequence[tuple[bool, int]],
+        chosen: list[int],
+        request: Ints,
+        ids: Ints,
+        values: Reader,
+    ) -> list[pa.Array] | None:
+        """The same for one request: the columns that it wants, (whether a grouping column, its number) each, and no others."""
+        codes, first = self._groups(chosen, 1, request, ids)
+        keys = self._keys(chosen, codes, first, ids, values) if chosen else {}
+        numbers = [number for is_key, number in wanted if not is_key]
+        aggregates = None if keys is None else self._aggregates([self._over[n] for n in numbers], codes, len(first), ids)
+        if keys is None or aggregates is None:
+            return None
+        made = iter(aggregates)
+        return [keys[number] if is_key else next(made) for is_key, number in wanted]
+
+    def _groups(self, chosen: list[int], count: int, request: Ints, ids: Ints) -> tuple[Ints, Ints]:
+        """The group of each row, and the first row of each group."""
         if chosen:
             words = self.rows.keys
             columns, mask = np.array(chosen, np.int64), sum(1 << k for k in chosen)
-            codes, first = group_rows(request, ids - words.base, words.words, words.nulls, columns, mask)
+            found: tuple[Ints, Ints] = group_rows(request, ids - words.base, words.words, words.nulls, columns, mask)
         elif count == 1:
-            codes, first = request, _FIRST
+            found = request, _FIRST
         else:
-            codes, first = group_requests(request, count)
-        keys: list[pa.Array] = [None if k in chosen else pa.nulls(len(first), kind) for k, kind in enumerate(self._open)]
+            found = group_requests(request, count)
+        return found
+
+    def _keys(self, chosen: list[int], codes: Ints, first: Ints, ids: Ints, values: Reader) -> dict[int, pa.Array] | None:
+        """The grouping columns of all groups; None: texts with equal hashes differ."""
+        keys: dict[int, pa.Array] = {}
         for k in chosen:
             output = self.keys[k]
             keys[k] = values(output.expression, ids[first])
@@ -86,25 +123,21 @@ class Direct:
                 keys[k] = pc.add(keys[k], 0.0)
             elif not is_exact(output.type) and not _agree(values(output.expression, ids), keys[k], codes):
                 return None
-        aggregates = self._aggregates(codes, len(first), ids)
-        if aggregates is None:
-            return None
-        asked = request[first]
-        found = pa.Table.from_arrays([pa.array(asked), *keys, *aggregates], schema=schema)
-        in_order = count == 1 or (asked[1:] >= asked[:-1]).all()
-        return found if in_order else found.take(pa.array(np.argsort(asked, kind="stable")))
+        return keys
 
-    def _aggregates(self, codes: Ints, groups: int, ids: Ints) -> list[pa.Array] | None:
-        """The aggregates of all groups; each column is read once, where it is stored."""
+    def _aggregates(
+        self, wanted: Sequence[tuple[Aggregate, ColumnRef | None]], codes: Ints, groups: int, ids: Ints
+    ) -> list[pa.Array] | None:
+        """Aggregates of all groups; each column is read once, where it is stored."""
         known: dict[str, Ints] = {}
         #: How many rows each group has.
         rows: Ints | None = None
         at = ids - self.rows.store.base
         made = []
-        for aggregate, over in self._over:
+        for aggregate, over in wanted:
             if over is None:
                 rows = count_groups(codes, groups, _NONE) if rows is None else rows
-                made.append(pa.array(rows))
+                made.append(_whole(rows))
                 continue
             column = over.column
             if column not in known:
@@ -121,10 +154,14 @@ class Direct:
         return made
 
 
+def _whole(numbers: Ints) -> pa.Array:
+    return pa.Array.from_buffers(_LONG, len(numbers), [None, pa.py_buffer(numbers)])
+
+
 def read(aggregate: Aggregate, counts: Ints, sums: Ints, least: Ints, greatest: Ints) -> pa.Array:
     """An aggregate of groups, from what they count, sum up and have at the ends."""
     if aggregate.function == "count":
-        return pa.array(counts)
+        return _whole(counts)
     there = counts > 0
     mask = None if there.all() else pack_bits(there)
     if aggregate.function == "avg":

@@ -112,7 +112,7 @@ class Imp:
         """Pairs (probe, row id) of one selection pattern; rows beside a range may be among them."""
         if not len(probes) or not self.addressing.helps(pattern, ranged):
             return self._scan.pairs(requests, pattern, ranged, probes, low, high)
-        first, end = int(low.min()), int(high.max())
+        first, end = (int(low[0]), int(high[0])) if len(probes) == 1 else (int(low.min()), int(high.max()))
         covered = self._cover(first, end, len(probes))
         made = [self._scan.stretch(requests, pattern, ranged, probes, low, high, covered, end)] if covered < end else []
         if not pattern or ranged:

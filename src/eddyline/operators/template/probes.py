@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import lru_cache, reduce
 from itertools import product
 from math import prod
 from operator import or_
@@ -33,6 +33,8 @@ from eddyline.state.columns import Ints
 _RANGED = 32
 #: Types whose words are in the order of their values.
 _ORDERED = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIMESTAMP"})
+#: The number of a single probe, and the word of a column that it does not fix. They are not written to.
+_FIRST, _OPEN = np.zeros(1, np.int64), np.zeros(1, np.int64)
 _LEAST, _GREATEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 
 
@@ -50,7 +52,8 @@ class Requests:
     request: Ints
     fixed: Ints
     words: list[Ints]
-    values: list[pa.Array]
+    #: None: the words say all, or no probe fixes the column.
+    values: list[pa.Array | None]
     #: Further conditions: request number and condition.
     tests: list[tuple[int, Condition]] = field(default_factory=list)
     #: Per probe the columns with a range as bits, and per grouping column the least and the greatest word; None: no probe has a range.
@@ -60,6 +63,9 @@ class Requests:
 
     def patterns(self) -> Iterator[tuple[int, int, Ints]]:
         """The sets of fixed columns and of columns with ranges that occur, as bits, with the numbers of their probes."""
+        if len(self.fixed) == 1:
+            yield int(self.fixed[0]), 0 if self.ranged is None else int(self.ranged[0]), _FIRST
+            return
         both = self.fixed if self.ranged is None else self.fixed | self.ranged << _RANGED
         if len(both) and (both == both[0]).all():
             yield int(self.fixed[0]), int(both[0]) >> _RANGED, np.arange(len(both))
@@ -81,7 +87,7 @@ class Requests:
             place[self.request[probes]],
             self.fixed[probes],
             [w[probes] for w in self.words],
-            [v.take(pa.array(probes)) for v in self.values],
+            [None if v is None else v.take(pa.array(probes)) for v in self.values],
             [(int(place[n]), condition) for n, condition in self.tests if place[n] >= 0],
             None if self.ranged is None else self.ranged[probes],
             [w[probes] for w in self.lows],
@@ -91,6 +97,8 @@ class Requests:
 
 def of_requests(template: Template, requests: Sequence[Request], instants: Sequence[int], most_probes: int) -> Requests:
     """Single requests with their instants."""
+    if len(requests) == 1 and (found := _one(template, requests[0], instants[0])) is not None:
+        return found
     probes: list[tuple[int, dict[int, object]]] = []
     tests: list[tuple[int, Condition]] = []
     spans: list[dict[int, tuple[int, int]]] = []
@@ -107,11 +115,9 @@ def of_requests(template: Template, requests: Sequence[Request], instants: Seque
     arrays, words = [], []
     for k, output in enumerate(template.keys):
         asked = asked_for >> k & 1
-        array = _array([values.get(k) for _, values in probes], output.type) if asked else pa.nulls(len(probes), output.type.arrow)
+        array = _array([values.get(k) for _, values in probes], output.type) if asked else None
         arrays.append(array)
-        words.append(key_words(array, output.type) if asked else open_words)
-    everything = (1 << len(template.aggregates)) - 1
-    wanted = [sum(1 << n for n in {n for is_key, n in r.columns if not is_key}) & everything for r in requests]
+        words.append(open_words if array is None else key_words(array, output.type))
     mine = [spans[number] for number, _ in probes]
     ranged = np.array([sum(1 << k for k in span) for span in mine], np.int64) if any(spans) else None
     lows, highs = ([], []) if ranged is None else _ends(mine, len(template.keys))
@@ -119,8 +125,8 @@ def of_requests(template: Template, requests: Sequence[Request], instants: Seque
         len(requests),
         np.array(instants, np.int64),
         np.array([window_size(r.window) for r in requests], np.int64),
-        np.array([sum(1 << k for k in r.group_by) for r in requests], np.int64),
-        np.array(wanted, np.int64),
+        np.array([_bits(r.group_by) for r in requests], np.int64),
+        np.array([_wanted(r.columns) for r in requests], np.int64),
         np.array([number for number, _ in probes], np.int64),
         fixed,
         words,
@@ -130,6 +136,46 @@ def of_requests(template: Template, requests: Sequence[Request], instants: Seque
         lows,
         highs,
     )
+
+
+def _one(template: Template, request: Request, instant: int) -> Requests | None:
+    """A request that fixes columns to one value each; None: it says something else."""
+    fixed = 0
+    words: list[Ints] = [_OPEN] * len(template.keys)
+    values: list[pa.Array | None] = [None] * len(template.keys)
+    for condition in request.conditions:
+        key = condition.key
+        if condition.kind != "in" or len(condition.values) != 1 or condition.values[0] is None or fixed >> key & 1:
+            return None
+        fixed |= 1 << key
+        kind = template.keys[key].type
+        if kind.name in _ORDERED:
+            words[key] = np.array(condition.values, np.int64)
+        else:
+            values[key] = array = _array(condition.values, kind)
+            words[key] = key_words(array, kind)
+    return Requests(
+        1,
+        np.array([instant], np.int64),
+        np.array([window_size(request.window)], np.int64),
+        np.array([_bits(request.group_by)], np.int64),
+        np.array([_wanted(request.columns)], np.int64),
+        _FIRST,
+        np.array([fixed], np.int64),
+        words,
+        values,
+    )
+
+
+@lru_cache(maxsize=256)
+def _bits(numbers: tuple[int, ...]) -> int:
+    return sum(1 << number for number in set(numbers))
+
+
+@lru_cache(maxsize=256)
+def _wanted(columns: tuple[tuple[bool, int], ...]) -> int:
+    """The aggregates among output columns, as bits."""
+    return _bits(tuple(number for is_key, number in columns if not is_key))
 
 
 def _ends(spans: list[dict[int, tuple[int, int]]], keys: int) -> tuple[list[Ints], list[Ints]]:

@@ -36,9 +36,14 @@ class Scan:
     ) -> tuple[Ints, Ints]:
         """The same for the rows first … end-1 only. Ranges may let more rows through: `TemplateRows.within` has the last word."""
         low, high = np.maximum(low, first), np.minimum(high, end)
-        if not len(probes) or not (low < high).any():
+        if len(probes) == 1:
+            first, end = int(low[0]), int(high[0])
+        elif len(probes) and (low < high).any():
+            first, end = int(low[low < high].min()), int(high.max())
+        else:
+            first = end
+        if first >= end:
             return np.empty(0, np.int64), np.empty(0, np.int64)
-        first, end = int(low[low < high].min()), int(high.max())
         wanted = self.rows.wanted(first, end)
         if pattern and (not self.shared or len(probes) == 1):
             return self._each(requests, pattern, probes, low, high, first, end, wanted)

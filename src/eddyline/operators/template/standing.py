@@ -10,7 +10,7 @@ Reading  docs/operators/templates.md
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -107,6 +107,8 @@ class StandingTemplate:
         self.port.join(Membership(0, None if counted else where, window, start), stream.store)
         self.rows = TemplateRows(reader, words, len(keys), counted, tuning=self.tuning)
         self.keys = keys
+        #: The grouping columns whose words are hashes, as bits.
+        self._hashed = sum(1 << k for k, output in enumerate(keys) if not is_exact(output.type))
         self.visits = Visits()
         self.answering = Answering(template, keys, aggregates, self.rows)
         self.scan = Scan(self.rows, self.visits)
@@ -162,6 +164,17 @@ class StandingTemplate:
         found = self._from_groups(requests) if self.precomputed is not None else None
         return self._made(requests, self.answering.tables) if found is None else found
 
+    def columns(self, requests: Requests, wanted: Sequence[tuple[bool, int]]) -> Sequence[pa.Array | pa.ChunkedArray]:
+        """The columns of the answer of one request: per column whether it is a grouping column, and its number."""
+        found = self._from_groups(requests) if self.precomputed is not None else None
+        if found is not None:
+            return self.answering.picked(found, wanted)
+        self._read_lineage()
+        return self.answering.columns(requests, wanted, *self._found(requests), self.issues)
+
+    def _read_lineage(self) -> None:
+        self.rows.lineage = (self.port.words_mark, 0) if self.port.stores_words else None
+
     def _from_groups(self, requests: Requests) -> pa.Table | None:
         """The answers from groups that are kept up to date; None: rows are looked at, where that is cheaper or these do not serve."""
         made = self.precomputed
@@ -170,7 +183,7 @@ class StandingTemplate:
             return None
         if not self.batched and requests.count > 1:
             return None
-        self.rows.lineage = (self.port.words_mark, 0) if self.port.stores_words else None
+        self._read_lineage()
         self.rows.catch_up()
         lows, highs = self.rows.ranges(requests)
         low, high = int(lows[0]), int(highs[0])
@@ -201,7 +214,7 @@ class StandingTemplate:
         return self._made(requests, self.answering.parts)
 
     def _made(self, requests: Requests, make: Callable[[Requests, Ints, Ints, Issues], pa.Table]) -> pa.Table:
-        self.rows.lineage = (self.port.words_mark, 0) if self.port.stores_words else None
+        self._read_lineage()
         return make(requests, *self._found(requests), self.issues)
 
     def _found(self, requests: Requests) -> tuple[Ints, Ints]:
@@ -211,6 +224,11 @@ class StandingTemplate:
         low, high = self.rows.ranges(requests)
         made: list[tuple[Ints, Ints]] = []
         for pattern, ranged, probes in requests.patterns():
+            if len(requests.request) == requests.count == 1:
+                # One probe of one request: its number is that of its request.
+                probe, ids = self._pairs(requests, pattern, ranged, probes, low, high)
+                made.append(self._verified(requests, pattern, probe, ids))
+                continue
             asking = requests.request[probes]
             probe, ids = self._pairs(requests, pattern, ranged, probes, low[asking], high[asking])
             probe, ids = self._verified(requests, pattern, probe, ids)
@@ -220,7 +238,7 @@ class StandingTemplate:
         return self._tested(requests, request, ids)
 
     def _pairs(self, requests: Requests, pattern: int, ranged: int, probes: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
-        window = float(np.maximum(high - low, 0).sum())
+        window = float(high[0] - low[0]) if len(low) == 1 else float(np.maximum(high - low, 0).sum())
         batches = 1 if self.batched else len(probes)
         self.adjustment.note(pattern | ranged, len(probes), window, batches)
         path = "scan"
@@ -232,7 +250,8 @@ class StandingTemplate:
         self.paths[path] = self.paths.get(path, 0) + len(probes)
         chosen = self.scan if path == "scan" or self.index is None else self.index
         chosen.shared = self.batched
-        return self.rows.within(requests, ranged, *chosen.pairs(requests, pattern, ranged, probes, low, high))
+        found = chosen.pairs(requests, pattern, ranged, probes, low, high)
+        return self.rows.within(requests, ranged, *found) if ranged else found
 
     def _index_is_cheaper(self, requests: Requests, pattern: int, ranged: int, probes: Ints, low: Ints, high: Ints) -> bool:
         layout = self.layout
@@ -246,10 +265,13 @@ class StandingTemplate:
 
     def _verified(self, requests: Requests, pattern: int, probe: Ints, ids: Ints) -> tuple[Ints, Ints]:
         """Words of texts and decimals are hashes: compare the values."""
+        if not pattern & self._hashed or not len(ids):
+            return probe, ids
         for key, output in enumerate(self.keys):
-            if pattern >> key & 1 and not is_exact(output.type) and len(ids):
+            asked = requests.values[key]
+            if pattern & self._hashed & 1 << key and asked is not None:
                 here = self._values(output.expression, ids)
-                same = np.asarray(pc.equal(here, requests.values[key].take(pa.array(probe))).fill_null(False))
+                same = np.asarray(pc.equal(here, asked.take(pa.array(probe))).fill_null(False))
                 if not same.all():
                     probe, ids = probe[same], ids[same]
         return probe, ids

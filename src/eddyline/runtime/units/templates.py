@@ -8,7 +8,7 @@ Reading  docs/operators/templates.md
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
@@ -116,6 +116,13 @@ class TemplateUnit(UnitBase):
     def answer(self, requests: Requests) -> pa.Table:
         began = perf_counter()
         found = self.standing.answer(requests)
+        self.query.seconds += perf_counter() - began
+        return found
+
+    def columns(self, requests: Requests, wanted: Sequence[tuple[bool, int]]) -> Sequence[pa.Array | pa.ChunkedArray]:
+        """The columns of the answer of one request."""
+        began = perf_counter()
+        found = self.standing.columns(requests, wanted)
         self.query.seconds += perf_counter() - began
         return found
 
