@@ -7,8 +7,10 @@ from random import Random
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
+import pytest
 
 from eddyline import Session
+from eddyline.errors import UserError
 
 SECOND = 1_000_000
 STREAMS = (
@@ -194,3 +196,16 @@ def test_the_first_groups_of_live_rows_and_the_first_of_the_last_rows() -> None:
             (1, 0, "+", 0), (1, 0, "-", 3), (2, 1, "+", 3), (2, 1, "-", 6), (1, 0, "+", 6),
         ]  # fmt: skip
         assert changes(session, "p") == [(1, 9, "+", 0), (2, 2, "+", 2), (1, 9, "-", 3), (1, 3, "+", 3)]
+
+
+def test_what_waits_for_rows_that_leave_by_number_is_said_to_grow() -> None:
+    text = "SELECT a.k, b.w FROM a [ROWS 3] LEFT JOIN b [NOW] ON a.k = b.k LEFT JOIN b [RANGE 1 SECOND] c ON a.k = c.k"
+    said = "query q: what an outer join or EXISTS found for rows whose windows do not end by time grows for ever"
+    with Session() as session:
+        session.execute(STREAMS)
+        session.query("q", text)
+        session.query("r", text.replace("ROWS 3", "RANGE 3 SECONDS"))
+        assert session.warnings == [said]
+        session.execute("SET unbounded = 'error'")
+        with pytest.raises(UserError, match="found for rows whose windows do not end by time"):
+            session.query("s", text)

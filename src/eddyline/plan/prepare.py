@@ -100,7 +100,8 @@ def notices(query: BoundQuery, sources: Sources | None = None) -> list[str]:
     if isinstance(query, BoundTemplate | BoundRequests):
         # Requests go when they have been answered, and a template keeps its window.
         return []
-    inner = [line for maker in query.makers for line in notices(maker, sources)]
+    # Several queries behind one outer join say the same.
+    inner = list(dict.fromkeys(line for maker in query.makers for line in notices(maker, sources)))
     if query.pattern is None:
         return inner + warnings_of(query, sources)
     from eddyline.plan.patterns import warnings_of_pattern

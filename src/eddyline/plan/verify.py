@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from eddyline.errors import Fault, PlanProblem
 from eddyline.model.datatypes import BOOLEAN
-from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, conjuncts, has_aggregate, refs_of, walk
+from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, columns_of, conjuncts, has_aggregate, refs_of, walk
 from eddyline.model.query import BoundQuery
+from eddyline.model.schema import ROW
 from eddyline.model.window import Unbounded
 from eddyline.plan.implied import implied_windows
 from eddyline.plan.promised import Sources, lasting, times_of
@@ -90,14 +91,19 @@ def warnings_of(query: BoundQuery, sources: Sources | None = None) -> list[str]:
     Raises:
         PlanProblem: there is one, and `SET unbounded = 'error'`.
     """
-    found = []
+    found: list[str] = []
     implied = implied_windows(query, times_of(sources or {}))
     for reference in query.streams:
         if not isinstance(reference.window, Unbounded) or reference.alias in implied:
             continue
         if len(query.streams) > 1 and query.settings.punctuations == "on" and reference.alias not in lasting(query, sources or {}):
             continue
-        if len(query.streams) > 1:
+        if _puts_together(query):
+            # Both of its stores grow: one line says so.
+            if found:
+                continue
+            what = "what an outer join or EXISTS found for rows"
+        elif len(query.streams) > 1:
             what = f"the store of {reference.source} ({reference.alias})"
         elif (query.ranking is not None and not query.is_aggregate and query.emit.kind != "close" and query.ranking.partition) or any(
             followed.partition for followed in query.followed
@@ -111,10 +117,20 @@ def warnings_of(query: BoundQuery, sources: Sources | None = None) -> list[str]:
         else:
             continue
         text = f"query {query.name}: {what} grows for ever, it has no window"
+        hint = f"write a window such as {reference.source} [RANGE 10 MINUTES], or SET unbounded = 'warn'"
+        if _puts_together(query):
+            # Its name has that of the user's query: _q-3.2.
+            text = f"query {query.name.removeprefix('_').rpartition('-')[0]}: {what} whose windows do not end by time grows for ever"
+            hint = "write [RANGE …] or [NOW] after the references whose rows may be without a partner, or SET unbounded = 'warn'"
         if query.settings.unbounded == "error":
-            raise PlanProblem(text, hint=f"write a window such as {reference.source} [RANGE 10 MINUTES], or SET unbounded = 'warn'")
+            raise PlanProblem(text, hint=hint)
         found.append(text)
     return found
+
+
+def _puts_together(query: BoundQuery) -> bool:
+    """Whether a query joins results of outer joins by the numbers of rows (`language/outer_trees.py`)."""
+    return any(name.endswith(f".{ROW}") for condition in query.where for _, name in columns_of(condition))
 
 
 def _keeps_values(query: BoundQuery) -> bool:
