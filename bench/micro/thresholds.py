@@ -1,26 +1,36 @@
 """Numbers of `tuning.py` that decide between two ways of working, each measured on both sides of its value.
 
 Answer   `question`: nanoseconds of a question that demand asks zones, whatever its rows. `by_key`: the share of the tests of a scan that is
-         saved where pairs are tested by their keys. `least_piece` and `most_groups`: CPU of the same requests with other values.
-         `moved`: searches that unchanged requests cause, and requests until a change is followed, with other values.
+         saved where pairs are tested by their keys. `sort`: nanoseconds per row of a filtered batch, as a whole and without stretches that
+         all ranges miss. `zone_sort`: scans of zones that are sorted and of zones that are not, by probing rows and by matching keys.
+         `least_piece` and `most_groups`: CPU of the same requests with other values. `moved`: searches that unchanged requests cause, and
+         requests until a change is followed, with other values.
 Limits   CPU time of this process, the least of a few rounds that take turns. Counts of searches repeat exactly.
-Reading  `python -m bench.micro.thresholds [question by_key least_piece most_groups moved]`
+Reading  `python -m bench.micro.thresholds [question by_key sort zone_sort least_piece most_groups moved]`
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from time import process_time, process_time_ns
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from eddyline import Session
+from eddyline.kernels import zones
+from eddyline.kernels.probe import Asking
+from eddyline.model.datatypes import BIGINT, BOOLEAN
+from eddyline.model.expression import Call, ColumnRef, Literal
 from eddyline.operators.join.zones import policy
 from eddyline.operators.join.zones.partners import PartnerZones
+from eddyline.operators.sharing.grouped_filter import GroupedFilter
+from eddyline.operators.worth import Worth
 from eddyline.settings import Settings
-from eddyline.tuning import TemplateTuning, Tuning
+from eddyline.tuning import TemplateTuning, Tuning, ZoneTuning
 
 SECOND = 1_000_000
 ROUNDS = 5
@@ -109,6 +119,81 @@ def by_key() -> None:
                 )
     finally:
         policy.bounds_of = bounds
+
+
+def sort() -> None:
+    """A batch whose stretches of 64 rows lie in the half of the domain that ranges cover, or in the other one."""
+    column = ColumnRef("s", "x", BIGINT)
+
+    def filters(ranges: int, asks: bool) -> GroupedFilter:
+        made = GroupedFilter(worth=Worth(ZoneTuning(rows=64 if asks else 1 << 40), is_open=False))
+        for slot, low in enumerate(np.linspace(0, 500_000, ranges).astype(int).tolist()):
+            ends = [Call(sign, (column, Literal(end, BIGINT)), BOOLEAN) for sign, end in ((">=", low), ("<", low + 50))]
+            made.add(slot, Call("and", tuple(ends), BOOLEAN), "s")
+        return made
+
+    def run(way: GroupedFilter, batch: pa.Array, times: int) -> float:
+        began = process_time()
+        for _ in range(times):
+            way.match_pairs({"x": batch}, len(batch))
+        return (process_time() - began) / times / len(batch) * 1e9
+
+    random = np.random.default_rng(5)
+    for ranges, rows in ((100, 1_000), (100, 20_000), (2_000, 1_000), (2_000, 20_000)):
+        ways, found = (filters(ranges, False), filters(ranges, True)), []
+        for share in (0.0, 0.2, 0.35, 0.5, 0.9):
+            stretches = -(-rows // 64)
+            missed = random.permutation(stretches) < round(share * stretches)
+            values = random.integers(0, 500_000, rows) + 500_100 * np.repeat(missed, 64)[:rows]
+            least = [min(run(way, pa.array(values), 40_000 // rows) for _ in range(4 * ROUNDS)) for way in ways]
+            found.append(f"{share:.0%} {least[0]:.0f} → {least[1]:.0f}")
+        print(f"sort: {ranges:,} ranges, {rows:,} rows; ns per row by the share that ranges miss, → with stretches: " + ", ".join(found))
+
+
+def zone_sort() -> None:
+    """Probing rows against 100 zones of 64 rows in no order, one band of keys per row: the kernel with other constants."""
+    source = Path(zones.__file__).read_text().replace("cache=True, ", "")
+    assert "_FEW, _MANY = 8, 32" in source
+
+    def kernel(few: int, many: int) -> Any:
+        names: dict[str, Any] = {"__name__": "varied"}
+        exec(source.replace("_FEW, _MANY = 8, 32", f"_FEW, _MANY = {few}, {many}"), names)
+        return names["within_stretches"]
+
+    random = np.random.default_rng(5)
+    stored = 6_400
+    keys, order, dead = random.integers(0, 64_000, (1, stored)), np.arange(stored), np.zeros(stored, np.int64)
+    cuts = np.arange(0, stored + 1, 64)
+
+    def run(way: Any, asked: int, matching: int) -> float:
+        """Nanoseconds per pair; a band has so many keys of a zone."""
+        least = random.integers(0, 64_000 - 1_000 * matching + 1, (1, asked))
+        within = zones.Within(keys, np.empty((1, 0), np.bool_), False, least, least + 1_000 * matching - 1)
+        laid = zones.Laid(False, order, order, dead, 0, True)
+        asking = Asking(np.zeros(asked, np.int64), np.full(asked, stored), np.zeros(asked, np.int64))
+        cells = zones.Cells(np.array([0, asked]), cuts, np.zeros((1, 100), np.int64))
+        times = max(1, 256 // asked)
+        began = process_time()
+        for _ in range(times):
+            way(asking, laid, cells, np.array([False]), within)
+        return (process_time() - began) / times / (asked * stored) * 1e9
+
+    never, always, scans = kernel(8, 1 << 40), kernel(8, 1), kernel(0, 1)
+    places = kernel(64, 1)
+    for way in (never, always, scans, places):
+        run(way, 1, 1)
+    rounds = range(4 * ROUNDS)
+    for matching in (1, 4):
+        parts = []
+        for asked in (4, 8, 16, 32, 64, 256):
+            least = [min(run(way, asked, matching) for _ in rounds) for way in (never, always)]
+            parts.append(f"{asked} rows {least[0]:.2f} → {least[1]:.2f}")
+        print(f"zone_sort: {matching} of 64 keys match; ns per pair, scanned → zones sorted: " + ", ".join(parts))
+    parts = []
+    for matching in (1, 2, 4, 8, 12, 16, 32):
+        least = [min(run(way, 512, matching) for _ in rounds) for way in (scans, places)]
+        parts.append(f"{matching} keys {least[0]:.2f} → {least[1]:.2f}")
+    print("zone_sort: 512 rows, zones sorted; ns per pair, scan → keys put in order of place: " + ", ".join(parts))
 
 
 # -- templates
@@ -223,7 +308,15 @@ def moved() -> None:
             print(f"{after} in 10 after a change, which is followed after {followed} requests")
 
 
-PARTS = {"question": question, "by_key": by_key, "least_piece": least_piece, "most_groups": most_groups, "moved": moved}
+PARTS = {
+    "question": question,
+    "by_key": by_key,
+    "sort": sort,
+    "zone_sort": zone_sort,
+    "least_piece": least_piece,
+    "most_groups": most_groups,
+    "moved": moved,
+}
 
 
 def main() -> None:

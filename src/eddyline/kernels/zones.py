@@ -19,7 +19,9 @@ from numba import njit
 
 _LEAST = np.int64(-(2**63))
 _MOST = np.int64(2**63 - 1)
-#: Keys of a sorted zone that are put in order of place one by one, and probing rows that are worth sorting a zone.
+#: Keys of a sorted zone that are put in order of place one by one. In nanoseconds per pair, 8 take 1.9 against 2.3 of a scan, 12 take 2.9
+#: against 2.4. Probing rows that are worth sorting a zone: 8 that look at it take 2.3 to 2.8 against 1.9 of a scan, 16 take 1.4 to 2.1
+#: against 1.9 to 2.4, 32 take 1.3 against 1.9 to 2.3; some of the rows skip it (`python -m bench.micro.thresholds zone_sort`).
 _FEW, _MANY = 8, 32
 
 
