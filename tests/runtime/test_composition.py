@@ -32,7 +32,8 @@ def test_queries_over_one_derived_stream_compute_it_once() -> None:
         session.execute(BIDS.format(""))
         session.execute("CREATE STREAM dear AS SELECT item, price FROM bids WHERE price > 10")
         session.execute("CREATE QUERY one AS SELECT item FROM dear")
-        session.execute("CREATE QUERY two AS SELECT price FROM dear WHERE item = 1")
+        session.execute("CREATE QUERY two AS SELECT price FROM dear WHERE item = 1 AND _ts >= TIMESTAMP '2024-01-01'")
+        assert "dear._ts >=" in str(session.queries["two"].plan)
         session.push("bids", bids((1, 20, 0), (2, 5, 1), (2, 30, 2)))
         session.run()
         assert taken(session, "one") == [(1,), (2,)] and taken(session, "two") == [(20,)]

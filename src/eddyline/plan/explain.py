@@ -7,8 +7,10 @@ Limits   The caller adds costs and run-time figures as further lines of the same
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
-from eddyline.model.expression import Call, Expression, conjuncts, rename_refs
+from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, conjuncts, rename_refs
+from eddyline.model.schema import DERIVED_TIME, RESULT_TIME
 from eddyline.plan.budget import bytes_text, cores_text
 from eddyline.plan.cost import Price
 from eddyline.plan.jtree.tree import JTree
@@ -79,7 +81,18 @@ def _of(budget: float | None, text: Callable[[float], str]) -> str:
 
 
 def _text(expression: Expression, own: dict[int, str]) -> str:
-    return str(rename_refs(expression, own))
+    return str(_as_called(rename_refs(expression, own)))
+
+
+def _as_called(e: Expression) -> Expression:
+    """The expression with the event time of derived streams as queries call it."""
+    if isinstance(e, ColumnRef):
+        return replace(e, column=RESULT_TIME) if e.column == DERIVED_TIME else e
+    if isinstance(e, Call):
+        return replace(e, args=tuple(_as_called(a) for a in e.args))
+    if isinstance(e, Aggregate) and e.arg is not None:
+        return replace(e, arg=_as_called(e.arg))
+    return e
 
 
 def _all(where: Expression, own: dict[int, str]) -> str:
