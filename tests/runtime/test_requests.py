@@ -486,3 +486,22 @@ def test_answers_are_tables_of_the_same_kind_alone_and_together() -> None:
     for text, together in zip(texts, session.request(texts), strict=True):
         alone = session.request(text)
         assert alone.equals(together) and alone.schema.equals(together.schema), text
+
+
+def test_a_crash_repeats_no_answer_and_loses_no_request_that_waits(tmp_path: Path) -> None:
+    def begun() -> Session:
+        session = opened(checkpoint=str(tmp_path / "state"), out=str(tmp_path / "out"))
+        session.execute("CREATE REQUESTS asks (id BIGINT, src STRING, ts TIMESTAMP) FOR traffic WITH (time = 'ts');")
+        return session
+
+    first = begun()
+    first.set("checkpoint_seconds", 0)
+    first.push("packets", packets(1, 2, 3))
+    first.push("asks", [(1, None, at(2)), (2, None, at(50)), (3, "a", at(60))])
+    first.step()
+    first._runner.abandon()
+    with begun() as second:
+        second.push("packets", packets(42, 55, 70))
+        second.run()
+    found = parquet.read_table(tmp_path / "out" / "asks").to_pylist()
+    assert sorted((row["id"], row["src"], row["n"]) for row in found) == [(1, "a", 1), (1, "b", 1), (2, "b", 1), (3, "a", 1)]

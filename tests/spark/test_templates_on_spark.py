@@ -93,6 +93,19 @@ def test_a_bounded_run_equals_the_embedded_one(spark, tmp_path: Path) -> None:
     assert not (out / "traffic").exists()
 
 
+def test_requests_from_a_streaming_dataframe(spark, tmp_path: Path) -> None:
+    for number in range(2):
+        feed(tmp_path, number)
+    frame = spark.readStream.schema("id BIGINT, src STRING, dst STRING, groups STRING, ts TIMESTAMP").parquet(str(tmp_path / "asks"))
+    statements = [part for part in world(tmp_path).split(";\n") if "REQUEST" not in part]
+    with Session(spark=spark, checkpoint=str(tmp_path / "ck")) as session:
+        session.execute(";\n".join(statements))
+        asks = session.requests("asks", "traffic", frame, time="ts", group_by="groups")
+        session.run()
+        found = asks.table()
+    assert rows(found) == rows(embedded(tmp_path)[0]) and found.num_rows > 20
+
+
 def test_a_running_job_is_asked_and_a_crash_repeats_nothing(spark, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     feed(tmp_path, 0)
     checkpoint = str(tmp_path / "ck")
