@@ -168,6 +168,12 @@ class BoundQuery:
         return bool(self.group_by) or self.distinct or self.having is not None or any(has_aggregate(o.expression) for o in self.outputs)
 
     @property
+    def identity(self) -> str:
+        """What a query must not change about itself under a checkpoint: its text, and the order of the stream that it makes."""
+        text = " ".join(self.text.split())
+        return text if self.feeds is None or self.feeds.sequence is None else f"{text} (sequence {self.feeds.sequence})"
+
+    @property
     def is_changelog(self) -> bool:
         """Whether results may be taken back."""
         return (self.is_aggregate or self.ranking is not None) and self.emit.kind != "close"

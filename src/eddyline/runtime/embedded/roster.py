@@ -273,7 +273,7 @@ def instant(start: int) -> int | None:
 
 
 def _check_same(query: BoundQuery, text: str) -> None:
-    if " ".join(query.text.split()) != " ".join(text.split()):
+    if query.identity != " ".join(text.split()):
         named = query.feeds is not None and not query.feeds.name.startswith("_")
         kind, name = ("stream", query.feeds.name) if named and query.feeds is not None else ("query", query.name)
         raise CheckpointProblem(

@@ -58,7 +58,7 @@ def take_snapshot(pipeline: Pipeline) -> Snapshot:
         state, tables = states.get(query.name, (None, {}))
         blocks.update(tables)
         queries[query.name] = {
-            "text": query.query.text,
+            "text": query.query.identity,
             "slot": query.slot,
             "start": query.start,
             "stop": query.stop,

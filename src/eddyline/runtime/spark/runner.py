@@ -173,7 +173,7 @@ class SparkRunner:
                 )
         known = self.entry(query.name) if self.begun else None
         # A query that an earlier run of the program added goes on where it was.
-        is_known = known is not None and not known.is_leaving and same_text(known.text, query.text)
+        is_known = known is not None and not known.is_leaving and same_text(known.text, query.identity)
         if self.begun and not is_known and is_first(query):
             self.driver.add_running(query)
         self.handles[query.name] = FileResults(self, query)

@@ -140,7 +140,7 @@ class Ledger:
             self.shards = shards
             self.streams = {s.name: identity(s) for s in streams}
             said = statements_of(queries)
-            self.queries = {q.name: Entry(q.text, said[q.name]) for q in queries}
+            self.queries = {q.name: Entry(q.identity, said[q.name]) for q in queries}
             return [q.name for q in queries]
         if shards != self.shards:
             raise CheckpointProblem(
@@ -163,17 +163,17 @@ class Ledger:
         entry = self.queries.get(query.name)
         if entry is None or (entry.final and entry.dropped_by == JOB):
             self.queries.pop(query.name, None)
-            self.queries[query.name] = Entry(query.text, statement, state="prepared")
+            self.queries[query.name] = Entry(query.identity, statement, state="prepared")
         elif entry.is_leaving and entry.dropped_by == JOB:
             raise CheckpointProblem(
                 f"query {query.name} was dropped and still has results to give",
                 detail="it was missing in the job that ran last",
                 hint="give the query another name, or run the job without it until it has gone",
             )
-        elif not entry.is_leaving and not same_text(entry.text, query.text):
+        elif not entry.is_leaving and not same_text(entry.text, query.identity):
             raise CheckpointProblem(
                 f"query {query.name} has another text than in the checkpoint",
-                detail=f"now: {query.text}; then: {entry.text}",
+                detail=f"now: {query.identity}; then: {entry.text}",
                 hint="give the new query a name of its own",
             )
 

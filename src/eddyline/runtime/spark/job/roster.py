@@ -322,7 +322,7 @@ class Roster:
             sinks = [(s.name, dict(s.options)) for s in self.job.catalog.sinks.values() if s.query == query.name]
             # In the order of coming: what reads a derived stream stands after what makes it.
             self.ledger.queries.pop(query.name, None)
-            self.ledger.queries[query.name] = Entry(query.text, said[query.name], sinks, state="prepared", origin=CONTROL)
+            self.ledger.queries[query.name] = Entry(query.identity, said[query.name], sinks, state="prepared", origin=CONTROL)
         try:
             self._lay_out((*layout.queries, *added))
             for query in added:
