@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from time import process_time, process_time_ns
 from typing import Any
@@ -139,7 +140,7 @@ def sort() -> None:
         return (process_time() - began) / times / len(batch) * 1e9
 
     random = np.random.default_rng(5)
-    for ranges, rows in ((100, 1_000), (100, 20_000), (2_000, 1_000), (2_000, 20_000)):
+    for ranges, rows in product((100, 2_000), (1_000, 2_000, 4_000, 20_000)):
         ways, found = (filters(ranges, False), filters(ranges, True)), []
         for share in (0.0, 0.2, 0.35, 0.5, 0.9):
             stretches = -(-rows // 64)

@@ -140,14 +140,19 @@ class ZoneTuning:
     #: Epochs between two looks at most: one look in 64 epochs is no measurable work.
     longest_pause: int = 64
     #: Nanoseconds, of which only the ratios matter: to look at a pair in a scan, to test a condition of one, to probe with a row, to
-    #: compare two zones once, to read the key of a row, to sort a row of a filtered batch, and per portion of a step.
+    #: compare two zones once, to read the key of a row, and per portion of a step.
     pair: float = 4.0
     test: float = 30.0
     probe: float = 60.0
     cell: float = 1.5
     key: float = 3.0
-    sort: float = 30.0
     fixed: float = 120_000.0
+    #: Nanoseconds of a filtered batch: to sort and look up a row, to look at a row of a stretch, and per look. Of 20,000 rows each takes 31
+    #: to 38, and 5 to 6 with 90 % left out; of 2,000 rows 32, and 23 to 25; of 1,000 rows 42 to 44, and 45 to 47: there a look costs more
+    #: than it saves (`python -m bench.micro.thresholds sort`).
+    sort: float = 30.0
+    stretch: float = 1.0
+    batch: float = 22_000.0
     #: The share of a test that is saved where pairs are tested by their keys. Of a whole scan 84 to 69 % are saved where 0.2 to 75 % of the
     #: pairs match (`python -m bench.micro thresholds`, which measures the next number too).
     by_key: float = 0.8

@@ -370,6 +370,19 @@ def test_slots_that_the_ends_of_a_batch_decide_are_sorted_out(column: str, nulls
         assert sieving.slots_skipped > 2_000 and sieving.slots_passed > 200
 
 
+@pytest.mark.parametrize(
+    ("rows", "share", "asks"), [(1_024, 0.9, False), (2_048, 0.5, False), (2_048, 0.9, True), (20_480, 0.2, False), (20_480, 0.4, True)]
+)
+def test_stretches_are_asked_where_batches_are_large_and_many_rows_are_missed(rows: int, share: float, asks: bool) -> None:
+    filters = GroupedFilter()
+    for slot in range(20):
+        filters.add(slot, both(call(">=", col("b"), lit(slot * 10, BIGINT)), call("<", col("b"), lit(slot * 10 + 10, BIGINT))), "x")
+    missed = np.repeat(np.arange(rows // 64) < share * rows // 64, 64)
+    values = np.arange(rows) % 200 + np.where(missed, 1_000, 0)
+    slots, _ = filters.match_pairs({"b": pa.array(values)}, rows)
+    assert len(slots) == np.count_nonzero(~missed) and filters._worth.is_on == asks
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_stretches_that_no_slot_wants_are_left_out(seed: int) -> None:
     """Partitions of a batch, most of which lie beyond all ranges of a column that every slot names: the same pairs as without a look."""

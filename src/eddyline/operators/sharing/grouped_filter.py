@@ -173,7 +173,8 @@ class GroupedFilter:
             return None
         found = Stretches.look(self._index, keys, valid, cost.rows)
         sorted_out.rows = found.rows
-        worth.note(count * cost.sort, found.left_out * cost.sort - count * len(self._index.named_by_all()) * cost.key)
+        looked = count * len(self._index.named_by_all()) * cost.stretch + cost.batch
+        worth.note(count * cost.sort, found.left_out * cost.sort - looked)
         return found.rows
 
     def _counted(self, pairs: np.ndarray, sorted_out: SortedOut | None) -> np.ndarray:
