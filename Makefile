@@ -150,7 +150,8 @@ bench-peers-setup: $(STAMP) ## install Flink, bytewax and Pathway, each into an 
 	$(RUN) -m bench.peers.setup $(ARGS)
 
 bench-peers: $(STAMP) ## how do others fare? DuckDB, Spark's own join, Flink, bytewax, Pathway, eddyline embedded and on Spark
-	$(RUN) -m bench.peers --runner all --part 0.2 --batches 6 --limit 120 $(ARGS)
+	$(RUN) -m bench.peers --runner all --part 0.2 --batches 6 --limit 120 --workload W1 W1s W2 W30m $(ARGS)
+	$(RUN) -m bench.peers --runner all --batches 6 --limit 120 --workload W3 $(ARGS)
 	$(RUN) docs/benchmark_tables.py
 
 bench-nexmark: $(STAMP) ## NEXMark embedded, on Spark and on Flink, in turns over the same rows

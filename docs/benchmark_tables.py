@@ -44,7 +44,7 @@ number of results, and a ratio is taken from one run. Run them on your own machi
 `duckdb` is the batch join of the same files, with everything known beforehand. `eddyline` produces results in one process. `spark-native`
 is Spark's own stream-stream join; on Spark the first micro-batch and its rows do not count. A factor (4x, 16x) makes the workload longer at
 the same rates. **Provisional** is a run that began while the machine did other things too, or that has fewer than three samples: such
-figures show that a contender runs and agrees, not how fast it is.
+figures show that a contender runs and agrees; their ratios are orders of magnitude.
 """
 
 #: Pictures that the page shows: where each lies in bench/, and what it shows.
@@ -76,10 +76,13 @@ def names(result: dict[str, Any]) -> set[str]:
     return {measure["name"] for measure in result["measures"]}
 
 
-def provisional(result: dict[str, Any]) -> bool:
+def few_samples(result: dict[str, Any]) -> bool:
     # NEXMark has one turn on Spark: its micro-batches are samples of their own.
-    few = min(len(measure["samples"]) for measure in result["measures"] if measure["name"] != "spark") < 3
-    return few or result["load_before"] > 0.75 * result["machine"]["cores"]
+    return min(len(measure["samples"]) for measure in result["measures"] if measure["name"] != "spark") < 3
+
+
+def provisional(result: dict[str, Any]) -> bool:
+    return few_samples(result) or result["load_before"] > 0.75 * result["machine"]["cores"]
 
 
 def covered(result: dict[str, Any], others: list[dict[str, Any]]) -> bool:
@@ -207,8 +210,8 @@ def figures() -> str:
     """The figures of *why eddyline*: how many times as many rows per second as others, of the runs with most contenders."""
     lines = ["| measured | times as fast | rows | command |", "| --- | --- | --- | --- |"]
     for result in found():
-        if provisional(result) and result["rows_in"] < SHAPES[result["workload"]].rows * len(SHAPES[result["workload"]].streams):
-            # A few rows on a busy machine show that contenders agree; a ratio of them says nothing.
+        if few_samples(result):
+            # One sample shows that contenders agree; a ratio of it says nothing.
             continue
         speeds = {measure["name"]: rate(result, measure) for measure in result["measures"]}
         for ours, others in (("eddyline", ("duckdb", "flink", "bytewax", "pathway")), ("eddyline-spark", ("spark-native",))):
