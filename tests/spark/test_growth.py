@@ -196,7 +196,7 @@ def write_auctions(folder: Path, seconds: int) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(7200)
 def test_memory_is_flat_over_sixteen_times_the_length_where_punctuations_close(spark, tmp_path: Path) -> None:
-    """A join without windows; what `off` would have kept is larger than what workers may grow by."""
+    """A join without windows, and groups with texts; a worker warms up for some batches."""
     length, times = 8, 16
     write_auctions(tmp_path, length * times)
     found, driver = grown(spark, tmp_path, length * times, AUCTIONS)
@@ -204,6 +204,6 @@ def test_memory_is_flat_over_sixteen_times_the_length_where_punctuations_close(s
     early, late = median(found.workers[length // 2 : length]), median(found.workers[-length:])
     print(f"workers: {early / 1e6:.0f} MB after {length} batches, {late / 1e6:.0f} MB after {length * times}; at most {rows:,} rows stored")
     print([round(size / 1e6) for size in found.workers])
-    assert late <= 1.1 * early
+    assert late <= 1.2 * early
     assert rows <= 2 * 6 * (BIDS + OPENED)
     assert found.tenths("driver")[1] <= 1.05 * found.tenths("driver")[0]

@@ -3,7 +3,7 @@
 Answer   `Dropping.impossible` judges new rows at their own places: of each partner that an equality fixes, the promises that stand before
          the row count, and the stored rows that are in their windows at the row's time. All rows of a closed partner stand before its
          promise, so that they are stored when the row is judged.
-State    None: what is promised lies in `Closings`.
+State    What is promised lies in `Closings`. Here is only by which links the last rows were lost.
 Limits   The partners that share a key with the row, not those behind them. Rows of a ROWS window count while they are stored. Values whose
          words are hashes count as stored where another value of the same hash is.
 Reading  docs/punctuations.md
@@ -24,32 +24,44 @@ from eddyline.state.columns import Ints
 class Dropping:
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
+        #: References and partners for which rows were lost the last time: whether promises are near the keys of rows is not asked.
+        self._losing: set[tuple[int, int]] = set()
 
-    def impossible(self, position: int, ids: Ints) -> Mask:
-        """Which of the new rows of a reference are in no result, now or later."""
+    def impossible(self, position: int, ids: Ints) -> Mask | None:
+        """Which of the new rows of a reference are in no result, now or later; None: each may be in one."""
         bases = self.rule.group.bases
         base = bases[position]
-        lost = np.zeros(len(ids), np.bool_)
+        lost: Mask | None = None
         for link in self.rule.links[position]:
-            if (unmet := self._unmet(link, bases[link.child], base, ids)) is not None:
+            child = bases[link.child]
+            if self._is_open(link, child):
+                continue
+            lost = np.zeros(len(ids), np.bool_) if lost is None else lost
+            if (unmet := self._unmet(link, child, base, ids)) is not None:
                 lost |= unmet
                 continue
-            closed = self._closed(link, bases[link.child], base, ids)
+            closed = self._closed(link, child, base, ids)
             if closed is not None and closed.any():
                 chosen = np.flatnonzero(closed & ~lost)
-                lost[chosen[~self._held(link, bases[link.child], base, ids[chosen])]] = True
+                lost[chosen[~self._held(link, child, base, ids[chosen])]] = True
         return lost
+
+    def _is_open(self, link: Link, child: StreamInput) -> bool:
+        """Whether nothing is promised of a partner."""
+        if child.stream.is_table or any(pin.ends is not None for pin in link.pins):
+            return False
+        closed = self.rule.closings.closed.get(child.port.source)
+        return closed is None or closed.is_empty
 
     def _unmet(self, link: Link, child: StreamInput, base: StreamInput, ids: Ints) -> Mask | None:
         """Which rows have a partner that is closed and not stored, where one key decides; None: it does not."""
         if child.stream.is_table or len(link.pins) != 1 or link.pins[0].ends is not None:
             return None
-        pin, closed = link.pins[0], self.rule.closings.closed.get(child.port.source)
-        if closed is None or closed.is_empty:
-            return np.zeros(len(ids), np.bool_)
+        pin, closed = link.pins[0], self.rule.closings.closed[child.port.source]
         if not pin.is_column or pin.column is None or not closed.is_by_word(pin.column, self.rule.regions[link.child]):
             return None
-        if not closed.is_near(pin.column, base.store.at(link.keys[0], ids)):
+        way = base.port.position, link.child
+        if way not in self._losing and not closed.is_near(pin.column, base.store.at(link.keys[0], ids)):
             return np.zeros(len(ids), np.bool_)
         index, shut = child.store.indexes.get(child.stream.index_name((pin.mark,))), closed.shut(pin.column)
         if index is None or shut is None:
@@ -57,6 +69,7 @@ class Dropping:
         marks, key = base.store.marks, link.keys[0]
         asked = kernels.Asked(marks[key], marks[base.order], marks["ts"], base.store.base)
         found: Mask = kernels.unmet(ids, asked, child.port.span, shut, index.chains(child.order, child.death, True))
+        (self._losing.add if found.any() else self._losing.discard)(way)
         return found
 
     def _closed(self, link: Link, child: StreamInput, base: StreamInput, ids: Ints) -> Mask | None:

@@ -60,18 +60,18 @@ class Punctuations(JoinPolicy):
         #: New rows that were not joined, and those of them that are still stored, by reference.
         self.dropped = 0
         self._dropping: dict[int, list[Ints]] = {}
+        self._drops: Dropping | None = None
 
     # -- new rows
 
     def admit(self, node: JoinNode, fresh: Fresh, moment: JoinSlice) -> Fresh:
         if not self.closings.speaks or self._group is None:
             return fresh
-        rule, chains = self._begun(self._group)
+        _, chains = self._begun(self._group)
         for one, rows in zip(node.inputs, fresh, strict=True):
             if rows is not None and len(rows) and isinstance(one, StreamInput):
                 chains.see(one.port.position, rows)
-        dropping = Dropping(rule)
-        found = [self._possible(dropping, one, rows) for one, rows in zip(node.inputs, fresh, strict=True)]
+        found = [self._possible(one, rows) for one, rows in zip(node.inputs, fresh, strict=True)]
         lost = sum(len(a) - len(b) for a, b in zip(fresh, found, strict=True) if a is not None and b is not None)
         self.dropped += lost
         return found if lost else fresh
@@ -81,14 +81,16 @@ class Punctuations(JoinPolicy):
         if self._rule is None or self._chains is None:
             self._rule = Rule(group, self.closings)
             self._chains = Chains(group, self._rule, self.closings)
+            self._drops = Dropping(self._rule)
         return self._rule, self._chains
 
-    def _possible(self, dropping: Dropping, one: Input, rows: Combinations | None) -> Combinations | None:
+    def _possible(self, one: Input, rows: Combinations | None) -> Combinations | None:
         if rows is None or not len(rows) or not isinstance(one, StreamInput):
             return rows
+        assert self._drops is not None
         position = one.port.position
-        impossible = dropping.impossible(position, rows.ids[position])
-        if not impossible.any():
+        impossible = self._drops.impossible(position, rows.ids[position])
+        if impossible is None or not impossible.any():
             return rows
         self._dropping.setdefault(position, []).append(rows.ids[position][impossible])
         return rows.take(~impossible)
@@ -129,11 +131,15 @@ class Punctuations(JoinPolicy):
         assert self._rule is not None and self._chains is not None
         come = self._came(group)
         stored = self._live(group)
-        if come - self._whole_at >= self.tuning.whole_look * self._left or self._is_short(come, stored):
+        short = self._is_short(come, stored)
+        if come - self._whole_at >= self.tuning.whole_look * self._left or short:
             self._chains.whole = True
         words = self._chains.concerned()
         if words is None:
             self._whole_at = come
+        if short and self._waits_for_rows:
+            # The next look comes when as many rows have come again: it is short too, and needs no list of their keys.
+            self._chains.whole = True
         dead, visited = self._dead(group, came, words, frontier)
         purged = sum(map(len, dead.values()))
         for position, ids in dead.items():
@@ -152,6 +158,10 @@ class Punctuations(JoinPolicy):
         """Whether a look at all rows costs what came in: no more are stored than a few for each that has come since the last look."""
         assert self._chains is not None
         return self._chains.one_key.serves and self._chains.one_key.is_pair and stored <= self.tuning.short * (come - self._looked)
+
+    @property
+    def _waits_for_rows(self) -> bool:
+        return any(trigger.event == "half as many rows" for trigger in self.triggers)
 
     def _live(self, group: JoinGroup) -> int:
         return sum(base.store.live for base in group.bases.values() if not base.stream.is_table)
