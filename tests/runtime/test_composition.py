@@ -12,6 +12,7 @@ import pytest
 from eddyline import Session
 from eddyline.cli.__main__ import main
 from eddyline.errors import BindingProblem, UserError
+from eddyline.runtime.spark.job.ledger import same_text
 
 START = datetime(2024, 1, 1)
 BIDS = "CREATE STREAM bids (item INT, price INT, ts TIMESTAMP) WITH (time = 'ts'{});"
@@ -174,3 +175,18 @@ def test_a_derived_stream_does_not_change_under_a_checkpoint(tmp_path: Path, cha
             else:
                 with pytest.raises(UserError, match="stream dear is not the one in the checkpoint"):
                     session.run(once=True)
+
+
+@pytest.mark.parametrize("changed", ["'a b'", "'a  b '"])
+def test_blanks_within_a_literal_are_part_of_a_query_under_a_checkpoint(tmp_path: Path, changed: str) -> None:
+    for literal in ("'a  b'", changed):
+        with Session(checkpoint=f"{tmp_path}/state", out=f"{tmp_path}/out") as session:
+            blank = "\n  " if literal == changed else " "
+            session.execute(BIDS.format("") + f"CREATE QUERY q AS SELECT item,{blank}{literal} AS said FROM bids;")
+            session.push("bids", bids((1, 2, 0)))
+            if literal != changed:
+                session.run(once=True)
+            else:
+                with pytest.raises(UserError, match="query q is not the one in the checkpoint"):
+                    session.run(once=True)
+    assert same_text("SELECT\n 'a  b'", "SELECT 'a  b'") and not same_text("SELECT 'a  b'", "SELECT 'a b'")

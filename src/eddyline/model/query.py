@@ -6,6 +6,7 @@ Limits   No plan, no cost, no operator.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from eddyline.model.datatypes import DataType
@@ -15,6 +16,17 @@ from eddyline.model.ranking import Followed, Ranking
 from eddyline.model.schema import Schema, Stream
 from eddyline.model.window import Window
 from eddyline.settings import Settings
+
+_QUOTED_OR_BLANK = re.compile(r"'[^']*'|\"[^\"]*\"|\s+")
+
+
+def one_line(text: str) -> str:
+    """A statement on one line; blanks within quotes stay.
+
+    >>> one_line("SELECT  'a  b'\\n FROM s ")
+    "SELECT 'a  b' FROM s"
+    """
+    return _QUOTED_OR_BLANK.sub(lambda found: " " if found[0].isspace() else found[0], text.strip())
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +182,7 @@ class BoundQuery:
     @property
     def identity(self) -> str:
         """What a query must not change about itself under a checkpoint: its text, and the order of the stream that it makes."""
-        text = " ".join(self.text.split())
+        text = one_line(self.text)
         return text if self.feeds is None or self.feeds.sequence is None else f"{text} (sequence {self.feeds.sequence})"
 
     @property

@@ -18,7 +18,7 @@ from eddyline.errors import CheckpointProblem, UserError
 from eddyline.language import Job
 from eddyline.language import Sink as DeclaredSink
 from eddyline.model.clock import WALL, Clock
-from eddyline.model.query import BoundQuery
+from eddyline.model.query import BoundQuery, one_line
 from eddyline.model.schema import Stream
 from eddyline.model.template import BoundTemplate
 from eddyline.operators.join.port import LONG_AGO
@@ -273,11 +273,11 @@ def instant(start: int) -> int | None:
 
 
 def _check_same(query: BoundQuery, text: str) -> None:
-    if query.identity != " ".join(text.split()):
+    if query.identity != one_line(text):
         named = query.feeds is not None and not query.feeds.name.startswith("_")
         kind, name = ("stream", query.feeds.name) if named and query.feeds is not None else ("query", query.name)
         raise CheckpointProblem(
             f"{kind} {name} is not the one in the checkpoint",
-            detail=f"it was {' '.join(text.split())}",
+            detail=f"it was {one_line(text)}",
             hint=f"give the changed {kind} another name, or start with an empty checkpoint",
         )

@@ -17,6 +17,7 @@ from typing import Any
 
 from eddyline.errors import CheckpointProblem
 from eddyline.model.constraint import ConstraintSet
+from eddyline.model.query import one_line
 from eddyline.model.schema import Stream
 
 Identity = dict[str, Any]
@@ -57,7 +58,7 @@ def identity(stream: Stream) -> Identity:
         # A begun file continues at a record's number: these options decide what is a record.
         "records": [str(options.get(name, default)).strip().lower() for name, default in (("header", "true"), ("multiline", "false"))],
         "path": os.path.abspath(path) if path else None,
-        "constraints": [" ".join(c.text.split()) for c in stream.constraints],
+        "constraints": [one_line(c.text) for c in stream.constraints],
         "rules": [_rules(c) for c in stream.constraints],
         "promises": _promises(stream),
         "real_path": os.path.realpath(path) if path else None,

@@ -25,7 +25,7 @@ from typing import Any
 import pyarrow as pa
 
 from eddyline.errors import CheckpointProblem
-from eddyline.model.query import BoundQuery
+from eddyline.model.query import BoundQuery, one_line
 from eddyline.model.schema import Stream, Table
 from eddyline.plan.chains import Placed
 from eddyline.plan.routing import Record, RoutingTable
@@ -278,7 +278,7 @@ def statements_of(queries: Sequence[BoundQuery]) -> dict[str, str]:
 
 
 def same_text(one: str, other: str) -> bool:
-    return one.split() == other.split()
+    return one_line(one) == one_line(other)
 
 
 def tables_folder(checkpoint: str) -> str:
