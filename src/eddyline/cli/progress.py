@@ -79,12 +79,16 @@ class Progress:
         )
         for name, count in _own(stats["results"]).items():
             template = stats.get("templates", {}).get(name)
-            said = f"{count:,} results" if template is None else f"{template['answered']:,} requests answered"
+            said = f"{count:,} results" if template is None else f"{_counted(template['answered'], 'request')} answered"
             self.console.print(f"  {name}: {said}", highlight=False)
         for kind in ("late", "bad"):
             for name, count in stats[kind].items():
                 if count:
                     self.console.print(f"  {count:,} {kind} rows of {name} went to the dead-letter output", highlight=False)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _own(counts: Mapping[str, int]) -> dict[str, int]:
