@@ -53,11 +53,11 @@ class _Ahead:
 def side_by_side(items: Iterator[Item], work: Callable[[Item], Made], is_worth_it: Callable[[Item], bool]) -> Iterator[Made]:
     """What `work` makes of each item; one that is not worth it is worked on by the caller's thread."""
     pending: deque[Future[Made]] = deque()
-    problem: BaseException | None = None
+    problem: Exception | None = None
     while problem is None:
         try:
             item = next(items)
-        except BaseException as found:
+        except Exception as found:
             problem = found
             continue
         if not is_worth_it(item):
