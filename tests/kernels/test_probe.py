@@ -10,13 +10,13 @@ from eddyline.state.store import Store
 from tests.oracle.kernels import matches
 
 
-def filled(rng: np.random.Generator, rows: int, keys: int, gone: int) -> tuple[Store, np.ndarray, np.ndarray, np.ndarray]:
-    """A store with `rows` rows in portions, of which the first `gone` have left."""
+def filled(rng: np.random.Generator, rows: int, keys: int, gone: int, apart: int = 1) -> tuple[Store, np.ndarray, np.ndarray, np.ndarray]:
+    """A store with `rows` rows in portions, of which the first `gone` have left; keys lie so far `apart`."""
     store = Store("s")
     for mark in ("key", "seq", "ts"):
         store.add_mark(mark, np.int64)
     store.add_index("key")
-    key, seq, ts = rng.integers(0, keys, rows), np.arange(rows), np.sort(rng.integers(0, 50, rows))
+    key, seq, ts = rng.integers(0, keys, rows) * apart, np.arange(rows), np.sort(rng.integers(0, 50, rows))
     at = 0
     while at < rows:
         stop = min(rows, at + int(rng.integers(1, 40)))
@@ -63,17 +63,20 @@ def test_a_key_is_held_while_a_row_of_it_lives(seed: int) -> None:
         assert probe.held(words, least, store.indexes["key"].chains("seq", "ts", in_time_order)).tolist() == expected
 
 
+@pytest.mark.parametrize("apart", [1, 1024])
 @pytest.mark.parametrize("seed", range(20))
-def test_rows_are_unmet_whose_key_is_closed_and_not_stored(seed: int) -> None:
+def test_rows_are_unmet_whose_key_is_closed_and_not_stored(seed: int, apart: int) -> None:
+    """Words that lie 1,024 apart take each other's place among the words that the kernel keeps at hand."""
     rng = np.random.default_rng(seed)
     rows = int(rng.integers(0, 400))
     gone = int(rng.integers(0, rows + 1))
-    store, key, _, ts = filled(rng, rows, int(rng.integers(1, 30)), gone)
+    store, key, _, ts = filled(rng, rows, int(rng.integers(1, 30)), gone, apart)
     dropped = np.flatnonzero(rng.random(rows) < 0.5)
     store.drop(dropped)
     left = [row for row in range(min(gone, rows), rows) if row not in dropped]
-    words, ranks, times, span = rng.integers(0, 40, 60), np.arange(100, 160), rng.integers(0, 60, 60), int(rng.integers(0, 20))
+    words, ranks, times, span = rng.integers(0, 40, 60) * apart, np.arange(100, 160), rng.integers(0, 60, 60), int(rng.integers(0, 20))
     old, later, places = [(2, 5), (9, 9), (20, 24)][: seed % 4], [(12, 13), (30, 36)][: seed % 3], rng.integers(90, 170, seed % 8)
+    old, later = ([(low * apart, high * apart) for low, high in spans] for spans in (old, later))
     asked = probe.Asked(words, ranks, times, 7)
     ends = [np.array([span[at] for span in spans], np.int64) for spans in (old, later) for at in (0, 1)]
     shut = probe.Shut(*ends, 15, places)
@@ -86,6 +89,28 @@ def test_rows_are_unmet_whose_key_is_closed_and_not_stored(seed: int) -> None:
         expected.append(closed and not any(key[row] == word and ts[row] >= times[at] - span for row in left))
     for in_time_order in (True, False):
         assert probe.unmet(ids, asked, span, shut, store.indexes["key"].chains("seq", "ts", in_time_order)).tolist() == expected
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_words_are_shut_that_lie_in_intervals_or_have_a_place(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    spans, never = [[(2, 5), (9, 9), (20, 24)][: seed % 4], [(12, 13), (30, 36)][: seed % 3]], 1_000
+    places = np.where(rng.random(seed % 8) < 0.5, never, rng.integers(90, 170, seed % 8))
+    ends = [np.array([span[at] for span in some], np.int64) for some in spans for at in (0, 1)]
+    words = rng.integers(-3, 40, 80)
+    expected = [any(low <= word <= high for some in spans for low, high in some) for word in words.tolist()]
+    expected = [
+        closed or (15 <= word < 15 + len(places) and places[word - 15] < never)
+        for closed, word in zip(expected, words.tolist(), strict=True)
+    ]
+    assert probe.shut_words(words, probe.Shut(*ends, 15, places), never).tolist() == expected
+
+
+def test_rows_are_flagged_once() -> None:
+    flags = np.zeros(6, np.bool_)
+    flags[3] = True
+    assert probe.flag(flags, np.array([14, 9, 13, 14, 11, 16, 10]), 10, 11, 16).tolist() == [4, 1]
+    assert np.flatnonzero(flags).tolist() == [1, 3, 4]
 
 
 def test_many_more_pairs_than_rows() -> None:

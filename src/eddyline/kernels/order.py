@@ -61,6 +61,15 @@ def rank_order(ranks, lowest, span):
 
 
 @njit(cache=True, nogil=True)
+def least_at(words, low, high, places, none):
+    """The least place of each number from `low` to `high` among some words with their places; `none`: it is not among them."""
+    out = np.full(high - low + 1, none)
+    for i in range(len(words)):
+        out[words[i] - low] = min(out[words[i] - low], places[i])
+    return out
+
+
+@njit(cache=True, nogil=True)
 def merge_order(a, b):
     """Two ascending arrays as one: positions into a followed by b; equal values come from a first."""
     out = np.empty(len(a) + len(b), np.int64)

@@ -23,6 +23,10 @@ from eddyline.kernels.hashing import mix
 
 #: Chains do not reach further back than a 32-bit distance; rows that far apart are never in one memory.
 _FAR = 2**31 - 1
+#: How many words a kernel keeps at hand, a power of two; what stands for a word without a row, and where no word is kept.
+_KNOWN = 1024
+_NOWHERE = np.iinfo(np.int64).min + 1
+_UNKNOWN = np.iinfo(np.int64).min
 
 
 class Asking(NamedTuple):
@@ -107,6 +111,19 @@ def unlink(heads, back, keys, base, first, positions, dropped):
             heads[buckets[i]] = -1
         else:
             back[newer - base] = 0
+
+
+@njit(cache=True, nogil=True)
+def flag(flags, ids, base, first, end):
+    """Flag the rows with ids from `first` on and below `end` that are not flagged; returns their positions, each once."""
+    out = np.empty(len(ids), np.int64)
+    n = 0
+    for i in range(len(ids)):
+        if first <= ids[i] < end and not flags[ids[i] - base]:
+            flags[ids[i] - base] = True
+            out[n] = ids[i] - base
+            n += 1
+    return out[:n]
 
 
 @njit(cache=True, nogil=True)
@@ -197,6 +214,18 @@ def _lies_in(word, low, high):
 
 
 @njit(cache=True, nogil=True)
+def shut_words(words, shut, never):
+    """Which words are closed, at whatever place before `never`."""
+    low, high, further_low, further_high, begin, places = shut
+    out = np.empty(len(words), np.bool_)
+    for i in range(len(words)):
+        word = words[i]
+        is_closed = begin <= word < begin + len(places) and places[word - begin] < never
+        out[i] = is_closed or _lies_in(word, low, high) or _lies_in(word, further_low, further_high)
+    return out
+
+
+@njit(cache=True, nogil=True)
 def unmet(ids, asked, span, shut, stored):
     """Which rows ask for a word that is closed at their places, and whose chain has no row with it that is in its window."""
     words, order, times, base = asked
@@ -204,6 +233,11 @@ def unmet(ids, asked, span, shut, stored):
     heads, back, keys, _, dead, stored_base, first, in_time_order = stored
     mask = np.uint64(len(heads) - 1)
     out = np.zeros(len(ids), np.bool_)
+    # The last word that was looked up for each remainder, the least death that was asked for, and the death of the row that was found:
+    # rows of one word come close together.
+    known = np.empty(_KNOWN, np.int64)
+    since = np.empty(_KNOWN, np.int64)
+    found = np.full(_KNOWN, _UNKNOWN)
     for o in range(len(ids)):
         at = ids[o] - base
         word = words[at]
@@ -211,19 +245,27 @@ def unmet(ids, asked, span, shut, stored):
         if not is_closed and not _lies_in(word, low, high) and not _lies_in(word, further_low, further_high):
             continue
         least = times[at] - span
+        slot = word & (_KNOWN - 1)
+        if found[slot] != _UNKNOWN and known[slot] == word:
+            if found[slot] != _NOWHERE and found[slot] >= least:
+                continue
+            if found[slot] == _NOWHERE and least >= since[slot]:
+                out[o] = True
+                continue
         row = heads[mix(word) & mask]
-        out[o] = True
+        known[slot], since[slot], found[slot] = word, least, _NOWHERE
         while row >= first:
             p = row - stored_base
             lives = dead[p] >= least
             if in_time_order and not lives:
                 break
             if keys[p] == word and lives:
-                out[o] = False
+                found[slot] = dead[p]
                 break
             if back[p] == 0:
                 break
             row -= back[p]
+        out[o] = found[slot] == _NOWHERE
     return out
 
 

@@ -17,7 +17,7 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from eddyline.kernels.probe import Shut
+from eddyline.kernels.probe import Shut, shut_words
 from eddyline.model.datatypes import DataType
 from eddyline.model.punctuation import HEARTBEAT, KIND, PATTERN, Pattern, from_text
 from eddyline.model.records import BEFORE_ALL, Records
@@ -124,6 +124,9 @@ class Closed:
         self.coming: list[tuple[pa.Table, Ints]] = []
         #: Bodies of promises of one column since the last `settle`, by identity: their words, where they are not null, and the ends.
         self._spoken: dict[int, tuple[Ints, Mask | None, int, int]] = {}
+        #: What `shut` and `is_by_word` have found since something was promised, by what was asked.
+        self._shut: dict[str, Shut | None] = {}
+        self._by_word: dict[tuple[str, frozenset[str]], bool] = {}
 
     @property
     def nbytes(self) -> int:
@@ -137,6 +140,15 @@ class Closed:
         """Promises that have taken effect; they are fresh until `settle`."""
         if len(body):
             self.fresh.append((body, instants))
+            self._forget()
+
+    def expect(self, body: pa.Table, ranks: Ints) -> None:
+        """Promises among the rows of an epoch that begins, with the ranks of the first rows after them."""
+        self.coming.append((body, ranks))
+        self._forget()
+
+    def _forget(self) -> None:
+        self._shut, self._by_word = {}, {}
 
     def settle(self, now: int | None = None) -> None:
         """From here on the fresh promises are old; generations that `now` has left behind are forgotten."""
@@ -148,6 +160,7 @@ class Closed:
             for number in np.unique(numbers).tolist():
                 self._generation(number).add(body.filter(pa.array(numbers == number)))
         self.fresh, self.coming, self._spoken = [], [], {}
+        self._forget()
         if self.remember is not None and now is not None:
             self.generations = {n: sets for n, sets in self.generations.items() if n >= now // self.remember - 1}
 
@@ -189,9 +202,13 @@ class Closed:
 
     def is_by_word(self, name: str, regions: Mapping[str, Pattern]) -> bool:
         """Whether words of a column tell all that is promised of its values."""
-        if not has_order(self.types[name]) or any(body.column_names != [name] for body, _ in (*self.coming, *self.fresh)):
-            return False
-        return all(sets.is_by_word(name, regions) for sets in self.generations.values())
+        asked = name, frozenset(regions)
+        if asked not in self._by_word:
+            recent = all(body.column_names == [name] for body, _ in (*self.coming, *self.fresh))
+            self._by_word[asked] = (
+                recent and has_order(self.types[name]) and all(sets.is_by_word(name, regions) for sets in self.generations.values())
+            )
+        return self._by_word[asked]
 
     def is_near(self, name: str, words: Ints) -> bool:
         """Whether something promised of a column, before or since the last `settle`, lies between the least and the greatest of some
@@ -216,6 +233,10 @@ class Closed:
 
     def holds_words(self, name: str, words: Ints) -> Mask:
         """Which words are closed by now, whenever that was."""
+        shut = self.shut(name) if [id(body) for body, _ in self.fresh] == [id(body) for body, _ in self.coming] else None
+        if shut is not None:
+            closed: Mask = shut_words(words, shut, FOREVER)
+            return closed
         words = in_order(words, self.types[name])
         found = self._old_words(name, words)
         for body, _ in self.fresh:
@@ -237,6 +258,11 @@ class Closed:
     def shut(self, name: str) -> Shut | None:
         """What is closed of a column, for `kernels/probe.py`; None: it is no such thing, and `words_before` says it. Values of the type
         are their own words in order."""
+        if name not in self._shut:
+            self._shut[name] = self._shut_of(name)
+        return self._shut[name]
+
+    def _shut_of(self, name: str) -> Shut | None:
         if len(self.generations) > 1 or len(self.coming) > 1 or self.types[name].name == "DOUBLE":
             return None
         begin, places = 0, _NOTHING
@@ -318,6 +344,7 @@ class Closed:
                 else:
                     sets.keys.setdefault(tuple(names), Keys()).load(load(block))
             sets.texts = {text: from_text(text, self.types) for text in texts}
+        self._forget()
 
     def copy_old(self, other: Closed) -> None:
         """Everything that another has, as old: for a reader that comes later."""
@@ -376,7 +403,7 @@ class Closings:
         for name, batches in coming.items() if self.wanted else ():
             for batch, ranks in batches:
                 if batch.kind == KIND and batch.body.column_names != [HEARTBEAT]:
-                    self.of(name).coming.append((batch.body, ranks))
+                    self.of(name).expect(batch.body, ranks)
 
     def settle(self, now: int) -> None:
         """The epoch has ended: what was promised in it is old."""

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.kernels.order import least_at
 from eddyline.model.triggers import INDEX, Seen
 from eddyline.state.columns import Ints
 from eddyline.tuning import PunctuationTuning
@@ -228,9 +229,7 @@ def earliest(words: Ints, places: Ints, asked: Ints, none: int) -> Ints | None:
     found = np.full(len(asked), none)
     if high - low < _DENSE * (len(words) + len(asked)):
         # Dense words: the places of all words between the least and the greatest, in an array.
-        table = np.full(high - low + 1, none)
-        np.minimum.at(table, words - low, places)
-        found[rows] = table[asked[rows] - low]
+        found[rows] = least_at(words, low, high, places, none)[asked[rows] - low]
         return found
     order = np.lexsort((places, words))
     words, places = words[order], places[order]
@@ -246,8 +245,7 @@ def least_places(words: Ints, low: int, high: int, places: Ints, none: int) -> I
     """The least place of every word from the least to the greatest; None: they lie too far apart."""
     if high - low >= _DENSE * len(words):
         return None
-    found = np.full(high - low + 1, none)
-    np.minimum.at(found, words - low, places)
+    found: Ints = least_at(words, low, high, places, none)
     return found
 
 

@@ -191,13 +191,8 @@ class Store:
         """Rows with these ids are dead, wherever they are; returns how many of them were alive."""
         if DROPPED not in self.marks:
             self.add_mark(DROPPED, np.bool_, derived=True)
-        flags = self.marks[DROPPED]
-        if len(ids) > 1 and not (ids[1:] > ids[:-1]).all():
-            ids = np.unique(ids)
-        positions = ids[(ids >= self.first) & (ids < self.end)] - self.base
-        positions = positions[~flags[positions]]
+        positions = probe.flag(self.marks[DROPPED], ids, self.base, self.first, self.end)
         if len(positions):
-            flags[positions] = True
             self.dropped += len(positions)
             self.drops += len(positions)
             for index in self.indexes.values():
