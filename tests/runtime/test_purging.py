@@ -136,6 +136,69 @@ def test_rows_are_left_out_at_their_own_places(window: str, epochs: int) -> None
     assert session.stats()["dropped_rows"] == (14 + 11 if window else 11)
 
 
+def closed_and_late(session: Session, late: int = 1000) -> None:
+    """`a` closes 7 without a row of it; then `b` has many rows with 7 among a few with 8, which `a` has too."""
+    session.push("a", [{"x": 8, "y": 0, "ts": 0}])
+    session.punctuate("a", pa.table({"x": [7]}))
+    session.push("a", [{"x": 9, "y": 0, "ts": SECOND}])
+    session.push("b", [{"x": 7 if n % 100 else 8, "y": n, "ts": 2 * SECOND + n} for n in range(late)])
+    session.push("a", [{"x": 9, "y": 0, "ts": 9 * SECOND}])
+    session.step()
+
+
+def two_streams() -> Session:
+    session = Session(Settings(purge="eager"))
+    for name in "ab":
+        session.execute(f"CREATE STREAM {name} (x BIGINT, y BIGINT, ts TIMESTAMP) WITH (time = 'ts')")
+    return session
+
+
+def test_rows_that_are_in_no_result_are_not_stored() -> None:
+    session = two_streams()
+    joined = session.query("q", "SELECT b.y FROM a, b WHERE a.x = b.x")
+    closed_and_late(session)
+    session.run(once=True)
+    stats = session.stats()
+    assert joined.table().num_rows == 10 and stats["dropped_rows"] == 990
+    assert stats["peak_stored_rows"] <= 3 + 10
+
+
+def test_a_row_that_one_query_refuses_is_stored_for_another() -> None:
+    """Both queries read `b` with `a`; the other one joins by a column of which nothing is promised."""
+    session = two_streams()
+    joined = session.query("q", "SELECT b.y FROM a, b WHERE a.x = b.x")
+    other = session.query("other", "SELECT a.x, b.y FROM a, b WHERE a.y = b.y")
+    closed_and_late(session)
+    session.push("a", [{"x": 1, "y": 501, "ts": 10 * SECOND}])
+    session.push("b", [{"x": 8, "y": -1, "ts": 11 * SECOND}])
+    session.run(once=True)
+    assert joined.table().column("y").to_pylist() == [*range(0, 1000, 100), -1]
+    # Row 501 of `b` has 7, which `a` has closed; rows 0 of both streams meet three times.
+    assert sorted((row["x"], row["y"]) for row in other.table().to_pylist()) == [(1, 501), (8, 0), (9, 0), (9, 0)]
+    assert session.stats()["dropped_rows"] == 990
+
+
+def test_values_of_rows_that_are_in_no_result_are_announced() -> None:
+    """`b` closes 7 after rows with it that were in no result: the value is told once, at that instant."""
+    session = two_streams()
+    joined = session.query("q", "SELECT b.x, b.y FROM a, b WHERE a.x = b.x", propagate="on")
+    closed_and_late(session)
+    session.punctuate("b", "x = 7")
+    session.push("b", [{"x": 8, "y": -1, "ts": 12 * SECOND}])
+    session.run(once=True)
+    assert 7 in joined.punctuations().column("x").to_pylist()
+
+
+def test_rows_of_one_stream_under_two_references_are_stored() -> None:
+    """A row of the promised column's own stream is its own partner, at a place before its promise."""
+    session = Session(Settings(purge="eager"))
+    session.execute("CREATE STREAM s (x BIGINT, y BIGINT, ts TIMESTAMP) WITH (time = 'ts', key = 'x')")
+    joined = session.query("q", "SELECT p.x, c.x AS child FROM s AS p, s AS c WHERE p.x = c.y")
+    session.push("s", [{"x": n, "y": n // 2, "ts": n} for n in range(40)])
+    session.run(once=True)
+    assert sorted(joined.table().column("child").to_pylist()) == list(range(40))
+
+
 def test_promises_count_within_the_memory_budget() -> None:
     session = opened("STRING", over_budget="spill")
     held = session.pipeline.spilling.held

@@ -367,7 +367,13 @@ class Closings:
         self.times = {stream.name: stream.time for stream in streams}
         #: Punctuations that have taken effect so far.
         self.count = 0
+        #: Streams whose rows of the slice at hand are stored.
+        self.stored: set[str] = set()
         self._run = uuid4().hex[:8]
+
+    def is_closing(self, name: str) -> bool:
+        """Whether something is promised of a stream."""
+        return name in self.closed and not self.closed[name].is_empty
 
     @property
     def speaks(self) -> bool:

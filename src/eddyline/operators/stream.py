@@ -25,8 +25,8 @@ from eddyline.model.joining import KeyColumn
 from eddyline.model.schema import ROW
 from eddyline.model.window import FOREVER
 from eddyline.operators.evaluate import Columns, compile_expression
-from eddyline.operators.join.combination import any_bit
-from eddyline.operators.join.port import Port
+from eddyline.operators.join.combination import Words, any_bit
+from eddyline.operators.join.port import NewRows, Port
 from eddyline.operators.keys import combined, key_words, without_nulls
 from eddyline.operators.reading import BEFORE, UNREAD, ReadPosition
 from eddyline.state.columns import Ints
@@ -123,8 +123,12 @@ class StreamState:
 
     # -- rows
 
-    def admit(self, table: pa.Table, ts: Ints, arrival: Ints, routes: npt.NDArray[np.uint64] | None) -> int:
-        """Store the rows that some port wants, at the end; returns the id of the first."""
+    def admit(self, table: pa.Table, ts: Ints, arrival: Ints, routes: npt.NDArray[np.uint64] | None, ranks: Ints | None = None) -> int:
+        """Store the rows that some port wants, at the end; returns the id of the first.
+
+        Args:
+            ranks: Places of the rows in the order of the timeline that takes them all now; None: several read the store.
+        """
         rows = len(ts)
         columns = whole_columns(table)
         if ROW in self.store.columns:
@@ -135,13 +139,11 @@ class StreamState:
         for port in self.ports:
             lineage = port.lineage(columns, ts, rows, routes, missing)
             lineages.append(lineage)
-            if lineage is None:
-                wanted[:] = True
-                port.count(rows, rows, routes)
-            else:
-                mine = any_bit(lineage)
-                wanted |= mine
-                port.count(rows, int(np.count_nonzero(mine)), routes)
+            mine = None if lineage is None else any_bit(lineage)
+            port.count(rows, rows if mine is None else int(np.count_nonzero(mine)), routes)
+            if ranks is not None and port.refuses is not None:
+                mine, lineages[-1] = self._accepted(port, NewRows(keys, ts, ranks), mine, lineage)
+            wanted |= True if mine is None else mine
         chosen = None if wanted.all() else np.flatnonzero(wanted)
         marks: dict[str, npt.NDArray[np.generic]] = {"ts": ts, "arrival": arrival, **keys}
         for port, lineage in zip(self.ports, lineages, strict=True):
@@ -161,6 +163,22 @@ class StreamState:
         start = self.store.append(rows, columns, marks)
         self.peak = max(self.peak, self.store.live)
         return start
+
+    def _accepted(
+        self, port: Port, new: NewRows, mine: npt.NDArray[np.bool_] | None, lineage: Words | None
+    ) -> tuple[npt.NDArray[np.bool_] | None, Words | None]:
+        """Which rows a port wants and their lineage, without rows that it refuses to have stored."""
+        assert port.refuses is not None
+        rows = len(new.ts)
+        asked = np.arange(rows) if mine is None else np.flatnonzero(mine)
+        refused = port.refuses(new, asked)
+        if refused is None or not refused.any():
+            return mine, lineage
+        mine = np.ones(rows, np.bool_) if mine is None else mine
+        mine[asked[refused]] = False
+        if lineage is not None or len(self.ports) > 1:
+            lineage = port.without(lineage, asked[refused], rows)
+        return mine, lineage
 
     def take(self, reader: ReadPosition, last: int, arrival: Ints, ranks: Ints, numbers: Ints) -> tuple[int, int]:
         """A timeline has reached rows, given by their numbers of arrival in the order of the stream, up to the event time `last`.

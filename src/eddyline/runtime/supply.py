@@ -100,7 +100,8 @@ class Supply:
             # The timeline mostly takes the next rows, all of them. A number is that of one row.
             if upto > len(pending) or pending[upto - 1] != arrival[-1]:
                 upto = self._upto(last, int(arrival[-1]))
-            self._store(upto)
+            # Where a timeline reads alone, it takes the rows that are stored.
+            self._store(upto, None if self._queues or upto - self._next != len(arrival) else ranks)
         return self.state.take(reader, last, arrival, ranks, numbers)
 
     def _upto(self, last: int, number: int) -> int:
@@ -116,12 +117,12 @@ class Supply:
             self._store(int(self._pending.ts.searchsorted(frontier)))
         self.state.pass_to(reader, frontier)
 
-    def _store(self, upto: int) -> None:
+    def _store(self, upto: int, ranks: Ints | None = None) -> None:
         rows, first = self._pending, self._next
         if rows is not None and upto > first:
             routes = None if rows.routes is None else rows.routes[first:upto]
             table = rows.table if upto - first == len(rows.ts) else rows.table.slice(first, upto - first)
-            self.state.admit(table, rows.ts[first:upto], rows.number[first:upto], routes)
+            self.state.admit(table, rows.ts[first:upto], rows.number[first:upto], routes, ranks)
             self._next = upto
 
     def _fill(self, queues: Iterable[WaitingRows]) -> None:

@@ -106,7 +106,8 @@ class Timeline:
         self._ranked = ranked_records([q.stream for q in self.queues.values()], released, records, self.next_rank) if records else {}
         if self._ranked:
             self.closings.expect({name: [(one.records, one.ranks) for one in found] for name, found in self._ranked.items()})
-        self._reading = self.readers()
+        # Streams of which something is promised are stored first: rows of the others can then be refused.
+        self._reading = sorted(self.readers(), key=lambda one: not self.closings.is_closing(one[0].stream.name))
         for supply, _ in self._reading:
             supply.offer(released.get(supply.stream.name))
         for part in self._slices(units):
@@ -172,10 +173,12 @@ class Timeline:
         return part
 
     def _run(self, part: Slice, units: list[Unit], outcome: Outcome, note_peak: Callable[[], None]) -> None:
+        self.closings.stored = {name for name in self.queues if name not in part.tables}
         for supply, reader in self._reading:
             name = supply.stream.name
             if name in part.tables:
                 part.fresh[name] = supply.take(reader, part.ts[name], part.arrival[name], part.ranks[name], part.numbers[name])
+            self.closings.stored.add(name)
         if part.records:
             self._cut(part.records, part.first)
         note_peak()

@@ -1,9 +1,9 @@
 """New rows that can be in no result: a partner of theirs is closed, and no row of it is stored.
 
-Answer   `Dropping.impossible` judges new rows at their own places: of each partner that an equality fixes, the promises that stand before
-         the row count, and the stored rows that are in their windows at the row's time. All rows of a closed partner stand before its
-         promise, so that they are stored when the row is judged.
-State    What is promised lies in `Closings`. Here is only by which links the last rows were lost.
+Answer   `Dropping.refused` judges rows before they are stored, `impossible` those that are. Each is judged at its own place: of each
+         partner that an equality fixes, the promises that stand before the row count, and the stored rows that are in their windows at
+         the row's time. All rows of a closed partner stand before its promise, so that they are stored when the row is judged.
+State    What is promised lies in `Closings`. Here is only by which links the last rows were lost, and which links have been judged.
 Limits   The partners that share a key with the row, not those behind them. Rows of a ROWS window count while they are stored. Values whose
          words are hashes count as stored where another value of the same hash is.
 Reading  docs/punctuations.md
@@ -12,11 +12,13 @@ Reading  docs/punctuations.md
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from eddyline.kernels import probe as kernels
 from eddyline.operators.covering import Mask
 from eddyline.operators.join.alive import Link, Rule
 from eddyline.operators.join.inputs import StreamInput
+from eddyline.operators.join.port import NewRows
 from eddyline.operators.keys import combined
 from eddyline.state.columns import Ints
 
@@ -26,6 +28,28 @@ class Dropping:
         self.rule = rule
         #: References and partners for which rows were lost the last time: whether promises are near the keys of rows is not asked.
         self._losing: set[tuple[int, int]] = set()
+        #: References and partners for which the rows of the slice at hand were judged before they were stored.
+        self._judged: set[tuple[int, int]] = set()
+
+    def refused(self, position: int, new: NewRows, asked: Ints) -> Mask | None:
+        """Which of some rows that are about to be stored are in no result, now or later; None: nothing tells. Partners count whose rows of
+        the slice are stored, in another store."""
+        bases = self.rule.group.bases
+        base = bases[position]
+        lost: Mask | None = None
+        for link in self.rule.links[position]:
+            child = bases[link.child]
+            if child.port.source not in self.rule.closings.stored or child.store is base.store or self._is_open(link, child):
+                continue
+            rows = kernels.Asked(_plain(new.keys[link.keys[0]]), _plain(new.ranks), _plain(new.ts), 0)
+            if (unmet := self._unmet(link, child, base, asked, rows)) is not None:
+                self._judged.add((position, link.child))
+                lost = unmet if lost is None else lost | unmet
+        return lost
+
+    def end_slice(self) -> None:
+        """The rows of a slice have been joined."""
+        self._judged.clear()
 
     def impossible(self, position: int, ids: Ints) -> Mask | None:
         """Which of the new rows of a reference are in no result, now or later; None: each may be in one."""
@@ -34,10 +58,12 @@ class Dropping:
         lost: Mask | None = None
         for link in self.rule.links[position]:
             child = bases[link.child]
-            if self._is_open(link, child):
+            if (position, link.child) in self._judged or self._is_open(link, child):
                 continue
             lost = np.zeros(len(ids), np.bool_) if lost is None else lost
-            if (unmet := self._unmet(link, child, base, ids)) is not None:
+            marks = base.store.marks
+            rows = kernels.Asked(marks[link.keys[0]], marks[base.order], marks["ts"], base.store.base)
+            if (unmet := self._unmet(link, child, base, ids, rows)) is not None:
                 lost |= unmet
                 continue
             closed = self._closed(link, child, base, ids)
@@ -53,7 +79,7 @@ class Dropping:
         closed = self.rule.closings.closed.get(child.port.source)
         return closed is None or closed.is_empty
 
-    def _unmet(self, link: Link, child: StreamInput, base: StreamInput, ids: Ints) -> Mask | None:
+    def _unmet(self, link: Link, child: StreamInput, base: StreamInput, ids: Ints, asked: kernels.Asked) -> Mask | None:
         """Which rows have a partner that is closed and not stored, where one key decides; None: it does not."""
         if child.stream.is_table or len(link.pins) != 1 or link.pins[0].ends is not None:
             return None
@@ -61,13 +87,11 @@ class Dropping:
         if not pin.is_column or pin.column is None or not closed.is_by_word(pin.column, self.rule.regions[link.child]):
             return None
         way = base.port.position, link.child
-        if way not in self._losing and not closed.is_near(pin.column, base.store.at(link.keys[0], ids)):
+        if way not in self._losing and not closed.is_near(pin.column, asked.keys[ids - asked.base]):
             return np.zeros(len(ids), np.bool_)
         index, shut = child.store.indexes.get(child.stream.index_name((pin.mark,))), closed.shut(pin.column)
         if index is None or shut is None:
             return None
-        marks, key = base.store.marks, link.keys[0]
-        asked = kernels.Asked(marks[key], marks[base.order], marks["ts"], base.store.base)
         found: Mask = kernels.unmet(ids, asked, child.port.span, shut, index.chains(child.order, child.death, True))
         (self._losing.add if found.any() else self._losing.discard)(way)
         return found
@@ -106,3 +130,8 @@ class Dropping:
             return np.isin(words, combined([child.store.mark(mark) for mark in marks]))
         found: Mask = kernels.held(words, child.floors(base.store.at("ts", ids)), index.chains(child.order, child.death, True))
         return found
+
+
+def _plain(values: npt.NDArray[np.generic]) -> Ints:
+    """The values as kernels have them: one after the other, in memory that may be written."""
+    return np.require(values, np.int64, ["C", "W"])

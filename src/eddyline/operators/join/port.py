@@ -48,6 +48,15 @@ class Membership:
     start: int = LONG_AGO
 
 
+@dataclass(frozen=True, slots=True)
+class NewRows:
+    """Rows that are about to be stored: their key words by mark, event times, and places in the order of the timeline that takes them."""
+
+    keys: Mapping[str, npt.NDArray[np.generic]]
+    ts: Ints
+    ranks: Ints
+
+
 class Port:
     """A reader of one store. `probed`: rows are kept because later rows may meet them."""
 
@@ -94,6 +103,9 @@ class Port:
         #: Whether rows are in a window that neither their age nor the count of the stream's rows decides, at places of the total order;
         #: None: these decide. All members have the same such window.
         self.judge: Callable[[Ints, Ints], npt.NDArray[np.bool_]] | None = None
+        #: Which of some new rows, given by their positions, are in no result of the group, now or later; None: nothing tells before they
+        #: are stored.
+        self.refuses: Callable[[NewRows, Ints], npt.NDArray[np.bool_] | None] | None = None
         #: A query looks at rows that have left their windows since then: (frontier, rows seen). None: no query does.
         self.lingers: tuple[int, int] | None = None
 
@@ -170,6 +182,12 @@ class Port:
             assert routes is not None and self.route is not None
             words[(routes >> np.uint64(self.route)) & np.uint64(1) == 0] = 0
         return words
+
+    def without(self, lineage: Words | None, refused: Ints, rows: int) -> Words:
+        """The lineage of new rows of which no member wants those at some positions."""
+        lineage = np.repeat(self.full()[None], rows, axis=0) if lineage is None else lineage
+        lineage[refused] = 0
+        return lineage
 
     def count(self, rows: int, passed: int, routes: npt.NDArray[np.uint64] | None) -> None:
         """Note how many of some new rows reached this reference, and how many a member wants."""

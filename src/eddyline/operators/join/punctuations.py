@@ -1,7 +1,7 @@
 """Forget what no row to come can need: rows whose partners are promised to be complete.
 
-Answer   `admit` lets through the new rows that can be in a result: the others have a partner that is closed and not stored (`dropping.py`).
-         They are not joined, and leave their store when the slice is done.
+Answer   New rows that can be in no result have a partner that is closed and not stored (`dropping.py`). Where partners are stored first, a
+         port refuses to have them stored. `admit` leaves out the others: they are not joined, and leave their store with the slice.
          `settle` is called when an epoch has ended and its punctuations have taken effect. Rows that are in no result to come, by the rule
          of `alive.py`, leave the group: they leave their store when no other group wants them. Answers stay the same.
 State    Counts, and how much has come since the last look.
@@ -13,9 +13,11 @@ Reading  docs/punctuations.md
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from eddyline.model.triggers import Seen, is_due, purge_triggers
 from eddyline.operators.closings import Closings
@@ -27,6 +29,7 @@ from eddyline.operators.join.dropping import Dropping
 from eddyline.operators.join.group import JoinConfig, JoinGroup
 from eddyline.operators.join.inputs import Input, StreamInput
 from eddyline.operators.join.policy import Fresh, JoinPolicy
+from eddyline.operators.join.port import NewRows
 from eddyline.state.columns import Ints
 from eddyline.tuning import PunctuationTuning
 
@@ -76,6 +79,20 @@ class Punctuations(JoinPolicy):
         self.dropped += lost
         return found if lost else fresh
 
+    def _refused(self, position: int, new: NewRows, asked: Ints) -> npt.NDArray[np.bool_] | None:
+        """Which of some rows are not stored: they are in no result, and no query looks at them."""
+        group = self._group
+        if not self.closings.speaks or group is None or group.watched or len(group.bases) < 2:
+            return None
+        port = group.bases[position].port
+        if port.lingers is not None or port.judge is not None:
+            return None
+        self._begun(group)
+        assert self._drops is not None
+        refused = self._drops.refused(position, new, asked)
+        self.dropped += 0 if refused is None else int(refused.sum())
+        return refused
+
     def _begun(self, group: JoinGroup) -> tuple[Rule, Chains]:
         """The rule and the chains of the group, from its first promise on."""
         if self._rule is None or self._chains is None:
@@ -101,11 +118,15 @@ class Punctuations(JoinPolicy):
             base = group.bases[position]
             base.stream.release(base.port, np.concatenate(ids))
         self._dropping = {}
+        if self._drops is not None:
+            self._drops.end_slice()
 
     # -- a group
 
     def planted(self, group: JoinGroup) -> None:
         self._group = group
+        for position, base in group.bases.items():
+            base.port.refuses = partial(self._refused, position)
 
     def enrolled(self, group: JoinGroup) -> None:
         if self._rule is not None:

@@ -206,6 +206,7 @@ class JoinKind:
             standing.propagation = Propagation(group, closings, lowered.outputs, query.settings.propagate, self._homes(lowered))
             for base in group.bases.values():
                 base.port.lingers = LONG_AGO, 0
+        group.watched |= standing.watch is not None or propagates
         starts = [LONG_AGO if seat.is_table else start for seat in lowered.seats]
         group.join([Membership(slot, *of) for of in zip(lowered.filters, storing_windows(lowered, times), starts, strict=True)])
         self._load_tables(group)
