@@ -33,6 +33,8 @@ class Projection:
         self._compiled = [None if isinstance(o.expression, ColumnRef) else compile_expression(o.expression) for o in outputs]
         self._columns = frozenset().union(*(columns_of(o.expression) for o in outputs)) if outputs else frozenset()
         self._conditions = [(compile_predicate(e), columns_of(e)) for e in residuals]
+        #: The references whose columns are selected.
+        self.reads = frozenset(bases[ref].port.position for ref, _ in self._columns)
         for ref, name in self._columns.union(*(c for _, c in self._conditions)):
             bases[ref].stream.need_column(name)
 

@@ -111,11 +111,12 @@ class HandOut:
         if schedule is not None:
             return self._strips(group, schedule, members, moment, ranks, outcome)
         if len(members) < self.tuning.sharing.many_queries:
-            pieces = group.step(moment)
+            reads = self._reads(members)
+            pieces = group.step(replace(moment, reads=reads))
             self._worked(group)
             if not pieces:
                 return 0
-            rows = in_order(pieces, ranks.start, len(ranks))
+            rows = in_order(pieces if reads is None else [piece.only(reads) for piece in pieces], ranks.start, len(ranks))
             for query in members.values():
                 self._hand(query, rows, outcome)
             return len(rows)
@@ -124,6 +125,12 @@ class HandOut:
             seating.into.add(piece)
         self._worked(group)
         return self._hand_shares(seating, ranks, outcome)
+
+    def _reads(self, members: Members) -> frozenset[int] | None:
+        """The references whose rows some of these queries look at; None: all."""
+        found = [query.reads for query in members.values()]
+        known = [reads for reads in found if reads is not None]
+        return frozenset().union(*known) if len(known) == len(found) else None
 
     def by_strips(self, groups: Mapping[JoinGroup, Members], rows: int) -> bool:
         """Whether all groups release their results in portions."""

@@ -49,6 +49,10 @@ class Combinations:
         """Place of the newest row in the total order."""
         return self.stamp >> POSITION_BITS
 
+    def only(self, references: frozenset[int]) -> Combinations:
+        """The combinations without the rows of other references, without a copy."""
+        return Combinations({r: ids for r, ids in self.ids.items() if r in references}, self.stamp, self.clock, self.dead, self.words)
+
     def part(self, begin: int, stop: int) -> Combinations:
         """The combinations begin … stop-1, without a copy."""
         part = slice(begin, stop)

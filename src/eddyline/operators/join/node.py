@@ -193,7 +193,7 @@ class JoinNode:
                 made = modes.sift(made)
             if not len(made):
                 continue
-            if len(made.ids) < self.total:
+            if len(rows.ids) + len(self.inputs[step.input].references) < self.total:
                 self.counters.partials += len(made)
             yield from self._extend(made, origin, steps, at + 1, moment, keeps)
 
@@ -217,6 +217,13 @@ class JoinNode:
         step.pairs_per_row = max(len(pairs.left) / max(len(probe.rows), 1), step.pairs_per_row / 2)
         return self.joined(probe, pairs, grid, keeps)
 
+    def _still_read(self, probe: Probe) -> Combinations:
+        """The rows of a probe, without references that nothing looks at once they are in a complete combination."""
+        reads, step = probe.moment.reads, probe.step
+        if reads is None or not probe.is_last or len(self.references) < self.total or step.verify or step.conditions:
+            return probe.rows
+        return probe.rows.only(reads)
+
     def joined(self, probe: Probe, pairs: Pairs, grid: Grid | None, keeps: bool, numbers: bool = False) -> Combinations:
         """The combinations of pairs that stand up to everything else; conditions that a mode passes are left out.
 
@@ -225,7 +232,7 @@ class JoinNode:
         """
         one, rows_seen = self.inputs[probe.step.input], probe.moment.rows_seen
         if grid is None:
-            return self.verification.join(one, probe.rows, pairs.left, pairs.right, probe.step, rows_seen, keeps)
+            return self.verification.join(one, self._still_read(probe), pairs.left, pairs.right, probe.step, rows_seen, keeps)
         left, right, kinds = pairs.left, pairs.right, pairs.kinds
         if kinds is None and not pairs.is_sifted:
             kinds = grid.at(left, right)

@@ -40,6 +40,8 @@ from eddyline.state.columns import Ints
 class KeepingQuery(SelectQuery):
     def __init__(self, given: Registration) -> None:
         super().__init__(given)
+        # Which rows have found a partner is seen in the combinations.
+        self.reads = None
         query, lowered, group, closings = given.query, given.lowered, given.group, given.closings
         assert query.keeping is not None
         self.keeping: Keeping = query.keeping

@@ -72,6 +72,8 @@ class StandingQuery(StandingBase):
     #: Gathers the columns of results; None: results are not rows of combinations.
     projection: Projection | None = None
     is_timed = False
+    #: The references whose rows it looks at in combinations; None: all.
+    reads: frozenset[int] | None = None
 
     def __init__(self, given: Registration) -> None:
         super().__init__(given.query, given.unit, given.slot, given.start)
@@ -187,6 +189,7 @@ class SelectQuery(RowsQuery):
     def __init__(self, given: Registration) -> None:
         super().__init__(given)
         self.projection = Projection(given.lowered.outputs, (), self.bases)
+        self.reads = self.projection.reads
 
     @property
     def schema(self) -> pa.Schema:
