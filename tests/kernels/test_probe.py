@@ -103,14 +103,10 @@ def test_words_are_shut_that_lie_in_intervals_or_have_a_place(seed: int) -> None
         closed or (15 <= word < 15 + len(places) and places[word - 15] < never)
         for closed, word in zip(expected, words.tolist(), strict=True)
     ]
-    assert probe.shut_words(words, probe.Shut(*ends, 15, places), never).tolist() == expected
-
-
-def test_rows_are_flagged_once() -> None:
-    flags = np.zeros(6, np.bool_)
-    flags[3] = True
-    assert probe.flag(flags, np.array([14, 9, 13, 14, 11, 16, 10]), 10, 11, 16).tolist() == [4, 1]
-    assert np.flatnonzero(flags).tolist() == [1, 3, 4]
+    left_out = rng.random(80) < 0.3
+    shut = probe.Shut(*ends, 15, places)
+    assert probe.shut_rows(words, np.empty(0, np.bool_), shut, never).tolist() == np.flatnonzero(expected).tolist()
+    assert probe.shut_rows(words, left_out, shut, never).tolist() == np.flatnonzero(np.array(expected) & ~left_out).tolist()
 
 
 def test_many_more_pairs_than_rows() -> None:

@@ -114,19 +114,6 @@ def unlink(heads, back, keys, base, first, positions, dropped):
 
 
 @njit(cache=True, nogil=True)
-def flag(flags, ids, base, first, end):
-    """Flag the rows with ids from `first` on and below `end` that are not flagged; returns their positions, each once."""
-    out = np.empty(len(ids), np.int64)
-    n = 0
-    for i in range(len(ids)):
-        if first <= ids[i] < end and not flags[ids[i] - base]:
-            flags[ids[i] - base] = True
-            out[n] = ids[i] - base
-            n += 1
-    return out[:n]
-
-
-@njit(cache=True, nogil=True)
 def _by_bucket(hashes, mask):
     """Positions of the probing rows, those of one bucket together: a chain is then walked while it is in the cache."""
     shift = np.uint64(0)
@@ -214,15 +201,19 @@ def _lies_in(word, low, high):
 
 
 @njit(cache=True, nogil=True)
-def shut_words(words, shut, never):
-    """Which words are closed, at whatever place before `never`."""
+def shut_rows(words, left_out, shut, never):
+    """Positions of the words that are closed, at whatever place before `never`, without those that are left out; there may be no flags for
+    that."""
     low, high, further_low, further_high, begin, places = shut
-    out = np.empty(len(words), np.bool_)
+    out = np.empty(len(words), np.int64)
+    n = 0
     for i in range(len(words)):
         word = words[i]
         is_closed = begin <= word < begin + len(places) and places[word - begin] < never
-        out[i] = is_closed or _lies_in(word, low, high) or _lies_in(word, further_low, further_high)
-    return out
+        if (is_closed or _lies_in(word, low, high) or _lies_in(word, further_low, further_high)) and not (len(left_out) and left_out[i]):
+            out[n] = i
+            n += 1
+    return out[:n]
 
 
 @njit(cache=True, nogil=True)

@@ -17,7 +17,7 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from eddyline.kernels.probe import Shut, shut_words
+from eddyline.kernels.probe import Shut
 from eddyline.model.datatypes import DataType
 from eddyline.model.punctuation import HEARTBEAT, KIND, PATTERN, Pattern, from_text
 from eddyline.model.records import BEFORE_ALL, Records
@@ -233,10 +233,6 @@ class Closed:
 
     def holds_words(self, name: str, words: Ints) -> Mask:
         """Which words are closed by now, whenever that was."""
-        shut = self.shut(name) if [id(body) for body, _ in self.fresh] == [id(body) for body, _ in self.coming] else None
-        if shut is not None:
-            closed: Mask = shut_words(words, shut, FOREVER)
-            return closed
         words = in_order(words, self.types[name])
         found = self._old_words(name, words)
         for body, _ in self.fresh:
@@ -274,6 +270,10 @@ class Closed:
             begin, places = low, found
         intervals = [sets.intervals[name] for sets in self.generations.values() if name in sets.intervals]
         return Shut(*(intervals[0].parts() if intervals else (_NOTHING,) * 4), begin, places)
+
+    def shut_by_now(self, name: str) -> Shut | None:
+        """As `shut`, when the epoch has ended: its promises have taken effect."""
+        return self.shut(name) if [id(body) for body, _ in self.fresh] == [id(body) for body, _ in self.coming] else None
 
     def words_before(self, name: str, words: Ints, ranks: Callable[[], Ints]) -> Mask:
         """As `before`; `ranks` is asked for where a promise of the epoch is near."""

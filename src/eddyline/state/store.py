@@ -191,8 +191,16 @@ class Store:
         """Rows with these ids are dead, wherever they are; returns how many of them were alive."""
         if DROPPED not in self.marks:
             self.add_mark(DROPPED, np.bool_, derived=True)
-        positions = probe.flag(self.marks[DROPPED], ids, self.base, self.first, self.end)
+        flags = self.marks[DROPPED]
+        if len(ids) > 1 and not (ids[1:] > ids[:-1]).all():
+            ids = np.unique(ids)
+        if len(ids) and (ids[0] < self.first or ids[-1] >= self.end):
+            ids = ids[(ids >= self.first) & (ids < self.end)]
+        positions = ids - self.base
+        if self.dropped:
+            positions = positions[~flags[positions]]
         if len(positions):
+            flags[positions] = True
             self.dropped += len(positions)
             self.drops += len(positions)
             for index in self.indexes.values():

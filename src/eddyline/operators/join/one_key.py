@@ -24,8 +24,10 @@ from eddyline.operators.join.combination import any_bit
 from eddyline.operators.join.inverse import column_of
 from eddyline.state.closed import distinct, places_of
 from eddyline.state.columns import Ints
+from eddyline.state.store import DROPPED
 from eddyline.tuning import PunctuationTuning
 
+_NONE = np.empty(0, np.bool_)
 _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 #: All rows of a reference are looked at where there are at most this many of them for each key that is asked for.
 _WALKED = PunctuationTuning.walked
@@ -95,14 +97,14 @@ class OneKey:
             judged += len(words)
             if closed is None or closed.is_empty or not len(words):
                 continue
-            if closed.is_by_word(column, regions):
-                over = closed.holds_words(column, words)
+            left_out = base.store.mark(DROPPED)[: len(words)] if base.store.dropped else _NONE
+            if closed.is_by_word(column, regions) and (shut := closed.shut_by_now(column)) is not None:
+                ids = kernels.shut_rows(words, left_out, shut, FOREVER)
             else:
                 over = closed.instants({column: column_of(words, kind)}, len(words), regions) < FOREVER
-            ids = np.flatnonzero(over) + base.store.first
+                ids = np.flatnonzero(over & ~left_out if len(left_out) else over)
             if len(ids):
-                ids = ids[base.store.holds(ids)] if base.store.dropped else ids
-                lost[position] = self._wanted(position, ids)
+                lost[position] = self._wanted(position, ids + base.store.first)
         return {position: ids for position, ids in lost.items() if len(ids)}, judged
 
     def _over(
