@@ -20,6 +20,8 @@ from eddyline.settings import Settings
 OPEN_KEYS = 20
 EPOCHS = 80
 GAP = 2_000
+#: Of the four streams: microseconds from row to row, until a key is closed, and of a window.
+_GAP, _LIFE, _WINDOW = 10_000, 100_000, 10_000_000
 JOIN = "SELECT a.k, b.ts AS at FROM a, b WHERE a.k = b.k"
 
 
@@ -45,8 +47,7 @@ def four_streams(seconds: float, droppable: float = 0.4) -> tuple[dict[str, pa.T
     """Four streams of 100 rows a second each under windows of 10 s; the first one closes a key every 10 rows, the others close none.
     Rows of these come late for their keys so often that the given share of all rows has a key that the first stream has closed and whose
     rows of it have left their window. With how many these rows are, and the join."""
-    gap, per_punctuation, window = 10_000, 10, 10_000_000
-    life = gap * per_punctuation
+    gap, life, window = _GAP, _LIFE, _WINDOW
     tables, lost = {}, 0
     for number, name in enumerate("abcd"):
         rng = np.random.default_rng(number)
@@ -64,6 +65,16 @@ def four_streams(seconds: float, droppable: float = 0.4) -> tuple[dict[str, pa.T
         tables[name] = _with_ends(ts, keys, keys[:0], ts[:0])
     windows = ", ".join(f"{name} [RANGE 10 SECONDS] AS {name}" for name in "abcd")
     return tables, lost, f"SELECT a.k, d.ts AS at FROM {windows} WHERE a.k = b.k AND b.k = c.k AND c.k = d.k"
+
+
+def without_droppable(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
+    """Four streams without the rows whose keys the first one closed more than a window ago."""
+
+    def kept(table: pa.Table) -> pa.Table:
+        late = table.column("ts").cast(pa.int64()).to_numpy() >= (table.column("k").to_numpy() + 1) * _LIFE + _WINDOW
+        return table.filter(pa.array(~late))
+
+    return {name: table if name == "a" else kept(table) for name, table in tables.items()}
 
 
 def _times(rng: np.random.Generator, seconds: float) -> Any:

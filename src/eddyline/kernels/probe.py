@@ -197,6 +197,8 @@ def _lies_in(word, low, high):
     """Whether a word lies in one of some intervals that are in order."""
     if len(low) == 0 or word < low[0] or word > high[-1]:
         return False
+    if word <= high[0]:
+        return True
     return word <= high[np.searchsorted(low, word, side="right") - 1]
 
 

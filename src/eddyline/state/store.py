@@ -199,10 +199,13 @@ class Store:
         positions = ids - self.base
         if self.dropped:
             positions = positions[~flags[positions]]
-        if len(positions):
+        self.drops += len(positions)
+        if len(positions) == self.live:
+            # All of them: no chain has to be mended.
+            self.forget_before(self.end)
+        elif len(positions):
             flags[positions] = True
             self.dropped += len(positions)
-            self.drops += len(positions)
             for index in self.indexes.values():
                 index.unlink(positions)
             self._skip_dropped()

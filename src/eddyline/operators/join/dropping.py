@@ -42,7 +42,9 @@ class Dropping:
             if child.port.source not in self.rule.closings.stored or child.store is base.store or self._is_open(link, child):
                 continue
             rows = kernels.Asked(_plain(new.keys[link.keys[0]]), _plain(new.ranks), _plain(new.ts), 0)
-            if (unmet := self._unmet(link, child, base, asked, rows)) is not None:
+            if self._is_far(link, child, base, _words(rows, asked)):
+                self._judged.add((position, link.child))
+            elif (unmet := self._unmet(link, child, base, asked, rows)) is not None:
                 self._judged.add((position, link.child))
                 lost = unmet if lost is None else lost | unmet
         return lost
@@ -60,9 +62,11 @@ class Dropping:
             child = bases[link.child]
             if (position, link.child) in self._judged or self._is_open(link, child):
                 continue
-            lost = np.zeros(len(ids), np.bool_) if lost is None else lost
             marks = base.store.marks
             rows = kernels.Asked(marks[link.keys[0]], marks[base.order], marks["ts"], base.store.base)
+            if self._is_far(link, child, base, _words(rows, ids)):
+                continue
+            lost = np.zeros(len(ids), np.bool_) if lost is None else lost
             if (unmet := self._unmet(link, child, base, ids, rows)) is not None:
                 lost |= unmet
                 continue
@@ -79,21 +83,30 @@ class Dropping:
         closed = self.rule.closings.closed.get(child.port.source)
         return closed is None or closed.is_empty
 
+    def _is_by_word(self, link: Link, child: StreamInput) -> bool:
+        """Whether one word of a row decides for which of them a partner is closed."""
+        pin = link.pins[0]
+        if child.stream.is_table or len(link.pins) != 1 or pin.ends is not None or not pin.is_column or pin.column is None:
+            return False
+        return self.rule.closings.closed[child.port.source].is_by_word(pin.column, self.rule.regions[link.child])
+
+    def _is_far(self, link: Link, child: StreamInput, base: StreamInput, words: Ints) -> bool:
+        """Whether nothing is promised of a partner near these words; it is not asked where rows were lost the last time."""
+        if (base.port.position, link.child) in self._losing or not self._is_by_word(link, child):
+            return False
+        column = link.pins[0].column
+        return column is not None and not self.rule.closings.closed[child.port.source].is_near(column, words)
+
     def _unmet(self, link: Link, child: StreamInput, base: StreamInput, ids: Ints, asked: kernels.Asked) -> Mask | None:
         """Which rows have a partner that is closed and not stored, where one key decides; None: it does not."""
-        if child.stream.is_table or len(link.pins) != 1 or link.pins[0].ends is not None:
+        pin, index = link.pins[0], child.store.indexes.get(child.stream.index_name(tuple(pin.mark for pin in link.pins)))
+        if index is None or pin.column is None or not self._is_by_word(link, child):
             return None
-        pin, closed = link.pins[0], self.rule.closings.closed[child.port.source]
-        if not pin.is_column or pin.column is None or not closed.is_by_word(pin.column, self.rule.regions[link.child]):
-            return None
-        way = base.port.position, link.child
-        if way not in self._losing and not closed.is_near(pin.column, _words(asked, ids)):
-            return np.zeros(len(ids), np.bool_)
-        index, shut = child.store.indexes.get(child.stream.index_name((pin.mark,))), closed.shut(pin.column)
-        if index is None or shut is None:
+        shut = self.rule.closings.closed[child.port.source].shut(pin.column)
+        if shut is None:
             return None
         found: Mask = kernels.unmet(ids, asked, child.port.span, shut, index.chains(child.order, child.death, True))
-        (self._losing.add if found.any() else self._losing.discard)(way)
+        (self._losing.add if found.any() else self._losing.discard)((base.port.position, link.child))
         return found
 
     def _closed(self, link: Link, child: StreamInput, base: StreamInput, ids: Ints) -> Mask | None:
