@@ -440,6 +440,8 @@ class Session:
         return found, None if known is None else schema
 
     def _stream(self, name: str) -> Stream:
+        if not isinstance(name, str):
+            raise BindingProblem(f"{name!r} is no name of a stream", hint="its name as in CREATE STREAM, such as 'bids'")
         found = self.job.catalog.relation(name)
         if not isinstance(found, Stream):
             raise BindingProblem(f"{found.name} is a table", hint="rows come and go in streams; a table is read once")

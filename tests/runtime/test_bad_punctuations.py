@@ -39,6 +39,14 @@ def test_empty_patterns_are_counted_and_ignored(condition: str) -> None:
     assert marked.queries["q"].table().num_rows == 3
 
 
+@pytest.mark.parametrize("name", [None, 5])
+def test_what_is_no_name_of_a_stream_is_refused(name: Any) -> None:
+    session = opened()
+    for said in (lambda: session.push(name, []), lambda: session.punctuate(name, "x = 1"), lambda: session.herald(name, "x = 1", rows=3)):
+        with pytest.raises(UserError, match="is no name of a stream"):
+            said()
+
+
 def test_an_empty_pattern_closes_nothing() -> None:
     session = Session()
     for name in "ab":
