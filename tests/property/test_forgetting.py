@@ -21,6 +21,7 @@ from eddyline import Session
 from eddyline.operators.evaluate import Issues
 from eddyline.operators.join.combination import Combinations
 from eddyline.runtime import forgetting
+from eddyline.runtime.handout import HandOut
 from eddyline.runtime.standing.aggregate import AggregateQuery
 from eddyline.runtime.standing.query import SelectQuery, StandingQuery
 from eddyline.settings import Settings
@@ -54,10 +55,14 @@ class Forgetful:
     compactions: int = 0
     epoch: int = 0
     needs: Needs = field(default_factory=dict)
+    is_first: bool = True
 
     def __post_init__(self) -> None:
         for kind in (SelectQuery, AggregateQuery):
             self.monkeypatch.setattr(kind, "accept", self._noting(kind.accept))
+        # The first run sees the rows of all references, whatever the SELECT lists read.
+        reads = HandOut._reads
+        self.monkeypatch.setattr(HandOut, "_reads", lambda handout, members: None if self.is_first else reads(handout, members))
 
     def _noting(self, accept: Callable[..., list[object]]) -> Callable[..., list[object]]:
         def noted(query: StandingQuery, rows: Combinations, issues: Issues) -> list[object]:
@@ -72,9 +77,9 @@ class Forgetful:
         return noted
 
     def run(self, case: Case, rng: Random, between: Callable[[Session], object] = lambda _: None) -> Outcome:
-        self.epoch, self.needs = 0, {}
+        self.epoch, self.needs, self.is_first = 0, {}, True
         check_case(case, lambda case: run_embedded(case, self._next, HASTY))
-        needs, self.epoch, self.needs = self.needs, 0, {}
+        needs, self.epoch, self.needs, self.is_first = self.needs, 0, {}, False
 
         def after(session: Session) -> None:
             self._next(session)

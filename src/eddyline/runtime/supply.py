@@ -100,8 +100,9 @@ class Supply:
             # The timeline mostly takes the next rows, all of them. A number is that of one row.
             if upto > len(pending) or pending[upto - 1] != arrival[-1]:
                 upto = self._upto(last, int(arrival[-1]))
-            # Where a timeline reads alone, it takes the rows that are stored.
-            self._store(upto, None if self._queues or upto - self._next != len(arrival) else ranks)
+            # Where a timeline reads alone, it mostly takes the rows that are stored: they have their places already.
+            same = not self._queues and upto - self._next == len(arrival) and pending[self._next] == arrival[0]
+            self._store(upto, ranks if same else None)
         return self.state.take(reader, last, arrival, ranks, numbers)
 
     def _upto(self, last: int, number: int) -> int:
