@@ -170,14 +170,13 @@ class StreamState:
         """Which rows a port wants and their lineage, without rows that it refuses to have stored."""
         assert port.refuses is not None
         rows = len(new.ts)
-        asked = np.arange(rows) if mine is None else np.flatnonzero(mine)
-        refused = port.refuses(new, asked)
-        if refused is None or not refused.any():
+        refused = port.refuses(new, mine)
+        if refused is None or not len(refused):
             return mine, lineage
         mine = np.ones(rows, np.bool_) if mine is None else mine
-        mine[asked[refused]] = False
+        mine[refused] = False
         if lineage is not None or len(self.ports) > 1:
-            lineage = port.without(lineage, asked[refused], rows)
+            lineage = port.without(lineage, refused, rows)
         return mine, lineage
 
     def take(self, reader: ReadPosition, last: int, arrival: Ints, ranks: Ints, numbers: Ints) -> tuple[int, int]:

@@ -103,9 +103,9 @@ class Port:
         #: Whether rows are in a window that neither their age nor the count of the stream's rows decides, at places of the total order;
         #: None: these decide. All members have the same such window.
         self.judge: Callable[[Ints, Ints], npt.NDArray[np.bool_]] | None = None
-        #: Which of some new rows, given by their positions, are in no result of the group, now or later; None: nothing tells before they
-        #: are stored.
-        self.refuses: Callable[[NewRows, Ints], npt.NDArray[np.bool_] | None] | None = None
+        #: Positions of the new rows, of those that a member wants (None: all), that are in no result of the group, now or later; None:
+        #: nothing tells before they are stored.
+        self.refuses: Callable[[NewRows, npt.NDArray[np.bool_] | None], Ints | None] | None = None
         #: A query looks at rows that have left their windows since then: (frontier, rows seen). None: no query does.
         self.lingers: tuple[int, int] | None = None
 

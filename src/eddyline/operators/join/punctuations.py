@@ -79,8 +79,8 @@ class Punctuations(JoinPolicy):
         self.dropped += lost
         return found if lost else fresh
 
-    def _refused(self, position: int, new: NewRows, asked: Ints) -> npt.NDArray[np.bool_] | None:
-        """Which of some rows are not stored: they are in no result, and no query looks at them."""
+    def _refused(self, position: int, new: NewRows, wanted: npt.NDArray[np.bool_] | None) -> Ints | None:
+        """Positions of the wanted rows that are not stored: they are in no result, and no query looks at them."""
         group = self._group
         if not self.closings.speaks or group is None or group.watched or len(group.bases) < 2:
             return None
@@ -89,9 +89,12 @@ class Punctuations(JoinPolicy):
             return None
         self._begun(group)
         assert self._drops is not None
+        asked = np.arange(len(new.ts)) if wanted is None else np.flatnonzero(wanted)
         refused = self._drops.refused(position, new, asked)
-        self.dropped += 0 if refused is None else int(refused.sum())
-        return refused
+        if refused is None:
+            return None
+        self.dropped += int(refused.sum())
+        return asked[refused]
 
     def _begun(self, group: JoinGroup) -> tuple[Rule, Chains]:
         """The rule and the chains of the group, from its first promise on."""
