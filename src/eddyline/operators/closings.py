@@ -25,7 +25,7 @@ from eddyline.model.schema import Stream
 from eddyline.model.window import FOREVER
 from eddyline.operators.covering import Columns, Mask, covered, has_order, in_order, ordered_words, span_of, there
 from eddyline.operators.keys import combined, key_words
-from eddyline.state.closed import Intervals, Keys, among, earliest, joint_codes, least_places
+from eddyline.state.closed import Intervals, Keys, earliest, joint_codes, least_places
 from eddyline.state.columns import Ints, validity
 
 LONG_AGO = -FOREVER
@@ -230,16 +230,6 @@ class Closed:
             ends = (int(said.min()), int(said.max())) if len(said) else (0, -1)
             self._spoken[id(body)] = said, given, *ends
         return self._spoken[id(body)]
-
-    def holds_words(self, name: str, words: Ints) -> Mask:
-        """Which words are closed by now, whenever that was."""
-        words = in_order(words, self.types[name])
-        found = self._old_words(name, words)
-        for body, _ in self.fresh:
-            said, _, first, last = self._words_of(name, body)
-            if len(said):
-                found |= among(said, first, last, words)
-        return found
 
     def word_instants(self, name: str, words: Ints) -> Ints:
         """As `instants`."""

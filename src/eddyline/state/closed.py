@@ -249,17 +249,6 @@ def least_places(words: Ints, low: int, high: int, places: Ints, none: int) -> I
     return found
 
 
-def among(some: Ints, low: int, high: int, asked: Ints) -> Mask:
-    """Which words that are asked for are among some others, whose least and greatest are given."""
-    if high - low >= _DENSE * (len(some) + len(asked)):
-        return np.isin(asked, some)
-    flags = np.zeros(high - low + 2, np.bool_)
-    flags[some - low] = True
-    # What lies outside is asked for at the last place, where nothing is.
-    found: Mask = flags[np.where((asked >= low) & (asked <= high), asked - low, high - low + 1)]
-    return found
-
-
 def distinct(words: Ints) -> Ints:
     """Each word once, ascending."""
     if not len(words):
