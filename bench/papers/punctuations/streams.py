@@ -21,7 +21,7 @@ OPEN_KEYS = 20
 EPOCHS = 80
 GAP = 2_000
 #: Of the four streams: microseconds from row to row, until a key is closed, and of a window.
-_GAP, _LIFE, _WINDOW = 10_000, 100_000, 10_000_000
+_STEP, _LIFE, _WINDOW = 10_000, 100_000, 10_000_000
 JOIN = "SELECT a.k, b.ts AS at FROM a, b WHERE a.k = b.k"
 
 
@@ -47,7 +47,7 @@ def four_streams(seconds: float, droppable: float = 0.4) -> tuple[dict[str, pa.T
     """Four streams of 100 rows a second each under windows of 10 s; the first one closes a key every 10 rows, the others close none.
     Rows of these come late for their keys so often that the given share of all rows has a key that the first stream has closed and whose
     rows of it have left their window. With how many these rows are, and the join."""
-    gap, life, window = _GAP, _LIFE, _WINDOW
+    gap, life, window = _STEP, _LIFE, _WINDOW
     tables, lost = {}, 0
     for number, name in enumerate("abcd"):
         rng = np.random.default_rng(number)
