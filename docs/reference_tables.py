@@ -14,7 +14,7 @@ from pathlib import Path
 
 from eddyline.model.functions import AGGREGATES, ALIASES, FUNCTIONS
 from eddyline.model.signatures import DATE_PARTS, TRUNC_PARTS
-from eddyline.settings import OPTIONS, Settings
+from eddyline.settings import EXPERIMENT, OPTIONS, Settings
 
 ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = ROOT / "docs" / "reference"
@@ -75,6 +75,13 @@ only. Both engines accept every option. Words may be written with or without quo
 dash needs them. `EXPLAIN` shows the options that differ from their defaults.
 """
 
+EXPERIMENTS_HEAD = """\
+## For experiments
+
+These choose between ways that give the same answers. The defaults are the fastest ones that were measured; the others are there to
+compare. Without `experiment.` the names still work, and a job says so once.
+"""
+
 
 def _cell(text: str) -> str:
     return escape(text, quote=False).replace("|", "&#124;")
@@ -113,16 +120,19 @@ def functions_page() -> str:
 def settings_page() -> str:
     source = "\n".join(path.read_text() for path in sorted((ROOT / "src" / "eddyline").rglob("*.py")))
     plain = Settings()
-    rows: dict[bool, list[tuple[str, ...]]] = {True: [], False: []}
+    rows: dict[str, list[tuple[str, ...]]] = {"": [], EXPERIMENT: [], "unread": []}
     for name, option in OPTIONS.items():
-        default = getattr(plain, name)
+        default = f"`{'none' if getattr(plain, name) is None else getattr(plain, name)}`"
         read = re.search(rf"(settings|wishes)\.{name}\b", source) is not None
-        rows[read].append((f"`{name}`", _code(option.values), f"`{'none' if default is None else default}`", _cell(option.help)))
+        prefix = EXPERIMENT if option.experiment is True else ""
+        rows[prefix if read else "unread"].append((f"`{prefix}{name}`", _code(option.values), default, _cell(option.help)))
+        if isinstance(option.experiment, tuple):
+            rows[EXPERIMENT].append((f"`{EXPERIMENT}{name}`", _code(" | ".join(option.experiment)), default, _cell(option.help)))
     head = ("option", "values", "default", "what it is for")
-    parts = [NOTE + SETTINGS_HEAD, _table(head, rows[True])]
-    if rows[False]:
+    parts = [NOTE + SETTINGS_HEAD, _table(head, rows[""]), EXPERIMENTS_HEAD, _table(head, rows[EXPERIMENT])]
+    if rows["unread"]:
         parts.append("## Without effect in this version\n\nThese are accepted and checked, and nothing reads them yet.\n")
-        parts.append(_table(head, rows[False]))
+        parts.append(_table(head, rows["unread"]))
     return "\n".join(parts)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from eddyline import Session
 from eddyline.connectors import generate
-from eddyline.connectors.draws import Shape
+from eddyline.connectors.draws import GeneratorShape
 
 QUERIES = {
     "auction": "SELECT a.item_id, b.price FROM auctions [RANGE 30 SECONDS] a, bids [RANGE 30 SECONDS] b WHERE a.item_id = b.item_id",
@@ -16,7 +16,7 @@ QUERIES = {
 
 with tempfile.TemporaryDirectory() as folder:
     for kind, query in QUERIES.items():
-        made = getattr(generate, kind)(str(Path(folder) / kind), Shape(rate=50, seconds=60, seed=7))
+        made = getattr(generate, kind)(str(Path(folder) / kind), GeneratorShape(rate=50, seconds=60, seed=7))
         session = Session()
         session.execute("\n".join(made.statements))
         answers = session.query("answers", query)

@@ -1,34 +1,42 @@
-"""What all tests share: random cases that are the same in every run, except in a soak, and an order with the long tests first."""
+"""What all tests share: random cases that the commit chooses, and an order with the slow files first."""
 
 from __future__ import annotations
 
 import gc
 import os
-import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("same", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("soak", deadline=None, max_examples=1_000, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("soak" if os.environ.get("EDDYLINE_SOAK") else "same")
+from tests.durations import Recorder, slowest_first
+from tests.needs import said_of
+from tests.property.pieces import make_small
+from tests.seeds import cases, first_seed, repeated_by, share
 
-
-#: Files that start most processes or run most batches. Each is run as a whole on one core, and these begin first.
-LONGEST = (
-    "tests/fault/test_embedded_matrix.py",
-    "tests/fault/test_spark_matrix.py",
-    "tests/spark/test_sharded.py",
-    "tests/fault/test_promises.py",
-    "tests/fault/test_resume.py",
-    "tests/browser/test_embedded.py",
-    "tests/browser/test_spark.py",
-    "tests/spark/test_growth.py",
-    "tests/spark/test_damage.py",
-    "tests/fault/test_embedded_supervised.py",
-    "tests/spark/test_answers.py",
+# The seed comes from the commit or from EDDYLINE_SEED, and `cases` says how many examples there are: a database would add others.
+settings.register_profile(
+    "seeded", deadline=None, database=None, max_examples=cases(100, soak=1_000), suppress_health_check=[HealthCheck.too_slow]
 )
+settings.load_profile("seeded")
+make_small()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    # Workers and children of tests have this seed too, should there be another commit meanwhile.
+    os.environ["EDDYLINE_SEED"] = str(first_seed())
+    if config.getoption("hypothesis_seed", None) is None:
+        config.option.hypothesis_seed = str(first_seed())
+    if "EDDYLINE_DURATIONS" in os.environ:
+        config.pluginmanager.register(Recorder(config, Path(os.environ["EDDYLINE_DURATIONS"])))
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and not hasattr(session.config, "workerinput"):
+        reporter.write_line(f"random cases: {share():g} of all, {repeated_by()}")
 
 
 def pytest_collection_finish() -> None:
@@ -43,15 +51,12 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes long begins first; otherwise files stay in their order, and tests in that of their file."""
-    names = {name: number for number, name in enumerate(LONGEST)}
-    items.sort(key=lambda one: (names.get(one.nodeid.split("::")[0], len(names)), one.get_closest_marker("slow") is None))
+    slowest_first(items)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Tests of the page need a browser: where there is none, say so."""
-    asked = [str(one).rstrip("/") for one in terminalreporter.config.args]
-    if any(one.endswith("tests") or "tests/browser" in one for one in asked) and not shutil.which("chromedriver"):
-        terminalreporter.write_line(
-            "THE BROWSER TESTS DID NOT RUN: there is no Chromium here; make browser installs it", yellow=True, bold=True
-        )
+    """Tests that could not run on this machine: how many, why, and how they run. After a failure, how to repeat the random cases."""
+    for line in said_of(terminalreporter):
+        terminalreporter.write_line(line, yellow=True, bold=True)
+    if terminalreporter.stats.get("failed") or terminalreporter.stats.get("error"):
+        terminalreporter.write_line(f"random cases: {repeated_by()} repeats them on any commit", yellow=True, bold=True)

@@ -53,3 +53,12 @@ def test_the_page_on_checkpoints_has_the_versions() -> None:
     said = dict(re.findall(r"^\| `([\w/]+\.py)` \| .* \| (\d+) \|$", page, re.M))
     versions = {"runtime/recovery/snapshot.py": snapshot.FORMAT, "runtime/spark/shard/processor.py": processor.FORMAT}
     assert said == {name: str(number) for name, number in (versions | {"runtime/spark/job/ledger.py": ledger.FORMAT}).items()}
+
+
+def test_a_public_class_name_stands_for_one_class() -> None:
+    found: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "src/eddyline").glob("**/*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert {name: places for name, places in found.items() if len(places) > 1} == {}

@@ -27,6 +27,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import needs
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/*.md"), *ROOT.glob("examples/*.md")])
 #: Pages that start Spark belong to its suite: tests/spark/test_pages.py.
@@ -154,6 +156,8 @@ def run_page(name: str, text: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = page.read_text()
     assert text.count("```") % 2 == 0, "a snippet is not closed"
+    if any("APPROX_" in snippet.text for snippet in snippets(text)):
+        needs.sketches()
     run_page(str(page.relative_to(ROOT)), text, tmp_path, monkeypatch)
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from eddyline import Session
-from eddyline.connectors.draws import Shape
+from eddyline.connectors.draws import GeneratorShape
 from eddyline.connectors.generate import nexmark
 
 QUERIES = sorted((Path(__file__).resolve().parents[1] / "examples" / "nexmark").glob("q*.sql"))
@@ -25,7 +25,7 @@ EXPECTED = {
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("nexmark")
-    made = nexmark(str(folder / "data"), Shape(rate=500, seconds=60, files=3), extra=20)
+    made = nexmark(str(folder / "data"), GeneratorShape(rate=500, seconds=60, files=3), extra=20)
     assert made.rows["bid"] == 46 * made.rows["person"] and made.rows["auction"] == 3 * made.rows["person"]
     return folder
 
@@ -84,7 +84,7 @@ def test_every_example_is_compared() -> None:
 
 
 def test_the_same_seed_gives_the_same_rows(tmp_path: Path) -> None:
-    shape = Shape(rate=100, seconds=10)
+    shape = GeneratorShape(rate=100, seconds=10)
     for side in "ab":
         nexmark(str(tmp_path / side), shape)
     for folder, _, files in os.walk(tmp_path / "a"):

@@ -33,8 +33,8 @@ def test_every_entry_stands_on_its_page() -> None:
         assert module._code(function.signature) in functions
     for signature, _ in AGGREGATES.values():
         assert module._code(signature) in functions
-    for name in OPTIONS:
-        assert f"| `{name}` |" in settings
+    for name, option in OPTIONS.items():
+        assert f"| `{'experiment.' * (option.experiment is True)}{name}` |" in settings
 
 
 def test_the_benchmark_page_says_what_the_result_files_say() -> None:

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from eddyline import Session
 from eddyline.kernels import zones
-from eddyline.kernels.probe import Asking
+from eddyline.kernels.probe import ProbeKeys
 from eddyline.model.datatypes import BIGINT, BOOLEAN
 from eddyline.model.expression import Call, ColumnRef, Literal
 from eddyline.operators.join.zones import policy
@@ -171,8 +171,8 @@ def zone_sort() -> None:
         least = random.integers(0, 64_000 - 1_000 * matching + 1, (1, asked))
         within = zones.Within(keys, np.empty((1, 0), np.bool_), False, least, least + 1_000 * matching - 1)
         laid = zones.Laid(False, order, order, dead, 0, True)
-        asking = Asking(np.zeros(asked, np.int64), np.full(asked, stored), np.zeros(asked, np.int64))
-        cells = zones.Cells(np.array([0, asked]), cuts, np.zeros((1, 100), np.int64))
+        asking = ProbeKeys(np.zeros(asked, np.int64), np.full(asked, stored), np.zeros(asked, np.int64))
+        cells = zones.ZoneCells(np.array([0, asked]), cuts, np.zeros((1, 100), np.int64))
         times = max(1, 256 // asked)
         began = process_time()
         for _ in range(times):

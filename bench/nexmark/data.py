@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from eddyline.connectors.draws import Shape
+from eddyline.connectors.draws import GeneratorShape
 from eddyline.connectors.generate import nexmark
 
 #: Event time of one file, in seconds: on Spark it is one micro-batch.
@@ -45,7 +45,7 @@ def make(rate: float, seconds: float, slots: int, folder: str | Path | None = No
     if not target.exists():
         partial = target.with_name(f"{target.name}.{os.getpid()}")
         shutil.rmtree(partial, ignore_errors=True)
-        nexmark(str(partial / "parquet"), Shape(rate=rate, seconds=seconds, files=files))
+        nexmark(str(partial / "parquet"), GeneratorShape(rate=rate, seconds=seconds, files=files))
         for stream in STREAMS:
             _write(partial, stream, slots)
         (partial / "csv" / "side").mkdir()

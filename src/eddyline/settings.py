@@ -2,6 +2,7 @@
 
 Answer   `Settings` holds every option that SET or a query's WITH can change, with its default. `OPTIONS` says of each
          what it is for and which values it takes; the language reference is made from it.
+         Options for experiments are written `experiment.NAME`. Without the prefix they still work, and `unprefixed` names them.
 Limits   Both engines accept every option; one that a driver has no use for changes nothing there.
 """
 
@@ -10,12 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Any
 
 from eddyline.errors import SettingProblem
 from eddyline.tuning import Tuning
 
 Value = str | int | float
+
+#: What the names of options for experiments begin with.
+EXPERIMENT = "experiment."
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +64,16 @@ class Settings:
     output_files: str = "auto"
     #: Seconds after which a file of gathered results is closed.
     output_seconds: float = 2.0
+    #: A row that makes more results than this is warned of.
+    most_results: int = 1_000_000
     #: Seconds for which a query stands without being asked for again; None: for ever. Such a query writes no files.
     lease: float | None = None
     #: Further join policies, each as module:function of a `PolicyFactory` that EDDYLINE_POLICIES of the process allows.
     policies: tuple[str, ...] = ()
     #: Thresholds; tests give others.
     tuning: Tuning = field(default_factory=Tuning)
+    #: Options for experiments that were set without their prefix; they change nothing else.
+    unprefixed: frozenset[str] = field(default=frozenset(), compare=False)
 
     def with_option(self, name: str, value: Value) -> Settings:
         """These settings with one option changed, its value checked.
@@ -72,10 +81,23 @@ class Settings:
         >>> Settings().with_option("epoch_rows", 500).epoch_rows
         500
         """
-        option = OPTIONS.get(name.lower())
+        prefixed = name.lower().startswith(EXPERIMENT)
+        plain = name.lower().removeprefix(EXPERIMENT)
+        option = OPTIONS.get(plain)
         if option is None:
-            raise SettingProblem(f"there is no setting {name}", hint=f"settings are {', '.join(sorted(OPTIONS))}")
-        changed: dict[str, Any] = {name.lower(): option.read(name.lower(), value)}
+            listed = [
+                EXPERIMENT * prefixed + one
+                for one in sorted(OPTIONS)
+                if (OPTIONS[one].experiment if prefixed else OPTIONS[one].experiment is not True)
+            ]
+            others = "" if prefixed else f"; those for experiments begin with {EXPERIMENT}"
+            raise SettingProblem(f"there is no setting {name}", hint=f"settings are {', '.join(listed)}{others}")
+        changed: dict[str, Any] = {plain: option.read(plain, value)}
+        experiment = option.experiment if isinstance(option.experiment, bool) else changed[plain] in option.experiment
+        if prefixed and not experiment:
+            raise SettingProblem(f"{plain} = {value} is no experiment", hint=f"SET {plain} = {value}")
+        if experiment and not prefixed:
+            changed["unprefixed"] = self.unprefixed | {plain}
         return replace(self, **changed)
 
     def changed(self) -> dict[str, object]:
@@ -85,12 +107,14 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class SettingOption:
     """One SET option: how its value is read, and what it is for."""
 
     read: Callable[[str, Value], object]
     values: str
     help: str
+    #: Whether the option is for experiments, or the values that are.
+    experiment: bool | tuple[str, ...] = False
 
 
 def _word(*allowed: str) -> Callable[[str, Value], object]:
@@ -164,14 +188,26 @@ def _purge(name: str, value: Value) -> object:
     raise SettingProblem(f"SET {name} does not take {value!r}", hint="auto, eager, or a number of punctuations")
 
 
+#: Units of time that settings take, in microseconds: those of windows.
+_MICROS = {"microsecond": 1, "us": 1, "millisecond": 10**3, "ms": 10**3} | {
+    name: seconds * 10**6
+    for names, seconds in (("second sec s", 1), ("minute min", 60), ("hour h", 3_600), ("day d", 86_400), ("week w", 604_800))
+    for name in names.split()
+}
+
+
 def _propagate(name: str, value: Value) -> object:
     text = str(value).strip().lower()
     if text in ("off", "on") or (text.isdigit() and int(text) > 0):
         return text
-    found = re.fullmatch(r"([0-9]*\.?[0-9]+)\s*seconds?", text)
-    if found is not None and float(found[1]) > 0:
-        return f"{found[1]} seconds"
-    raise SettingProblem(f"SET {name} does not take {value!r}", hint="off, on, a number of values, or a time such as '10 seconds'")
+    if found := re.fullmatch(r"([0-9]*\.?[0-9]+)\s*([a-z]+)", text):
+        size = _MICROS.get(found[2]) or _MICROS.get(found[2].removesuffix("s"), 0)
+        micros = Decimal(found[1]) * size
+        if micros >= 1 and micros == int(micros):
+            # Seconds stay as they are written: a checkpoint may hold the text.
+            return f"{found[1] if size == 10**6 else f'{(micros / 10**6).normalize():f}'} seconds"
+    hint = "off, on, a number of values, or a time such as '10 seconds', '1 minute', '500 milliseconds'"
+    raise SettingProblem(f"SET {name} does not take {value!r}", hint=hint)
 
 
 _BYTES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
@@ -187,55 +223,76 @@ def _bytes(name: str, value: Value) -> object:
 
 
 #: Every option, in the order in which the reference shows them.
-OPTIONS: dict[str, Option] = {
-    "epoch_rows": Option(_whole(1), "1, 2, …", "rows of all streams together that one embedded epoch takes"),
-    "plan": Option(_tree, "auto | mjoin | bjtree | '((a b) c)'", "the join tree; a group of three or more is one mjoin node"),
-    "probe": Option(_word("hash", "loop"), "hash | loop", "how join partners are found"),
-    "on_late": Option(_word("dead-letter", "error"), "dead-letter | error", "what a late row does"),
-    "on_bad": Option(_word("dead-letter", "error"), "dead-letter | error", "what an unreadable row does"),
-    "unbounded": Option(_word("warn", "error"), "warn | error", "what an UNBOUNDED reference that nothing purges does"),
-    "jit": Option(
-        _word("off", "bloom", "exact", "auto"), "off | bloom | exact | auto", "just-in-time joins: do not make what cannot be used"
+OPTIONS: dict[str, SettingOption] = {
+    "epoch_rows": SettingOption(_whole(1), "1, 2, …", "rows of all streams together that one embedded epoch takes"),
+    "plan": SettingOption(_tree, "auto | mjoin | bjtree | '((a b) c)'", "the join tree; a group of three or more is one mjoin node"),
+    "probe": SettingOption(_word("hash", "loop"), "hash | loop", "how join partners are found", experiment=True),
+    "on_late": SettingOption(_word("dead-letter", "error"), "dead-letter | error", "what a late row does"),
+    "on_bad": SettingOption(_word("dead-letter", "error"), "dead-letter | error", "what an unreadable row does"),
+    "unbounded": SettingOption(_word("warn", "error"), "warn | error", "what an UNBOUNDED reference that nothing purges does"),
+    "jit": SettingOption(
+        _word("off", "bloom", "exact", "auto"),
+        "off | auto",
+        "just-in-time joins: do not make what cannot be used",
+        experiment=("bloom", "exact"),
     ),
-    "jit_control": Option(_word("one-sided", "probes", "chain", "auto"), "one-sided | probes | chain | auto", "how demand is tested"),
-    "cpu_budget": Option(_cores, "'0.8 cores' | none", "CPU seconds per second of event time that all queries may use"),
-    "memory_budget": Option(_bytes, "'2 GB' | none", "state that all queries may hold"),
-    "over_budget": Option(_word("error", "warn", "spill"), "error | warn | spill", "what happens when no plan fits the budgets"),
-    "plan_search": Option(
-        _word("two-layer", "finder", "mjoin", "bjtree"), "two-layer | finder | mjoin | bjtree", "how a join tree is looked for"
+    "jit_control": SettingOption(
+        _word("one-sided", "probes", "chain", "auto"), "one-sided | probes | chain | auto", "how demand is tested", experiment=True
     ),
-    "route": Option(_word("fixed", "lottery"), "fixed | lottery", "probe orders: the planner's, or the eddy's"),
-    "scheduler": Option(_word("lwo", "swf", "mqt"), "lwo | swf | mqt", "whose window is served next in a shared join"),
-    "seed": Option(_whole(0), "0, 1, …", "seed of everything that draws lots"),
-    "share": Option(_word("on", "off"), "on | off", "whether queries with the same joins share one"),
-    "replan": Option(_word("on", "off"), "on | off", "whether plans may change while running"),
-    "shards": Option(_whole(0), "0, 1, …", "shards on Spark; 0 takes one per core"),
-    "checkpoint_seconds": Option(_seconds, "0, 0.5, …", "time between embedded checkpoints; 0 takes one after every epoch"),
-    "template_index": Option(_index, "auto | scan | imp | 'hash(a, b)' | 'imp(6, 5, 5)'", "how requests to a template find their rows"),
-    "template_tuning": Option(_word("on", "off"), "on | off", "whether the index of a template follows what is asked for"),
-    "template_batch": Option(_word("on", "off"), "on | off", "whether requests of one epoch share a scan, or each finds its rows alone"),
-    "heralds": Option(
+    "cpu_budget": SettingOption(_cores, "'0.8 cores' | none", "CPU seconds per second of event time that all queries may use"),
+    "memory_budget": SettingOption(_bytes, "'2 GB' | none", "state that all queries may hold"),
+    "over_budget": SettingOption(_word("error", "warn", "spill"), "error | warn | spill", "what happens when no plan fits the budgets"),
+    "plan_search": SettingOption(
+        _word("two-layer", "finder", "mjoin", "bjtree"),
+        "two-layer | finder | mjoin | bjtree",
+        "how a join tree is looked for",
+        experiment=True,
+    ),
+    "route": SettingOption(_word("fixed", "lottery"), "fixed | lottery", "probe orders: the planner's, or the eddy's", experiment=True),
+    "scheduler": SettingOption(
+        _word("lwo", "swf", "mqt"), "lwo | swf | mqt", "whose window is served next in a shared join", experiment=True
+    ),
+    "seed": SettingOption(_whole(0), "0, 1, …", "seed of all random draws", experiment=True),
+    "share": SettingOption(_word("on", "off"), "on | off", "whether queries with the same joins share one"),
+    "replan": SettingOption(_word("on", "off"), "on | off", "whether plans may change while running"),
+    "shards": SettingOption(_whole(0), "0, 1, …", "shards on Spark; 0 takes one per core"),
+    "checkpoint_seconds": SettingOption(_seconds, "0, 0.5, …", "time between embedded checkpoints; 0 takes one after every epoch"),
+    "template_index": SettingOption(
+        _index, "auto | scan | imp | 'hash(a, b)' | 'imp(6, 5, 5)'", "how requests to a template find their rows"
+    ),
+    "template_tuning": SettingOption(
+        _word("on", "off"), "on | off", "whether the index of a template follows what is asked for", experiment=True
+    ),
+    "template_batch": SettingOption(
+        _word("on", "off"), "on | off", "whether requests of one epoch share a scan, or each finds its rows alone", experiment=True
+    ),
+    "heralds": SettingOption(
         _word("auto", "on", "off"), "auto | on | off", "zones: skip or pass whole stretches of rows by their least and greatest values"
     ),
-    "constraints": Option(
+    "constraints": SettingOption(
         _word("prune", "check", "off"),
         "prune | check | off",
         "event patterns: use constraints to end matches early, only check them, neither",
     ),
-    "on_violation": Option(
+    "on_violation": SettingOption(
         _word("dead-letter", "error"), "dead-letter | error", "what a row that breaks a promise, or an event that breaks a constraint, does"
     ),
-    "unsatisfiable": Option(_word("error", "warn"), "error | warn", "what an event pattern that can never match does"),
-    "punctuations": Option(_word("on", "off"), "on | off", "whether rows that no row to come can need are forgotten early"),
-    "purge": Option(_purge, "auto | eager | 100", "when punctuations make a join look for rows to forget"),
-    "propagate": Option(_propagate, "off | on | 100 | '10 seconds'", "when the finished values of output columns are announced"),
-    "output_files": Option(
+    "unsatisfiable": SettingOption(_word("error", "warn"), "error | warn", "what an event pattern that can never match does"),
+    "punctuations": SettingOption(_word("on", "off"), "on | off", "whether rows that no row to come can need are forgotten early"),
+    "purge": SettingOption(_purge, "auto | eager | 100", "when punctuations make a join look for rows to forget"),
+    "propagate": SettingOption(
+        _propagate, "off | on | 100 | '10 seconds' | '1 minute'", "when the finished values of output columns are announced"
+    ),
+    "output_files": SettingOption(
         _word("auto", "each"),
         "auto | each",
         "result files: gathered until they are large or old, or one per query and epoch or micro-batch",
     ),
-    "output_seconds": Option(_seconds, "0, 0.5, …", "age at which a file of gathered results is closed"),
-    "lease": Option(
+    "output_seconds": SettingOption(_seconds, "0, 0.5, …", "age at which a file of gathered results is closed"),
+    "most_results": SettingOption(
+        _whole(1), "1, 2, …", "results of one row beyond which a warning names the query and the row's key, once per query"
+    ),
+    "lease": SettingOption(
         _lease,
         "30 | none",
         "seconds after which a tried query goes that no page asks for; it writes no files, its newest rows are in the report",

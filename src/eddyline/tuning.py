@@ -315,7 +315,7 @@ class OutputTuning:
     #: All sinks together hold at most about this much: then the next one to be written to makes a smaller file. A bound of memory, as is
     #: the number of bytes under way in the writing thread.
     collected_bytes: int = 256 << 20
-    under_way_bytes: int = 128 << 20
+    under_way_bytes: int = 64 << 20
     #: Larger results go into a file of their own at once. Eight pieces of 1.4 MB take 40 ms of CPU through the journal into one file, and
     #: 76 ms as files of their own (`python -m bench.micro sizes`): this is a bound of the bytes that are written twice.
     small_bytes: int = 1 << 20
@@ -342,6 +342,10 @@ class Tuning:
     #: About how many results are made in one go: an epoch that would make more is worked off in slices of its rows. A bound
     #: of memory; measured by `bench/peers` on W1.
     results_at_once: int = 2_000_000
+    #: From this number on, results of an epoch leave it while it runs: joins find pairs and make results in pieces of about this size, and
+    #: the next piece is made when this one has gone to its sinks. A bound of memory: 9 million results of one key take 100 MB with it and
+    #: 380 MB with twice as many, and 1.9 and 2.1 s of CPU.
+    results_held: int = 250_000
     #: Where results are released in portions, a slice may make this multiple of them: rows of the next one wait for its largest windows.
     in_portions: int = 2
     sharing: SharingTuning = field(default_factory=SharingTuning)

@@ -45,11 +45,11 @@ def test_a_query_is_added_and_dropped(page: Page) -> None:
 
 def test_figures_of_the_report_are_those_of_stats(on_spark: Job) -> None:
     """The last test of the job: it ends as a user ends it."""
-    from eddyline.runtime.reporting.places import Places, read_json
+    from eddyline.runtime.reporting.places import ReportPlaces, read_json
 
     job, _ = on_spark
     stats = job.stop()
-    document = read_json(Places(job.state).report)
+    document = read_json(ReportPlaces(job.state).report)
     assert document["state_of_job"] == "ended"
     for key in ("rows_in", "late", "bad", "results", "epochs", "elapsed_s", "operators", "peak_stored_rows", "frontiers"):
         assert document["stats"][key] == stats[key], key

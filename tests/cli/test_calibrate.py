@@ -1,4 +1,4 @@
-"""`eddyline calibrate`: what it prints, and what it keeps for the planner."""
+"""`eddyline lab calibrate`: what it prints, and what it keeps for the planner."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from eddyline.plan.budget import SHIPPED, SHIPPED_INDEX, costs_path, index_costs
 
 def test_measures_prints_and_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    assert main(["calibrate", "--repeats", "1", "--dry-run"]) == 0
+    assert main(["lab", "calibrate", "--repeats", "1", "--dry-run"]) == 0
     dry = json.loads(capsys.readouterr().out)
     assert dry["kept"] is None and not list(tmp_path.iterdir())
     assert set(dry["costs"]) == {"insert", "delete", "join", "probe", "link", "arrive"}
     assert all(0 <= cost < 1e-4 for cost in dry["costs"].values())
     assert set(dry["index"]) == {"hash", "run", "visit"} and all(0 <= cost < 1e-5 for cost in dry["index"].values())
     assert unit_costs() == SHIPPED and index_costs() == SHIPPED_INDEX
-    assert main(["calibrate", "--repeats", "1"]) == 0
+    assert main(["lab", "calibrate", "--repeats", "1"]) == 0
     kept = json.loads(capsys.readouterr().out)
     assert kept["kept"] == str(tmp_path / "eddyline" / "costs.json")
     assert unit_costs().arrive == kept["costs"]["arrive"] > 0

@@ -26,7 +26,7 @@ def test_a_first_look(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
         assert figures["results"]["per_minute"] == 2 and all(figures["results"].values())
         assert "eddyline run demo/job.sql --engine embedded --once --out demo/results --checkpoint demo/checkpoint" in said
         assert all(f"{name}: {count:,} results" in said for name, count in figures["results"].items())
-        assert "embedded checkpoint, format 5" in said and "more rows" in said
+        assert "embedded checkpoint, format 6" in said and "more rows" in said
         # Rows stored for the join without windows: flat with punctuations, ever more without.
         lines = {line.split()[1]: line for line in said.splitlines() if line.startswith(("│ on ", "│ off "))}
         flat, growing = ([int(cell.replace(",", "")) for cell in re.findall(r"[0-9,]+", lines[name])] for name in ("on", "off"))

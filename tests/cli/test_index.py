@@ -1,4 +1,4 @@
-"""`eddyline index`: what it prints and what it refuses."""
+"""`eddyline lab index`: what it prints and what it refuses."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ WORKLOAD = {
 
 @pytest.fixture
 def eddyline(tmp_path, capsys, monkeypatch):
-    """Runs `eddyline index …` on a document; gives back exit code, output and errors."""
+    """Runs `eddyline lab index …` on a document; gives back exit code, output and errors."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
 
     def call(document: object, *words: str) -> tuple[int, str, str]:
         path = tmp_path / "workload.json"
         path.write_bytes(document if isinstance(document, bytes) else json.dumps(document).encode())
-        code = main(["index", str(path), *words])
+        code = main(["lab", "index", str(path), *words])
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
@@ -119,3 +119,13 @@ def test_a_name_nearly_right(eddyline) -> None:
 def test_a_missing_file(capsys, tmp_path) -> None:
     assert main(["index", str(tmp_path / "nowhere.json")]) == 2
     assert "cannot be read" in capsys.readouterr().err
+
+
+def test_the_old_name_works(tmp_path, capsys) -> None:
+    path = tmp_path / "workload.json"
+    path.write_text(json.dumps(WORKLOAD))
+    found = []
+    for name in (["index"], ["lab", "index"]):
+        assert main([*name, str(path), "--bits", "4"]) == 0
+        found.append(json.loads(capsys.readouterr().out)["bits"])
+    assert found[0] == found[1]

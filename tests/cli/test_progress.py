@@ -7,7 +7,7 @@ import io
 from rich.console import Console
 
 from eddyline import Session
-from eddyline.cli.progress import Progress, moment
+from eddyline.cli.progress import ProgressDisplay, moment
 
 
 def running(console: Console, quiet: bool = False, seconds: float = 0.0) -> Session:
@@ -15,7 +15,7 @@ def running(console: Console, quiet: bool = False, seconds: float = 0.0) -> Sess
     session = Session()
     session.execute("CREATE STREAM bids (item BIGINT, price DOUBLE, ts TIMESTAMP) WITH (time='ts')")
     session.query("dear", "SELECT item FROM (SELECT item, price FROM bids) b [RANGE 1 MINUTE] WHERE price > 100")
-    with Progress(quiet=quiet, console=console, seconds=seconds) as shown:
+    with ProgressDisplay(quiet=quiet, console=console, seconds=seconds) as shown:
         session.observe(shown.observe)
         session.push("bids", [(1, 50.0, 0), (2, 150.0, 5_000_000)])
         session.step()
@@ -76,5 +76,5 @@ def test_a_template_says_how_many_requests_it_has_answered() -> None:
         )
         session.push("s", [(1, 0), (2, 1)])
         session.request(["n FROM t", "n FROM t GROUP BY ()"])
-        Progress(console=Console(file=output, width=160)).summary(session.stats())
+        ProgressDisplay(console=Console(file=output, width=160)).summary(session.stats())
     assert output.getvalue().splitlines()[-1] == "  t: 2 requests answered"

@@ -48,7 +48,7 @@ def listed(capsys: pytest.CaptureFixture[str]) -> dict[str, tuple[str, int | Non
 
 
 def wait(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 40
+    deadline = time.monotonic() + 240
     while not condition():
         assert time.monotonic() < deadline, "the job did not get there in time"
         time.sleep(0.05)
@@ -72,7 +72,7 @@ def test_a_running_job(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert listed(capsys)["base"] == ("dropped", None, 5_000_000)
     finally:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=240) == 0
     assert parquet.read_table("out/base").column("k").to_pylist() == [1, 7, 8, 9, 6, 2]
     assert parquet.read_table("out/high").column("k").to_pylist() == [6, 10]
     assert parquet.read_table("side").column("k").to_pylist() == [6, 10]
@@ -94,7 +94,7 @@ def test_what_is_wrong_never_reaches_the_job(work: Path, capsys: pytest.CaptureF
     assert main(["query", "drop", "other", "--job", "ck"]) == 2
     assert main(["query", "add", "more.sql", "--job", "nowhere"]) == 2
     assert "no job" in capsys.readouterr().err
-    assert [p.name for p in (work / "ck/control").iterdir()] == ["state.json"]
+    assert {p.name for p in (work / "ck/control").iterdir()} == {"parts.json", "state.json"}
 
 
 def test_what_waits_for_the_next_start(work: Path, capsys: pytest.CaptureFixture[str]) -> None:

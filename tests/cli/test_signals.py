@@ -156,5 +156,36 @@ def test_a_signal_while_spark_starts_loses_nothing(job: Path) -> None:
         process.send_signal(number)
         code, _ = ended(process)
         assert code in (0, -number)
-    assert subprocess.run(command(job, "--engine", "spark", "--master", "local[1]", "--once"), timeout=120).returncode == 0
+    assert subprocess.run(command(job, "--engine", "spark", "--master", "local[1]", "--once"), timeout=_PATIENCE).returncode == 0
     assert parquet.read_table(job / "out" / "q").column("k").to_pylist() == [10, 11, 20, 21]
+
+
+#: Makes the first epoch of a process last for ever.
+STUCK = """
+import sys, time
+
+def hook(frame, event, _):
+    if event == "call" and frame.f_code.co_qualname == "Pipeline.step":
+        sys.setprofile(None)
+        print("struck", file=sys.stderr, flush=True)
+        time.sleep(3600)
+
+sys.setprofile(hook)
+"""
+
+
+@pytest.mark.slow
+def test_a_second_signal_does_not_wait_for_the_epoch_at_hand(job: Path) -> None:
+    (job / "sitecustomize.py").write_text(STUCK)
+    environment = dict(os.environ, PYTHONPATH=f"{job}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    process = subprocess.Popen(command(job), env=environment, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None and process.stderr.readline() == "struck\n"
+    for _ in range(2):
+        # Both at once are one signal.
+        process.send_signal(signal.SIGTERM)
+    time.sleep(3.0)
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert ended(process)[0] == -signal.SIGTERM
+    (job / "sitecustomize.py").unlink()
+    assert results(job) == [10, 11, 20, 21]

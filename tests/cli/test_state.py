@@ -9,7 +9,7 @@ import pytest
 
 from eddyline import Session
 from eddyline.cli.__main__ import main
-from eddyline.runtime.spark.job.ledger import FORMAT, Entry, Ledger
+from eddyline.runtime.spark.job.ledger import FORMAT, Ledger, LedgerEntry
 from eddyline.runtime.spark.job.shard_report import write_standing
 
 
@@ -21,9 +21,9 @@ def spark_checkpoint(folder: Path, committed: int, written: int) -> None:
     """Two shards; `pairs` is cut in two, `odd` lies on the second alone, `old` has gone."""
     (folder / "eddyline").mkdir(parents=True)
     queries = {
-        "pairs": Entry("SELECT 1", shares=[0, 2]),
-        "odd": Entry("SELECT 1", shares=[1, 1]),
-        "old": Entry("SELECT 1", shares=[0, 2], state="dropped"),
+        "pairs": LedgerEntry("SELECT 1", shares=[0, 2]),
+        "odd": LedgerEntry("SELECT 1", shares=[1, 1]),
+        "old": LedgerEntry("SELECT 1", shares=[0, 2], state="dropped"),
     }
     Ledger(str(folder), 2, {}, queries).write()
     (folder / "commits").mkdir()
@@ -80,7 +80,7 @@ def test_an_embedded_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[st
         session.step()
     found = shown(tmp_path, capsys)
     (shard,) = found["shards"]
-    assert found["engine"] == "embedded" and found["format"] == 5
+    assert found["engine"] == "embedded" and found["format"] == FORMAT
     assert shard["frontier"] == 8_000_000 and shard["queries"] == ["pairs"]
     # The row at 8 s waits; of those below the frontier, the one at 4 s is in its window still.
     assert shard["waiting"] == 1 and shard["rows"] >= 1 and shard["bytes"] > 0

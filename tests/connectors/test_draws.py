@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from eddyline.connectors.draws import SECOND, START, Shape, arrival_order, event_times, keys, rng_for
+from eddyline.connectors.draws import SECOND, START, GeneratorShape, arrival_order, event_times, keys, rng_for
 from eddyline.errors import UserError
 
 
 def test_even_times_have_the_rate():
-    times = event_times(rng_for(0, "t"), Shape(rate=4, seconds=10))
+    times = event_times(rng_for(0, "t"), GeneratorShape(rate=4, seconds=10))
     assert len(times) == 40 and times[0] == START and set(np.diff(times).tolist()) == {SECOND // 4}
 
 
 def test_bursts_keep_rate_and_length_but_not_the_gaps():
-    times = event_times(rng_for(0, "t"), Shape(rate=1000, seconds=10, burst=1.2))
+    times = event_times(rng_for(0, "t"), GeneratorShape(rate=1000, seconds=10, burst=1.2))
     gaps = np.diff(times)
     assert len(times) == 10_000 and gaps.min() >= 0 and times[-1] < START + 10 * SECOND
     assert np.median(gaps) < gaps.mean() / 2 and gaps.max() > 20 * gaps.mean()
@@ -33,7 +33,7 @@ def behind(times, order):
 
 
 def test_disorder_stays_within_its_bound():
-    shape = Shape(rate=100, seconds=60, disorder=2.0)
+    shape = GeneratorShape(rate=100, seconds=60, disorder=2.0)
     times = event_times(rng_for(0, "t"), shape)
     lag = behind(times, arrival_order(rng_for(0, "o"), times, shape))
     assert SECOND < lag.max() <= 2 * SECOND
@@ -41,7 +41,7 @@ def test_disorder_stays_within_its_bound():
 
 @pytest.mark.parametrize("burst", [None, 1.5])
 def test_the_late_share_is_late_and_the_others_are_not(burst):
-    shape = Shape(rate=100, seconds=600, disorder=1.0, late=0.05, burst=burst)
+    shape = GeneratorShape(rate=100, seconds=600, disorder=1.0, late=0.05, burst=burst)
     times = event_times(rng_for(0, "t"), shape)
     order = arrival_order(rng_for(0, "o"), times, shape)
     assert sorted(order.tolist()) == list(range(len(times)))
@@ -54,6 +54,6 @@ def test_the_late_share_is_late_and_the_others_are_not(burst):
 )
 def test_impossible_shapes_are_refused(wrong):
     with pytest.raises(UserError, match=next(iter(wrong))):
-        Shape(**wrong)
+        GeneratorShape(**wrong)
     with pytest.raises(UserError, match="empty"):
         keys(rng_for(0, "k"), 1, 0)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from eddyline.connectors.file_log import Seen, TakenFiles, remove_other_logs
+from eddyline.connectors.file_log import SeenFile, TakenFiles, remove_other_logs
 from eddyline.connectors.files import open_source
 from eddyline.errors import CheckpointProblem
 from eddyline.model.datatypes import BIGINT, TIMESTAMP
@@ -32,7 +32,7 @@ def restored(folder, position):
 def test_every_saved_position_is_restored_whatever_was_taken_after_it(tmp_path):
     source, positions = taken(tmp_path), []
     for number in range(200):
-        source.add(Seen(f"f{number * 3}.csv", number, number))
+        source.add(SeenFile(f"f{number * 3}.csv", number, number))
         if number % 7 == 0:
             # Rows read ahead: a position may be older than what was taken last.
             positions.append(source.saved(max(number - 3, 0)))
@@ -46,11 +46,11 @@ def test_every_saved_position_is_restored_whatever_was_taken_after_it(tmp_path):
 def test_a_position_does_not_grow_with_the_number_of_files_and_its_log_grows_by_what_is_new(tmp_path):
     source = taken(tmp_path)
     for number in range(5000):
-        source.add(Seen(f"part-{number:06d}.csv", 1, 1))
+        source.add(SeenFile(f"part-{number:06d}.csv", 1, 1))
     first = source.saved(5000)
     size = os.path.getsize(tmp_path / first["log"])
     assert len(json.dumps(first)) < 100 and size < 60_000  # one range, and the thousand that are watched
-    source.add(Seen("part-005000.csv", 1, 1))
+    source.add(SeenFile("part-005000.csv", 1, 1))
     second = source.saved(5001)
     assert second["log"] == first["log"] and os.path.getsize(tmp_path / first["log"]) - size < 150
     assert source.saved(5001) == second and os.path.getsize(tmp_path / first["log"]) - size < 150
@@ -59,7 +59,7 @@ def test_a_position_does_not_grow_with_the_number_of_files_and_its_log_grows_by_
 def test_a_log_that_has_grown_is_begun_anew_and_the_old_one_stays_until_it_is_removed(tmp_path):
     source, logs = taken(tmp_path, InputTuning(log_bytes=1000)), []
     for number in range(3000):
-        source.add(Seen(f"{number:06d}", 1, 1))
+        source.add(SeenFile(f"{number:06d}", 1, 1))
         logs.append(source.saved(number + 1)["log"])
     assert 1 < len(set(logs)) < 30
     assert set(os.listdir(tmp_path)) == set(logs)
@@ -72,7 +72,7 @@ def test_a_log_that_has_grown_is_begun_anew_and_the_old_one_stays_until_it_is_re
 def test_damage_is_named(tmp_path, damage):
     source = taken(tmp_path)
     for number in range(10):
-        source.add(Seen(f"{number}", 1, 1))
+        source.add(SeenFile(f"{number}", 1, 1))
         position = source.saved(number + 1)
     path = tmp_path / position["log"]
     content = path.read_bytes()
@@ -90,7 +90,7 @@ def test_damage_is_named(tmp_path, damage):
 
 def test_a_torn_line_beyond_the_position_is_not_read(tmp_path):
     source = taken(tmp_path)
-    source.add(Seen("1", 1, 1))
+    source.add(SeenFile("1", 1, 1))
     position = source.saved(1)
     with open(tmp_path / position["log"], "ab") as log:
         log.write(b'{"crc32": "0000')

@@ -16,7 +16,7 @@ from eddyline.connectors.output import result_files
 from eddyline.connectors.sinks import ParquetSink
 from eddyline.errors import CheckpointProblem, UserError
 from eddyline.tuning import OutputTuning
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed
 
 SCHEMA = pa.schema([("k", pa.int64())])
 
@@ -304,7 +304,7 @@ def test_what_a_run_left_before_its_first_checkpoint_is_forgotten(tmp_path: Path
     assert again.files() == [[]] and again.segments() == 0
 
 
-@pytest.mark.parametrize("run", range(30))
+@pytest.mark.parametrize("run", range(cases(30)))
 @pytest.mark.parametrize("spark", [False, True])
 def test_random_lives(tmp_path: Path, run: int, spark: bool) -> None:
     """Epochs, checkpoints, crashes, restarts with the other setting: each row is in one file, in order, whatever happens."""

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from eddyline.connectors.taken import TakenNames
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed
 
 POOL = [
     f"{before}{n:0{digits}d}{after}"
@@ -17,7 +17,7 @@ POOL = [
 POOL += ["q", "z.gz", "x.7z", "٣.csv", "a\n1", "99999999999999999999999999.csv", "\udcff1.csv", "-1", "a/-1"]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(cases(60)))
 def test_holds_what_was_added_and_nothing_else(seed: int) -> None:
     draw = random.Random(first_seed(seed))
     names, plain = TakenNames(), set()

@@ -15,6 +15,7 @@ from eddyline.connectors.files import open_source
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, decimal
 from eddyline.model.schema import Column, Schema, Stream
 from eddyline.tuning import InputTuning
+from tests.pace import slowness
 
 SCHEMA = Schema((Column("note", STRING), Column("k", BIGINT), Column("price", decimal(8, 2)), Column("ts", TIMESTAMP)))
 NOON = datetime(2024, 1, 1, 12)
@@ -257,10 +258,10 @@ def test_needed_columns_do_not_change_what_is_bad(tmp_path):
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
 def test_a_file_of_nothing_but_bad_lines_does_not_take_forever(tmp_path, name):
-    begin = time.monotonic()
+    begin = time.process_time()
     rows, bad = everything(source(tmp_path, HEADER + "broken\n" * 20_000, name), 10_000)
     assert rows == [] and len(bad) == 20_000 + (name == "a.jsonl")
-    assert time.monotonic() - begin < 10
+    assert time.process_time() - begin < 10 * slowness()
 
 
 PLAIN_SCHEMA = Schema(

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from eddyline.connectors.draws import Shape, rng_for
+from eddyline.connectors.draws import GeneratorShape, rng_for
 from eddyline.connectors.workflow import CHECKING, HANDLING, TYPES, order_events
 from eddyline.errors import UserError
 
@@ -11,7 +11,7 @@ SHARES = {"concurrent": 50, "quotes": 3, "local": 0.3, "cancelled": 0.2, "reject
 
 
 def traces(**changes):
-    trace, kind, times = order_events(rng_for(1, "orders"), Shape(rate=1000, seconds=20), **{**SHARES, **changes})
+    trace, kind, times = order_events(rng_for(1, "orders"), GeneratorShape(rate=1000, seconds=20), **{**SHARES, **changes})
     assert (times[1:] >= times[:-1]).all()
     grouped = (
         pa.table({"trace": trace, "type": kind.tolist(), "ts": times})

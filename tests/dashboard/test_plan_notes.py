@@ -11,12 +11,12 @@ from eddyline.dashboard.feed import Feed
 from eddyline.dashboard.plan_notes import plan_notes
 from eddyline.plan.picture import draw, name_of
 from eddyline.plan.shape import Part
-from eddyline.runtime.reporting.places import Places, read_json
+from eddyline.runtime.reporting.places import ReportPlaces, read_json
 
 
 def looked_at(folder: Path) -> tuple[Feed, dict[str, Any]]:
     """A job that has ended while a page looked at its join."""
-    places = Places(str(folder))
+    places = ReportPlaces(str(folder))
     with Session(checkpoint=str(folder)) as session:
         for name in "abc":
             session.execute(f"CREATE STREAM {name} (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (time = 'ts')")
@@ -62,4 +62,4 @@ def test_demand_zones_and_punctuations_are_written_where_they_are(tmp_path: Path
         assert {"demand: listens", "held back 7, about 40 not made"} <= set(notes[f"join {key}"].lines)
     assert "zones skipped 1,234" in notes[name_of(shape.inputs[0])].lines
     assert {"3 punctuations", "1 rows broke one"} <= set(notes["stream a"].lines)
-    assert read_json(Places(str(tmp_path / "state")).report)["details"].keys() == {"q"}
+    assert read_json(ReportPlaces(str(tmp_path / "state")).report)["details"].keys() == {"q"}

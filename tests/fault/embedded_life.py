@@ -47,9 +47,11 @@ FOLDERS = ("state", "results")
 
 
 class Life:
-    def __init__(self, folder: Path, runs: Runs) -> None:
+    def __init__(self, folder: Path, runs: Runs, small: bool = True) -> None:
         self.folder = folder
         self.runs = runs
+        #: Whether results leave an epoch in pieces, into several files.
+        self.small = small
 
     # -- circumstances
 
@@ -103,7 +105,7 @@ class Life:
     # -- runs
 
     def run(self, plan: Plan | None = None, seconds: float | None = None) -> tuple[int, str]:
-        return self.runs.run(self.folder, *COMMAND, plan=plan, seconds=seconds)
+        return self.runs.run(self.folder, *COMMAND, plan=plan, seconds=seconds, small=self.small)
 
     def ends_well(self) -> None:
         code, said = self.run()
@@ -180,7 +182,7 @@ def _table_of(changes: list[dict[str, object]]) -> dict[object, object]:
 
 
 def expected(folder: Path, runs: Runs) -> dict[str, object]:
-    life = Life(folder, runs)
+    life = Life(folder, runs, small=False)
     life.first()
     life.arrive()
     life.ends_well()

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fault.strike import Plan, activate
+from tests.property.pieces import make_small
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,10 +39,13 @@ class Runs:
         code, said = self._ask({"folder": str(warm_up), "arguments": ["run", "job.sql", "--once", "--quiet"], "here": True})
         assert code == 0, said
 
-    def run(self, folder: Path, *arguments: str, plan: Plan | None = None, seconds: float | None = None) -> tuple[int, str]:
-        """With `seconds` the process is killed after that time, if it has not ended."""
+    def run(
+        self, folder: Path, *arguments: str, plan: Plan | None = None, seconds: float | None = None, small: bool = False
+    ) -> tuple[int, str]:
+        """With `seconds` the process is killed after that time, if it has not ended. With `small` results leave an epoch three at a time,
+        and an epoch has several files."""
         plans = None if plan is None else asdict(plan)
-        return self._ask({"folder": str(folder), "arguments": arguments, "plan": plans, "seconds": seconds})
+        return self._ask({"folder": str(folder), "arguments": arguments, "plan": plans, "seconds": seconds, "small": small})
 
     def _ask(self, request: dict[str, Any]) -> tuple[int, str]:
         assert self._process.stdin is not None and self._process.stdout is not None
@@ -75,6 +79,8 @@ def serve() -> None:
             # The writing thread of the parent is not here.
             shared_writer.cache_clear()
             os.chdir(request["folder"])
+            if request["small"]:
+                make_small(3, 20)
             if request["plan"] is not None:
                 found = request["plan"]
                 activate(Plan(**found | {"folders": tuple(found["folders"]), "sites": tuple(found["sites"])}))

@@ -72,8 +72,8 @@ class Operation:
 
 
 def operations(log: str | Path) -> list[Operation]:
-    text = Path(log).read_text() if Path(log).exists() else ""
-    lines = [text[at : at + _LINE].split("\0")[0] for at in range(0, len(text), _LINE)]
+    found = Path(log).read_bytes() if Path(log).exists() else b""
+    lines = [os.fsdecode(found[at : at + _LINE].split(b"\0")[0]) for at in range(0, len(found), _LINE)]
     return [Operation(number, *line.split("\t")) for number, line in enumerate(lines, 1)]
 
 
@@ -111,7 +111,7 @@ class _Striker:
         if not any(path == folder or path.startswith(folder + os.sep) for folder in self.folders):
             return False
         asked = _asked()[:250]
-        line = "\t".join((kind, path[-200:], asked)).encode()[: _LINE - 1]
+        line = b"\t".join((kind.encode(), os.fsencode(path)[-200:], asked.encode()))[: _LINE - 1]
         self.write(self.log, line.ljust(_LINE, b"\0"))
         number = os.lseek(self.log, 0, os.SEEK_CUR) // _LINE
         plan = self.plan
@@ -217,12 +217,16 @@ def _mark(folder: str, site: str) -> str:
 
 
 def _asked() -> str:
-    """The functions of eddyline on the stack, innermost first, at most four."""
+    """The functions of eddyline on the stack, innermost first, at most four.
+
+    The package of a frame says whose it is: a checkout, and any folder above it, may have the name of the package.
+    """
     frame = sys._getframe(2)
     found: list[str] = []
     while frame is not None and len(found) < 4:
         code = frame.f_code
-        if f"{os.sep}eddyline{os.sep}" in code.co_filename:
+        # Methods that a dataclass has made have no file.
+        if str(frame.f_globals.get("__package__")).partition(".")[0] == "eddyline" and not code.co_filename.startswith("<"):
             found.append(f"{Path(code.co_filename).stem}.{code.co_name}")
         frame = frame.f_back  # type: ignore[assignment]
     return " < ".join(found)

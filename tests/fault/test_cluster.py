@@ -17,7 +17,7 @@ import pyspark
 import pytest
 
 from eddyline.cli.__main__ import main
-from eddyline.runtime.spark.job.session import suitable_java
+from eddyline.runtime.spark.job.java import suitable_java
 from tests.fault.scenarios import ROOT, end_session
 
 pytestmark = [pytest.mark.fault, pytest.mark.spark, pytest.mark.slow, pytest.mark.long]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from eddyline.connectors.output import result_files
 from tests.fault.embedded_life import Life
 from tests.fault.forked import Runs
 
@@ -27,7 +28,7 @@ def lived(folder: Path, runs: Runs, how: str) -> tuple[Life, list[str]]:
     return life, said
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(2400)
 def test_one_life_with_a_kill_at_every_place(tmp_path: Path, runs: Runs, wanted: dict[str, object]) -> None:
     life, _ = lived(tmp_path / "life", runs, "torn")
     places = {operation.site for operation in life.operations("walk")}
@@ -35,10 +36,12 @@ def test_one_life_with_a_kill_at_every_place(tmp_path: Path, runs: Runs, wanted:
     # Places that only a start after a failure comes to.
     for function in ("checkpoint._remove_all_but", "output.truncate_after"):
         assert any(site.startswith("remove < ") and f" < {function}" in site for site in places), function
+    # Results left their epochs in pieces, into several files of one epoch.
+    assert any(part > 1 for _, part, _ in result_files(str(life.folder / "results" / "pairs")))
     assert life.results() == wanted
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(2400)
 @pytest.mark.parametrize("how", ["full", pytest.param("denied", marks=pytest.mark.long)])
 def test_one_life_with_a_disk_that_fails_at_every_place(how: str, tmp_path: Path, runs: Runs, wanted: dict[str, object]) -> None:
     life, said = lived(tmp_path / "life", runs, how)
@@ -77,6 +80,22 @@ def test_the_whole_matrix(tmp_path: Path, runs: Runs, wanted: dict[str, object])
                     assert life.results() == wanted, f"{base.name}: {site}, operation {number}"
                     cases += 1
         print(f"{base.name}: {len(places)} places, {cases} cases so far", flush=True)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_a_kill_before_each_name_of_a_file(tmp_path: Path, runs: Runs, wanted: dict[str, object]) -> None:
+    """Files of one epoch get their names one after the other: some have them, and the others have not."""
+    life = Life(tmp_path / "life", runs)
+    life.first()
+    base = life.kept(tmp_path / "fresh")
+    assert life.run(life.plan()) == (0, "")
+    numbers = [operation.number for operation in life.operations() if operation.site.startswith("rename < output.work")]
+    assert len(numbers) > 20
+    for number in numbers:
+        life.put_back(base)
+        _struck(life, number, "kill")
+        assert life.results() == wanted, f"operation {number}"
 
 
 def _struck(life: Life, number: int, how: str) -> None:

@@ -18,11 +18,11 @@ import pytest
 
 from tests.fault.embedded_life import COMMAND, Life
 from tests.fault.forked import Runs
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed
 
 pytestmark = pytest.mark.fault
 
-KILLS = int(os.environ.get("EDDYLINE_KILLS", "500" if "EDDYLINE_SOAK" in os.environ else "20"))
+KILLS = int(os.environ.get("EDDYLINE_KILLS") or cases(20, soak=500))
 #: A supervisor that comes this far in one life does not get on.
 _STARTS = 2_000
 
@@ -104,7 +104,7 @@ def test_two_processes(tmp_path: Path, runs: Runs) -> None:
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
     first = subprocess.Popen([sys.executable, "-m", "eddyline", *command], cwd=life.folder, env=environment)
     try:
-        limit = time.monotonic() + 60
+        limit = time.monotonic() + 240
         while not (life.folder / "state/checkpoint.json").exists() and first.poll() is None and time.monotonic() < limit:
             time.sleep(0.02)
         code, said = life.run()

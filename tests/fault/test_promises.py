@@ -100,7 +100,7 @@ def lived(base: Path, folder: Path, runs: Runs, at: int) -> tuple[dict[str, list
 
 
 @pytest.mark.parametrize(
-    "share", [pytest.param(12, marks=pytest.mark.timeout(900)), pytest.param(1, marks=[pytest.mark.long, pytest.mark.timeout(7200)])]
+    "share", [pytest.param(12, marks=pytest.mark.timeout(3600)), pytest.param(1, marks=[pytest.mark.long, pytest.mark.timeout(7200)])]
 )
 def test_the_embedded_engine_is_killed(share: int, base: Path, tmp_path: Path, runs: Runs) -> None:
     wanted, count = lived(base, tmp_path / "whole", runs, 0)
@@ -113,7 +113,7 @@ def test_the_embedded_engine_is_killed(share: int, base: Path, tmp_path: Path, r
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(3600)
 def test_everything_on_spark_is_killed(base: Path, tmp_path: Path, runs: Runs) -> None:
     wanted, _ = lived(base, tmp_path / "whole", runs, 0)
     write_streams(tmp_path / "data")

@@ -16,14 +16,13 @@ import pytest
 from eddyline import Session
 from eddyline.runtime.spark.job.ledger import Ledger
 from tests.fault.scenarios import Victim, until_done
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed, is_soak
 
-SOAK = bool(os.environ.get("EDDYLINE_SOAK"))
-pytestmark = [pytest.mark.fault, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3600 if SOAK else 600)]
+pytestmark = [pytest.mark.fault, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3600 if is_soak() else 2400)]
 
 SEED = first_seed(1)
 #: A handful of kills in every run; each of the four kinds of process is killed so often in a soak, 56 times together.
-KILLS = 14 if SOAK else 1
+KILLS = cases(4, soak=14)
 #: A strike comes after one or two micro-batches: enough files that the job is still there for the last one.
 FILES = 2 * KILLS + 4
 

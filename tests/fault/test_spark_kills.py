@@ -14,9 +14,9 @@ import pytest
 
 from tests.fault.scenarios import _kill, end_session, session_processes
 from tests.fault.spark_life import Life
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed
 
-KILLS = int(os.environ.get("EDDYLINE_KILLS") or (100 if os.environ.get("EDDYLINE_SOAK") else 3))
+KILLS = int(os.environ.get("EDDYLINE_KILLS") or cases(12, soak=100))
 
 pytestmark = [pytest.mark.fault, pytest.mark.spark, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(120 * KILLS + 600)]
 

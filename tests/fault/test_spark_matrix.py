@@ -30,7 +30,7 @@ def sites_of(folder: Path) -> list[str]:
     return list(dict.fromkeys(found.site for found in operations(life.plan().log)))
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(2400)
 def test_a_part_of_the_matrix(tmp_path: Path) -> None:
     life = Life(tmp_path)
     plan = life.plan(*PART)

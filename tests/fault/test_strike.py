@@ -67,3 +67,17 @@ def test_processes_count_together(tmp_path: Path) -> None:
         program = f"import os; os.mkdir('{tmp_path}/f/{number}')"
         subprocess.run([sys.executable, "-c", program], env=plan.environment(), check=True)
     assert [(found.number, Path(found.path).name) for found in operations(tmp_path / "log")] == [(1, "0"), (2, "1"), (3, "2")]
+
+
+def test_a_site_names_functions_of_the_package(tmp_path: Path) -> None:
+    """And of nothing else, whatever the folder of the checkout is called (`tests/test_place.py` runs this in a folder with that name)."""
+    (tmp_path / "ü").mkdir()
+    plan = Plan((str(tmp_path / "ü"),), str(tmp_path / "log"))
+    program = "import sys; from eddyline.state.whole_file import write_whole; write_whole(sys.argv[1], b'whole')"
+    for name in ("a", "ß" * 90):
+        subprocess.run([sys.executable, "-c", program, str(tmp_path / "ü" / name)], env=plan.environment(), check=True)
+    found = operations(tmp_path / "log")
+    assert [one.number for one in found] == list(range(1, len(found) + 1)) and {"open", "write", "fsync", "rename"} <= {
+        one.kind for one in found
+    }
+    assert all(function.startswith("whole_file.") for one in found for function in one.asked.split(" < ")), found

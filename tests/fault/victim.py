@@ -23,7 +23,7 @@ from eddyline.runtime.control_record import add_record
 from eddyline.runtime.spark.job import roster
 from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.figures import make_layout
-from eddyline.runtime.spark.job.progress import Progress
+from eddyline.runtime.spark.job.progress import StreamProgress
 from eddyline.runtime.spark.job.saying import say
 from eddyline.runtime.spark.job.session import open_session
 from eddyline.runtime.spark.output.sinks import Delivered
@@ -38,7 +38,7 @@ def main(path: str) -> None:
 
     say(config["checkpoint"], job.records)
 
-    def told(delivered: Delivered, progress: Progress) -> None:
+    def told(delivered: Delivered, progress: StreamProgress) -> None:
         if "add" in config and delivered.batch == 2:
             ControlFolder(config["checkpoint"]).append(add_record(config["add"]))
         print(f"batch {delivered.batch} {json.dumps(progress.came_from)}", flush=True)

@@ -53,10 +53,10 @@ def test_probe_wanted_is_probe_and_then_ask() -> None:
         asked_heads, asked_back = chains(asked_keys)
         hashes, limit = rng.integers(0, 9, probing), rng.integers(0, stored, probing)
         floor, asked_floor = rng.integers(0, stored // 2, probing), rng.integers(0, asked_rows, probing)
-        asking, rows = probe.Asking(hashes, limit, floor), probe.Chains(heads, back, keys, order, dead, 0, 0, True)
+        asking, rows = probe.ProbeKeys(hashes, limit, floor), probe.ChainedRows(heads, back, keys, order, dead, 0, 0, True)
         left, right, _, refused = bloom.probe_wanted(
             asking, rows, bloom.PairKey(own[0], own[own_words - 1], own_words, other[0], other[other_words - 1], other_words, own_first),
-            asked_floor, bloom.Asked(asked_heads, asked_back, asked_keys, asked_dead, 0, 0),
+            asked_floor, bloom.ProbedStore(asked_heads, asked_back, asked_keys, asked_dead, 0, 0),
         )  # fmt: skip
         plain_left, plain_right, _ = probe.probe_chains(asking, rows)
         mine = [own[n][plain_left] for n in range(own_words)]

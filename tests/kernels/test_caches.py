@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -29,7 +30,7 @@ print(doubtful(np.zeros(1, np.int64), np.zeros((1, 5))), sum(doubtful.stats.cach
 
 def used(cache: Path, source: str = USE, **variables: str) -> str:
     environment = os.environ | {"NUMBA_CACHE_DIR": str(cache)} | variables
-    done = subprocess.run([sys.executable, "-c", source], env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", source], env=environment, capture_output=True, text=True, timeout=480)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -89,7 +90,7 @@ class Turns:
 
     def _step(self, thread: int, own: Callable[..., Any], *given: Any) -> Any:
         with self.changed:
-            assert self.changed.wait_for(lambda: not self.order or self.order[0] == thread or self.done[1 - thread], timeout=60)
+            assert self.changed.wait_for(lambda: not self.order or self.order[0] == thread or self.done[1 - thread], timeout=240)
             found = own(*given)
             if self.order and self.order[0] == thread:
                 self.order.pop(0)
@@ -141,3 +142,38 @@ def test_code_of_older_sources_goes_when_new_code_is_written(tmp_path: Path) -> 
         opened(tmp_path, stamp).save("texts", f"code of texts, source {stamp}")
         opened(tmp_path, stamp).save("whole numbers", f"code of whole numbers, source {stamp}")
     assert len(list(tmp_path.glob("*.nbc"))) == 2
+
+
+SORTS = """
+import os, sys
+import numpy as np
+import eddyline.kernels
+from numba import njit
+
+@njit(cache=True)
+def sorts(values):
+    values = values.copy()
+    values.sort()
+    return values
+
+@njit(cache=True)
+def orders(values):
+    return np.argsort(values)
+
+if sys.argv[1] == "fork" and os.fork():
+    os.wait()
+    sys.exit()
+globals()[sys.argv[2]](np.arange(50)[::-1].copy())
+"""
+
+
+@pytest.mark.parametrize("how", ["begin", "fork"])
+def test_sorts_that_two_processes_compile_have_names_of_their_own(how: str, tmp_path: Path) -> None:
+    """Under one name the kernel of one process ran the sort of another: wrong answers, or the end of the process."""
+    (tmp_path / "sorting.py").write_text(SORTS)
+    for name in ("sorts", "orders"):
+        subprocess.run([sys.executable, str(tmp_path / "sorting.py"), how, name], check=True, cwd=tmp_path)
+    files = sorted(tmp_path.rglob("*.nbc"))
+    assert len(files) == 2
+    numbers = [{int(one) for one in re.findall(rb"run_quicksort1B\d+v(\d+)B", file.read_bytes())} for file in files]
+    assert all(numbers) and min(abs(a - b) for a in numbers[0] for b in numbers[1]) > 1_000_000

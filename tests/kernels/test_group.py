@@ -174,19 +174,3 @@ def test_a_sum_whose_doubles_cancel_is_doubtful() -> None:
         else:
             assert sums.read_sums(zeros[:1], state, tallies, False)[0] == math.fsum(rest)
     assert 100 < doubts < 300
-
-
-def test_whole_sums_go_beyond_64_bits_and_back() -> None:
-    rng = Random(5)
-    state, tallies = np.zeros((1, 2), np.int64), np.zeros(1, np.int64)
-    live: list[int] = []
-    for _ in range(500):
-        if live and rng.random() < 0.4:
-            value, sign = live.pop(), -1
-        else:
-            value, sign = rng.choice((2**63 - 1, -(2**63), rng.randrange(-100, 100))), 1
-            live.append(value)
-        words = np.array([value], np.int64)
-        sums.add_whole(np.zeros(1, np.int64), words, words >> 63, ALL, sign, state, tallies)
-        assert int(state[0, 1]) * 2**64 + int(np.uint64(state[0, 0])) == sum(live)
-        assert tallies[0] == len(live)

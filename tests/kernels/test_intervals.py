@@ -28,13 +28,14 @@ from eddyline.kernels.intervals import (
 )
 from eddyline.kernels.meeting import met_stretches
 from tests.oracle.kernels_sharing import Range, Term, box_pairs, cover, locate, order_of
+from tests.seeds import cases
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
 NULL: Range = (GREATEST, LEAST)
 KEYS = st.one_of(st.integers(-8, 8), st.sampled_from([LEAST, LEAST + 1, GREATEST - 1, GREATEST]), st.integers(LEAST, GREATEST))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 @given(st.lists(KEYS, max_size=60))
 def test_rows_in_the_order_of_their_keys(keys: list[int]) -> None:
     rows, ordered = ordered_rows(np.array(keys, np.int64))
@@ -51,7 +52,7 @@ def test_rows_in_order_where_all_keys_but_one_share_their_high_bits() -> None:
     assert keys[rows].tolist() == ordered.tolist()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 @given(st.lists(KEYS, max_size=30), st.lists(st.tuples(KEYS, KEYS), max_size=20), st.integers(0, 3), st.booleans())
 def test_places_that_ranges_cover(keys: list[int], ranges: list[Range], nulls: int, by_low: bool) -> None:
     low, high = np.array([r[0] for r in ranges], np.int64), np.array([r[1] for r in ranges], np.int64)
@@ -62,7 +63,7 @@ def test_places_that_ranges_cover(keys: list[int], ranges: list[Range], nulls: i
     assert list(zip(start.tolist(), stop.tolist(), strict=True)) == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 @given(st.lists(st.tuples(KEYS, KEYS).map(lambda r: (min(r), max(r))), max_size=40), st.lists(KEYS, min_size=1, max_size=10))
 def test_tree_gives_the_ranges_that_contain_a_key(ranges: list[Range], keys: list[int]) -> None:
     ranges = sorted(ranges)
@@ -131,7 +132,7 @@ class Arrays:
         return [((int(p) >> 8) - 100, int(p) & 255) for p in inside]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=cases(80), deadline=None)
 @given(tables(), st.integers(0, 30))
 def test_pairs_of_a_sorted_batch(table: tuple[list[list[Term]], list[list[int | None]]], room: int) -> None:
     a = Arrays(*table)
@@ -144,7 +145,7 @@ def test_pairs_of_a_sorted_batch(table: tuple[list[list[Term]], list[list[int | 
     assert sorted(found) == box_pairs(*table)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=cases(80), deadline=None)
 @given(tables(), st.booleans())
 def test_pairs_of_boxes_of_one_term_in_one_go(table: tuple[list[list[Term]], list[list[int | None]]], by_low: bool) -> None:
     boxes = [[(0, box[0][1])] for box in table[0] if box] or [[(0, [NULL])]]
@@ -176,7 +177,7 @@ def test_stretches_that_meet_a_range(seed: int) -> None:
     assert len(met) == -(-len(keys) // size)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=cases(80), deadline=None)
 @given(tables(), st.integers(0, 6))
 def test_pairs_of_rows_looked_up_in_trees(table: tuple[list[list[Term]], list[list[int | None]]], tail: int) -> None:
     boxes, keys = table
@@ -213,7 +214,7 @@ def test_lead_is_the_term_with_the_fewest_rows_then_the_narrowest() -> None:
     assert amount.tolist() == [2, 0, 3]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 @given(st.lists(st.floats(allow_nan=True) | st.sampled_from([0.0, -0.0, math.nan, -math.nan]), min_size=1))
 def test_double_keys_ascend_as_doubles_do(numbers: list[float]) -> None:
     values = np.array(numbers)
@@ -223,7 +224,7 @@ def test_double_keys_ascend_as_doubles_do(numbers: list[float]) -> None:
     assert [k == keys[0] for k in keys] == [order_of(n) == order_of(numbers[0]) for n in numbers]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 @given(st.lists(st.text("ab\0é", max_size=12)), st.lists(st.text("ab\0é", max_size=12)))
 def test_texts_among_bounds(texts: list[str], given_bounds: list[str]) -> None:
     bounds = sorted({b.encode() for b in given_bounds})

@@ -87,12 +87,12 @@ def test_shares_of_chains(seed: int) -> None:
     windows = sharing.Windows(time.sizes, time.table, time.size_of, rows_back.sizes, rows_back.table, rows_back.size_of, place_of)
     sequence = sharing.by_bucket(probing.hashes, index.heads)
     room, at, made, pairs = 1, 0, 0, 0
-    shares = sharing.Shares(*(np.empty(room, np.int64) for _ in range(3)))
+    shares = sharing.ShareArrays(*(np.empty(room, np.int64) for _ in range(3)))
     while at < len(sequence):
         made, at, found, _ = sharing.expand_chains(shares, made, 100, at, sequence, probing, chained, windows)
         pairs += found
         room *= 2
-        shares = sharing.Shares(*(np.concatenate([column[:made], np.empty(room, np.int64)]) for column in shares))
+        shares = sharing.ShareArrays(*(np.concatenate([column[:made], np.empty(room, np.int64)]) for column in shares))
     found = [(case.queries[p], o - 100, row) for p, o, row in zip(*(column[:made].tolist() for column in shares), strict=True)]
     expected = slow.shares(case.probing, {at - store.base: row for at, row in case.stored.items()}, timed, counted)
     assert sorted(found) == sorted(expected) and pairs == len({(o, row) for _, o, row in expected})
@@ -155,7 +155,7 @@ def test_runs_of_strips(seed: int, scans: bool) -> None:
     room, used = np.empty(1, np.int64), 0
     for low, high in ((0, 1), (1, 3), (3, 4)):
         visited, turn, sequence = np.zeros(high - low, np.int64), 0, rng.permutation(rows)
-        runs = strips.Runs(start, ends, low)
+        runs = strips.RunPlaces(start, ends, low)
         while turn < rows:
             if scans:
                 used, turn = strips.scan_strips(turn, walkers, sizes[low:high], runs, visited, room, used, keyed, stored)

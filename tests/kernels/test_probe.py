@@ -35,15 +35,15 @@ def test_chains_and_scans_find_the_same_as_loops(seed: int) -> None:
     asked = int(rng.integers(0, 60))
     hashes, limit, floor = rng.integers(0, 30, asked), rng.integers(0, rows + 2, asked), rng.integers(-5, 55, asked)
     expected = sorted(matches(hashes, limit, floor, key, seq, ts, min(gone, rows), rows))
-    index, asking = store.indexes["key"], probe.Asking(hashes, limit, floor)
+    index, asking = store.indexes["key"], probe.ProbeKeys(hashes, limit, floor)
     rest = (store.marks["seq"], store.marks["ts"], store.base, store.first)
     for in_time_order in (True, False):
         left, right, visited = probe.probe_chains(asking, index.chains("seq", "ts", in_time_order))
         assert sorted(zip(left.tolist(), right.tolist(), strict=True)) == expected
         assert (np.diff(left) >= 0).all() and visited >= len(expected)
-    left, right, visited = probe.probe_scan(asking, True, probe.Stretch(index.keys, *rest, store.end))
+    left, right, visited = probe.probe_scan(asking, True, probe.StoredStretch(index.keys, *rest, store.end))
     assert sorted(zip(left.tolist(), right.tolist(), strict=True)) == expected and visited == asked * store.live
-    left, right, _ = probe.probe_scan(asking, False, probe.Stretch(index.keys, *rest, store.end))
+    left, right, _ = probe.probe_scan(asking, False, probe.StoredStretch(index.keys, *rest, store.end))
     everything = matches(hashes, limit, floor, key, seq, ts, min(gone, rows), rows, keyed=False)
     assert sorted(zip(left.tolist(), right.tolist(), strict=True)) == sorted(everything)
 
@@ -77,7 +77,7 @@ def test_rows_are_unmet_whose_key_is_closed_and_not_stored(seed: int, apart: int
     words, ranks, times, span = rng.integers(0, 40, 60) * apart, np.arange(100, 160), rng.integers(0, 60, 60), int(rng.integers(0, 20))
     old, later, places = [(2, 5), (9, 9), (20, 24)][: seed % 4], [(12, 13), (30, 36)][: seed % 3], rng.integers(90, 170, seed % 8)
     old, later = ([(low * apart, high * apart) for low, high in spans] for spans in (old, later))
-    asked = probe.Asked(words, ranks, times, 7)
+    asked = probe.ProbeMarks(words, ranks, times, 7)
     ends = [np.array([span[at] for span in spans], np.int64) for spans in (old, later) for at in (0, 1)]
     shut = probe.Shut(*ends, 15, places)
     ids = np.sort(rng.choice(60, 40, replace=False)) + 7
@@ -113,15 +113,32 @@ def test_many_more_pairs_than_rows() -> None:
     store, key, seq, ts = filled(np.random.default_rng(1), 3_000, 2, 0)
     hashes = np.array([5, 0, 1, 0, 5, 1])
     limit, floor = np.full(6, 3_000), np.full(6, -1)
-    left, right, visited = probe.probe_chains(probe.Asking(hashes, limit, floor), store.indexes["key"].chains("seq", "ts", True))
+    left, right, visited = probe.probe_chains(probe.ProbeKeys(hashes, limit, floor), store.indexes["key"].chains("seq", "ts", True))
     expected = matches(hashes, limit, floor, key, seq, ts, 0, 3_000)
     assert list(zip(left.tolist(), right.tolist(), strict=True)) == sorted(expected, key=lambda pair: (pair[0], -pair[1]))
     assert visited >= len(expected) > 1_024 + 2 * 6
+
+
+@pytest.mark.parametrize("most", [1, 2, 7, 100, 5_000])
+def test_portions_are_the_whole_probe_cut_anywhere(most: int) -> None:
+    store, *_ = filled(np.random.default_rng(most), 600, 3, 20)
+    hashes, limit, floor = np.array([1, 5, 0, 2, 1, 0, 0]), np.array([600, 9, 400, 600, 300, 0, 500]), np.full(7, 10)
+    stored = store.indexes["key"].chains("seq", "ts", True)
+    left, right, visited = probe.probe_chains(probe.ProbeKeys(hashes, limit, floor), stored)
+    found: list[tuple[int, int]] = []
+    done, start, seen, largest = 0, -1, 0, 0
+    while done < len(hashes):
+        rest = probe.ProbeKeys(hashes[done:], limit[done:], floor[done:])
+        some, ids, looked, upto, start = probe.probe_portion(rest, stored, start, most)
+        found += zip((some + done).tolist(), ids.tolist(), strict=True)
+        done, seen, largest = done + upto, seen + looked, max(largest, len(ids))
+    assert found == list(zip(left.tolist(), right.tolist(), strict=True)) and len(found) > 500
+    assert largest <= most and seen == visited
 
 
 def test_no_probing_row_finds_nothing() -> None:
     store, *_ = filled(np.random.default_rng(0), 10, 3, 0)
     none = np.empty(0, np.int64)
     index = store.indexes["key"]
-    left, right, visited = probe.probe_chains(probe.Asking(none, none, none), index.chains("seq", "ts", True))
+    left, right, visited = probe.probe_chains(probe.ProbeKeys(none, none, none), index.chains("seq", "ts", True))
     assert len(left) == len(right) == visited == 0

@@ -46,11 +46,11 @@ def test_scanned_and_clustered_rows(seed: int) -> None:
     asked = sum((probes[c] & 1) << c for c in range(columns))
     args = (block, np.arange(columns), fixed)
     asking, there = kernels.Probes(probes, low, high), np.ones(count, np.bool_)
-    at = kernels.Places(np.asarray(asked, np.int64), there, 0, 0)
+    at = kernels.ProbePlaces(np.asarray(asked, np.int64), there, 0, 0)
     assert gathered(lambda begin, a, b: kernels.read_addresses(*args, begin, asking, at, a, b)[:2], count, rng) == right
     free, low_free = (2, 0) if columns > 1 else (0, 1)
     masked = np.asarray(asked, np.int64) & ~(free | ((1 << low_free) - 1))
-    open_bits = kernels.Places(masked, there, free, low_free)
+    open_bits = kernels.ProbePlaces(masked, there, free, low_free)
     assert gathered(lambda begin, a, b: kernels.read_addresses(*args, begin, asking, open_bits, a, b)[:2], count, rng) == right
 
 
@@ -109,7 +109,7 @@ def test_runs_of_portions(rows: int, values: int) -> None:
 def _scan(words, nulls, fixed, first, begin, probes, low, high, out_probe, out_row):
     heads, following = kernels.table_of(probes)
     wanted = np.empty(0, np.bool_)
-    stretch, asking = kernels.Stretch(words, nulls, wanted, first), kernels.Probes(probes, low, high)
+    stretch, asking = kernels.RequestStretch(words, nulls, wanted, first), kernels.Probes(probes, low, high)
     return kernels.scan(stretch, fixed, begin, asking, heads, following, out_probe, out_row)
 
 

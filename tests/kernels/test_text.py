@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from eddyline.kernels.text import survey
+from eddyline.kernels.text import enclosed, survey
 from eddyline.operators.functions_text import split_part
 from tests.oracle import kernels as slow
 
@@ -44,3 +44,14 @@ def test_pieces_are_those_of_python(separator: str) -> None:
     assert split_part(column.slice(0, 0), separator, 1).to_pylist() == []
     assert split_part(pa.nulls(3, pa.string()), separator, 1).to_pylist() == [None] * 3
     assert split_part(pa.scalar("1/2", pa.string()), "/", 2).as_py() == "2"
+
+
+def test_records_that_are_enclosed_are_those_of_a_plain_strip() -> None:
+    words = [b"{}", b"{", b"}", b"", b" ", b"\t{} \r", b" {x}", b"null", b"}{", b"{\x00}", b"\x00{}", b"{ }\x0b"]
+    data = b"\n".join(words) + b"\n"
+    ends = np.cumsum([len(word) + 1 for word in words]) - 1
+    starts = ends - [len(word) for word in words]
+    found = enclosed(np.frombuffer(data, np.uint8), starts, ends, ord("{"), ord("}"))
+    stripped = [word.strip(b" \t\r\n") for word in words]
+    assert found.tolist() == [len(word) > 1 and word[:1] == b"{" and word[-1:] == b"}" for word in stripped]
+    assert found.sum() == 4

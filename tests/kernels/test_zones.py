@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from eddyline.kernels import zones
-from eddyline.kernels.probe import Asking
+from eddyline.kernels.probe import ProbeKeys
 from eddyline.state.columns import string_buffers
 from tests.oracle.kernels_zones import bounded, prefix, ranges, scanned, settled, starts
 
@@ -58,7 +58,7 @@ def test_scans_of_stretches(seed: int) -> None:
     cuts = np.unique(np.concatenate(([first, stored], rng.integers(first, stored, 4)))) + base
     row_cuts = np.unique(np.concatenate(([0, asked], rng.integers(0, asked, 3))))
     kinds = rng.integers(-1, 3, (len(row_cuts) - 1, len(cuts) - 1))
-    asking, grid = Asking(hashes, limit, floor), zones.Cells(row_cuts, cuts, kinds)
+    asking, grid = ProbeKeys(hashes, limit, floor), zones.ZoneCells(row_cuts, cuts, kinds)
     for keyed in (True, False):
         expected, looked = scanned(hashes, limit, floor, keyed, keys, order, dead, base, row_cuts, cuts, kinds)
         for in_time_order in (True, False):
@@ -83,7 +83,7 @@ def test_settled_stretches_stand_among_pairs_that_were_tested(seed: int) -> None
     kinds = rng.integers(-1, 3, (len(row_cuts) - 1, len(cuts) - 1))
     by_kind = np.array([False, bool(seed % 2), True])
     limit, floor = rng.integers(0, stored + 1, asked), rng.integers(0, 20, asked)
-    asking, grid = Asking(limit, limit, floor), zones.Cells(row_cuts, cuts, kinds)
+    asking, grid = ProbeKeys(limit, limit, floor), zones.ZoneCells(row_cuts, cuts, kinds)
     for in_time_order in (True, False):
         order = np.arange(stored) if in_time_order else rng.permutation(stored)
         dead = np.sort(rng.integers(0, 20, stored)) if in_time_order else rng.integers(0, 20, stored)
@@ -112,7 +112,7 @@ def test_bounds_of_keys_are_tested_on_the_way(seed: int) -> None:
     keys, valid = rng.integers(0, values, (lines, stored - start)), rng.random((lines, stored - start)) < 0.8
     least = rng.integers(0, max(values - 3, 6), (lines, asked))
     most = least + rng.integers(-1, 5, (lines, asked))
-    asking, grid = Asking(limit, limit, floor), zones.Cells(row_cuts, cuts, kinds)
+    asking, grid = ProbeKeys(limit, limit, floor), zones.ZoneCells(row_cuts, cuts, kinds)
     for in_time_order in (True, False):
         order = np.arange(stored) if in_time_order else rng.permutation(stored)
         dead = np.sort(rng.integers(0, 20, stored)) if in_time_order else rng.integers(0, 20, stored)

@@ -8,7 +8,7 @@ from eddyline.errors import BindingProblem
 from eddyline.language import parse_script
 from eddyline.language.bind import bind_query, bind_settings
 from eddyline.language.parse import parse_select
-from eddyline.language.syntax import CreateQuery, Option
+from eddyline.language.syntax import CreateQuery, WithOption
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DOUBLE
 from eddyline.model.query import Emit, Reference
 from eddyline.model.window import UNBOUNDED, Range, Rows
@@ -116,7 +116,7 @@ def test_settings_of_a_query_override_those_in_force() -> None:
     settings = bind_settings(query.options, Settings(seed=7, probe="hash"))
     assert (settings.plan, settings.probe, settings.seed) == ("((a b) c)", "loop", 7)
     assert bind_settings((), settings) is settings
-    assert bind_settings((Option("epoch_rows", 5),), settings).epoch_rows == 5
+    assert bind_settings((WithOption("epoch_rows", 5),), settings).epoch_rows == 5
 
 
 def test_a_long_chain_is_bound_or_refused() -> None:

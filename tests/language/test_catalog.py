@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from eddyline.errors import BindingProblem
-from eddyline.language import Catalog, Sink, bind_query, parse_select
+from eddyline.language import Catalog, DeclaredSink, bind_query, parse_select
 from eddyline.model.datatypes import TIMESTAMP
 from eddyline.model.schema import Column, Schema, Stream, Table
 from eddyline.settings import Settings
@@ -30,7 +30,7 @@ def test_streams_and_queries_do_not_share_names() -> None:
     catalog = Catalog()
     catalog.add(stream("s", catalog))
     catalog.add(bind_query("s", parse_select("SELECT ts FROM s"), Settings(), catalog))
-    catalog.add(Sink("s", "s"))
+    catalog.add(DeclaredSink("s", "s"))
     assert (catalog.query("S").name, catalog.sinks["s"].query) == ("s", "s")
 
 
@@ -48,7 +48,7 @@ def test_a_query_takes_its_sinks_along() -> None:
     catalog.add(stream("s", catalog))
     for name in ("q", "r"):
         catalog.add(bind_query(name, parse_select("SELECT ts FROM s"), Settings(), catalog))
-    for sink in (Sink("one", "q"), Sink("two", "r"), Sink("all", None)):
+    for sink in (DeclaredSink("one", "q"), DeclaredSink("two", "r"), DeclaredSink("all", None)):
         catalog.add(sink)
     assert [s.name for s in catalog.sinks_of("q")] == ["one", "all"]
     assert catalog.drop("query", "Q").name == "q"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from eddyline.language.parse import parse_expression, parse_script
 from eddyline.language.reader import RESERVED
 from eddyline.language.render import render, render_expression
-from eddyline.language.syntax import Apply, Cast, Constant, Item, Name, Node, Select, Source, Star
+from eddyline.language.syntax import Apply, Cast, Constant, FromEntry, Item, Name, Node, Select, Star
 from eddyline.model.datatypes import BIGINT, DATE, DOUBLE, STRING, TIMESTAMP, decimal
 from eddyline.model.query import Emit
 from eddyline.model.window import UNBOUNDED, Range, Rows
@@ -56,15 +56,15 @@ def branches(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
 columns = st.builds(Name, names, st.none() | names)
 nodes = st.recursive(constants | columns, branches, max_leaves=8)
 sources = st.builds(
-    Source,
+    FromEntry,
     names,
     st.none() | names,
     st.none() | st.just(UNBOUNDED) | st.builds(Rows, st.integers(1, 99)) | st.builds(Range, st.integers(0, 10**12)),
 )
 joined = st.one_of(
     sources,
-    sources.map(lambda s: Source(s.name, s.alias, s.window, "CROSS")),
-    st.builds(lambda s, on: Source(s.name, s.alias, s.window, "INNER", on), sources, nodes),
+    sources.map(lambda s: FromEntry(s.name, s.alias, s.window, "CROSS")),
+    st.builds(lambda s, on: FromEntry(s.name, s.alias, s.window, "INNER", on), sources, nodes),
 )
 emits = st.none() | st.sampled_from([Emit("change"), Emit("close"), Emit("every", 1), Emit("every", 90_000_000)])
 

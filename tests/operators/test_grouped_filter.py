@@ -19,6 +19,7 @@ from eddyline.operators.sharing.grouped_filter import GroupedFilter
 from eddyline.operators.sharing.predicates import MOST_BOXES, boxes_of
 from eddyline.tuning import SharingTuning
 from tests.oracle.kernels_sharing import as_sets, matches
+from tests.seeds import cases
 
 DAY = 86_400_000_000
 TYPES: dict[str, DataType] = {"i": INT, "b": BIGINT, "d": DOUBLE, "s": STRING, "t": TIMESTAMP, "day": DATE, "flag": BOOLEAN}
@@ -120,7 +121,7 @@ PREDICATES = st.recursive(
 
 
 @pytest.mark.property
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 @given(
     st.lists(st.one_of(st.none(), PREDICATES), min_size=1, max_size=12),
     st.lists(ROWS, min_size=1, max_size=12),

@@ -17,7 +17,7 @@ from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING,
 from eddyline.model.herald import KIND, TEXT
 from eddyline.model.records import Records
 from eddyline.model.schema import Column, Schema, Stream
-from eddyline.operators.gate import Passing, Placed
+from eddyline.operators.gate import GateStretch, PlacedRecords
 from eddyline.operators.heralded import Heralded
 
 TYPES = {"i": INT, "l": BIGINT, "d": DOUBLE, "m": decimal(10, 2), "day": DATE, "t": STRING, "b": BOOLEAN, "ts": TIMESTAMP}
@@ -125,7 +125,7 @@ def test_a_stretch_is_judged_as_its_rows_are_one_by_one(seed: int) -> None:
         if heralds:
             at = [int(ts[h[1] - 1]) if h[1] else frontier for h in heralds]
             records = Records("s", KIND, np.array(at), np.arange(len(heralds)), pa.table({TEXT: [h[3] for h in heralds]}))
-            batches.append(Placed(records, np.array([h[1] for h in heralds]), np.array([h[0] for h in heralds])))
+            batches.append(PlacedRecords(records, np.array([h[1] for h in heralds]), np.array([h[0] for h in heralds])))
         wanted = []
         for number, row in enumerate(rows):
             passed = [h for h in heralds if h[1] <= number]
@@ -137,7 +137,7 @@ def test_a_stretch_is_judged_as_its_rows_are_one_by_one(seed: int) -> None:
         if heralds:
             in_force = heralds[-1][4:]
         frontier += 60
-        passing = Passing(table, ts, np.arange(count), None, place, total, rows_before, batches, frontier)
+        passing = GateStretch(table, ts, np.arange(count), None, place, total, rows_before, batches, frontier)
         verdict = checker.check(passing, np.zeros(count, np.bool_))
         rows_before += total
         assert ([] if verdict is None else np.flatnonzero(verdict.dead).tolist()) == wanted
@@ -152,11 +152,11 @@ def test_a_straggler_below_the_place_of_the_herald_is_not_in_its_span() -> None:
     checker = Heralded("s", herald_texts(STREAM).many)
     table, _ = rows_of(Random(1), 3)
     said = Records.one("s", KIND, 100, {TEXT: "i IS NULL FOR 1 HOUR"})
-    placed = Placed(said, np.array([0]), np.array([0]))
-    empty = Passing(table.slice(0, 0), np.empty(0, np.int64), np.empty(0, np.int64), None, None, 0, 0, [placed], 200)
+    placed = PlacedRecords(said, np.array([0]), np.array([0]))
+    empty = GateStretch(table.slice(0, 0), np.empty(0, np.int64), np.empty(0, np.int64), None, None, 0, 0, [placed], 200)
     assert checker.check(empty, np.zeros(0, np.bool_)) is None and checker.in_force is not None
     table = table.set_column(0, "i", pa.array([1, 2, 3], pa.int32()))
-    passing = Passing(table, np.array([90, 100, 101]), np.arange(3), None, None, 3, 0, [], 200, straggling=True)
+    passing = GateStretch(table, np.array([90, 100, 101]), np.arange(3), None, None, 3, 0, [], 200, straggling=True)
     verdict = checker.check(passing, np.zeros(3, np.bool_))
     assert verdict is not None and verdict.dead.tolist() == [False, False, True]
     assert verdict.reasons.to_pylist() == ["violation: herald i IS NULL FOR 1 HOUR"]
@@ -165,17 +165,17 @@ def test_a_straggler_below_the_place_of_the_herald_is_not_in_its_span() -> None:
 def test_a_span_beyond_the_last_instant_has_no_end() -> None:
     checker = Heralded("s", herald_texts(STREAM).many)
     last = 2**63 - 10
-    placed = Placed(Records.one("s", KIND, last, {TEXT: "i = 1 FOR 300000 DAYS"}), np.array([0]), np.array([0]))
+    placed = PlacedRecords(Records.one("s", KIND, last, {TEXT: "i = 1 FOR 300000 DAYS"}), np.array([0]), np.array([0]))
     table, _ = rows_of(Random(1), 2)
     table = table.set_column(0, "i", pa.array([1, 2], pa.int32()))
-    passing = Passing(table, np.array([last, 2**63 - 2]), np.arange(2), None, None, 2, 0, [placed], 2**63 - 1)
+    passing = GateStretch(table, np.array([last, 2**63 - 2]), np.arange(2), None, None, 2, 0, [placed], 2**63 - 1)
     verdict = checker.check(passing, np.zeros(2, np.bool_))
     assert verdict is not None and verdict.dead.tolist() == [False, True]
 
 
 def test_only_a_herald_in_force_is_written_down() -> None:
     checker = Heralded("s", herald_texts(STREAM).many)
-    placed = Placed(Records.one("s", KIND, 0, {TEXT: "i IS NULL FOR 4 ROWS"}), np.array([0]), np.array([0]))
+    placed = PlacedRecords(Records.one("s", KIND, 0, {TEXT: "i IS NULL FOR 4 ROWS"}), np.array([0]), np.array([0]))
     table, _ = rows_of(Random(1), 3)
     table = table.set_column(0, "i", pa.nulls(3, pa.int32()))
     ts = np.array([0, 1, 2])
@@ -183,5 +183,5 @@ def test_only_a_herald_in_force_is_written_down() -> None:
         (0, [placed], {"text": "i IS NULL FOR 4 ROWS", "since": 0, "until_row": 4, "until": None}),
         (3, [], None),
     ):
-        passing = Passing(table, ts, np.arange(3), None, None, 3, before, list(records), before + 3)
+        passing = GateStretch(table, ts, np.arange(3), None, None, 3, before, list(records), before + 3)
         assert checker.check(passing, np.zeros(3, np.bool_)) is None and checker.snapshot() == (state, {})

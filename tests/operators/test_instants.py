@@ -11,11 +11,11 @@ import pytest
 
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DOUBLE, STRING, DataType
 from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, Literal
-from eddyline.model.query import Emit, Output
+from eddyline.model.query import Emit, OutputColumn
 from eddyline.operators.aggregate.aggregation import Aggregation
 from eddyline.operators.aggregate.config import AggregateConfig
 from eddyline.operators.aggregate.contributions import Batch
-from eddyline.operators.aggregate.instants import Due, changes_at
+from eddyline.operators.aggregate.instants import DueInstants, changes_at
 from eddyline.operators.evaluate import Issues
 
 PERIOD = 10
@@ -37,11 +37,11 @@ FUNCTIONS: list[tuple[str, Expression | None, bool, DataType]] = [
 
 
 def aggregation(queues: int, grouped: bool, having: bool) -> Aggregation:
-    outputs = [Output(f"o{at}", Aggregate(*function)) for at, function in enumerate(FUNCTIONS)]
+    outputs = [OutputColumn(f"o{at}", Aggregate(*function)) for at, function in enumerate(FUNCTIONS)]
     above = Call(">", (Aggregate("count", None, False, BIGINT), Literal(1, BIGINT)), BOOLEAN)
     keys = (KEY,) if grouped else ()
     if grouped:
-        outputs.insert(0, Output("k", KEY))
+        outputs.insert(0, OutputColumn("k", KEY))
     return Aggregation(AggregateConfig(tuple(outputs), keys, above if having else None, Emit("every", PERIOD), queues))
 
 
@@ -101,7 +101,7 @@ def test_all_instants_at_once_are_one_after_the_other(queues: int, grouped: bool
         wanted = one_by_one(single, one, list(range(first + PERIOD - 1, last + 1, PERIOD)), queues, issues)
         instants = [partial(lambda keys, first: at_or_after(keys + 1, first), first=first + PERIOD - 1)] * queues
         opening = first + PERIOD - 1 if epoch == 0 else None
-        due = Due([last] * queues, instants)
+        due = DueInstants([last] * queues, instants)
         found = changes_at(whole, other, at_or_after(other.clock, first), due, opening, issues)
         if found is None:
             assert not wanted
@@ -125,7 +125,7 @@ def test_a_doubtful_sum_inside_an_epoch_is_computed_anew() -> None:
     pairs = [made.words.encode(arguments[e], e.type) for e in made.layout.arguments]  # type: ignore[index]
     leaving = [np.array([12, 12, 35, 35, 45], np.int64)]
     batch = Batch(clock, np.zeros((5, 1), np.int64), [w for w, _ in pairs], [v for _, v in pairs], leaving)
-    due = Due([50], [lambda keys: at_or_after(keys + 1, 10)])
+    due = DueInstants([50], [lambda keys: at_or_after(keys + 1, 10)])
     found = changes_at(made, batch, at_or_after(clock, 10), due, None, Issues())
     assert found is not None
     assert found.column("o3").to_pylist() == [1e300, 1.5, 1.75, 0.25, None]

@@ -7,7 +7,7 @@ import pytest
 
 from eddyline.errors import SettingProblem
 from eddyline.operators.join.scheduling.costs import WindowCosts
-from eddyline.operators.join.scheduling.queues import SchedulingQueues, Unit
+from eddyline.operators.join.scheduling.queues import ScheduledWork, SchedulingQueues
 from eddyline.operators.join.scheduling.schedulers import scheduler
 from eddyline.operators.join.scheduling.throughput import max_throughput
 from tests.oracle.kernels_schedule import drained
@@ -53,20 +53,20 @@ def test_units_are_the_same_work_in_larger_pieces(name: str, need: float) -> Non
 
 def test_a_small_rest_comes_along() -> None:
     queues = SchedulingQueues(scheduler("lwo", [1.0], [1]), 7)
-    assert list(queues.units(np.arange(0, 80, 10), np.full((1, 2), 30.0))) == [Unit(0, 3, 0, 1), Unit(3, 7, 0, 1)]
+    assert list(queues.units(np.arange(0, 80, 10), np.full((1, 2), 30.0))) == [ScheduledWork(0, 3, 0, 1), ScheduledWork(3, 7, 0, 1)]
 
 
 def test_a_dear_stretch_is_served_after_the_cheap_ones_once_it_has_been_measured() -> None:
     """By size the third window would be served with the second; handing out its results costs so much that it waits."""
     costs = WindowCosts([10.0, 20.0, 21.0], [1, 1, 1])
     assert list(SchedulingQueues(scheduler("mqt", costs.windows, [1, 1, 1]), 1).units(np.array([0, 9]), costs.need(9))) == [
-        Unit(0, 1, 0, 3)
+        ScheduledWork(0, 1, 0, 3)
     ]
     for low, seconds in enumerate([0.1, 0.1, 5.0]):
         costs.note(low, 100, 0.0, [1], [seconds])
     costs.settle(100)
     units = list(SchedulingQueues(scheduler("mqt", costs.windows, [1, 1, 1]), 2).units(np.array([0, 50, 100]), costs.need(100)))
-    assert units == [Unit(0, 2, 0, 2), Unit(0, 1, 2, 3), Unit(1, 2, 2, 3)]
+    assert units == [ScheduledWork(0, 2, 0, 2), ScheduledWork(0, 1, 2, 3), ScheduledWork(1, 2, 2, 3)]
 
 
 def test_older_measurements_count_half() -> None:
@@ -131,8 +131,8 @@ def test_a_row_in_hand_goes_on_where_taking_it_up_again_is_dear() -> None:
     bounds, need = np.array([0, 1, 2]), np.zeros((3, 4))
     cheap = SchedulingQueues(scheduler("mqt", [1.0, 3.0, 5.0], [1, 1, 1]), 2)
     dear = SchedulingQueues(scheduler("mqt", [1.0, 3.0, 5.0], [1, 1, 1], 2.0), 2)
-    assert list(cheap.units(bounds, need))[:2] == [Unit(0, 1, 0, 1), Unit(1, 2, 0, 1)]
-    assert list(dear.units(bounds, need)) == [Unit(0, 1, 0, 3), Unit(1, 2, 0, 3)]
+    assert list(cheap.units(bounds, need))[:2] == [ScheduledWork(0, 1, 0, 1), ScheduledWork(1, 2, 0, 1)]
+    assert list(dear.units(bounds, need)) == [ScheduledWork(0, 1, 0, 3), ScheduledWork(1, 2, 0, 3)]
 
 
 def test_an_unknown_scheduler_is_refused() -> None:

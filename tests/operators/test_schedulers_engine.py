@@ -16,6 +16,7 @@ from eddyline.operators.join.scheduling.release import SharedSchedule
 from eddyline.runtime.response import VirtualClock
 from eddyline.settings import Settings
 from eddyline.tuning import SchedulingTuning, SharingTuning, Tuning
+from tests.seeds import cases
 
 STREAMS = """
 CREATE STREAM a (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (time = 'ts', sequence = 'v');
@@ -81,7 +82,7 @@ def shared_queries(draw: st.DrawFn) -> dict[str, str]:
     return found
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=cases(40), deadline=None)
 @given(shared_queries(), st.integers(0, 1000), st.sampled_from([3, 17, 60, 200]), st.sampled_from(["hash", "loop"]))
 def test_answers_and_their_order_do_not_depend_on_the_scheduler(queries: dict[str, str], seed: int, epoch: int, probe: str) -> None:
     rows = drawn(seed, 120, 4)

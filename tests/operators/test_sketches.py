@@ -16,9 +16,17 @@ from eddyline.operators.aggregate.config import Family
 from eddyline.operators.aggregate.kinds import accumulator_of
 from eddyline.operators.aggregate.words import Words
 from eddyline.operators.vectors import Issues
+from tests import needs
 from tests.property.test_aggregates import Blocks, restarted
 
 ROWS = 60_000
+
+
+@pytest.fixture(autouse=True)
+def _needed() -> None:
+    needs.sketches()
+
+
 START = datetime(2024, 1, 1)
 
 

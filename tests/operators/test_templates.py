@@ -33,7 +33,7 @@ from tests.oracle.templates import answer
 from tests.property.compare import canonical, plain_rows
 from tests.property.specs import arrow_table
 from tests.property.templates import TemplateCase, random_ask, random_template
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed, is_whole
 
 PLAIN = TemplateTuning()
 
@@ -114,14 +114,14 @@ def check(case: TemplateCase, rng: Random, asks: int, tuning: TemplateTuning = P
     return compared
 
 
-@pytest.mark.parametrize("seed", range(first_seed(), first_seed() + 60))
+@pytest.mark.parametrize("seed", range(first_seed(), first_seed() + cases(60)))
 def test_any_template_any_request(seed: int) -> None:
     rng = Random(seed)
     for _ in range(5):
         check(random_template(rng), rng, rng.choice((1, 2, 6)))
 
 
-@pytest.mark.parametrize("seed", range(first_seed(), first_seed() + 12))
+@pytest.mark.parametrize("seed", range(first_seed(), first_seed() + cases(12)))
 def test_blocks_are_clustered_and_rebuilt(seed: int) -> None:
     """Blocks of 16 rows: most rows of a window lie in full blocks, and the newest in a block that is built again as it grows."""
     rng = Random(seed)
@@ -138,14 +138,14 @@ def test_groups_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Precomputed, "pays", always)
     kept = 0
-    for seed in range(first_seed(), first_seed() + 100):
+    for seed in range(first_seed(), first_seed() + cases(100)):
         rng = Random(seed)
         case = random_template(rng, 150)
         options = re.sub(r"index = '[^']*'", "index = 'auto'", case.options)
         paths: dict[str, int] = {}
         check(replace(case, options=options), rng, 1, TemplateTuning(block_rows=rng.choice((16, 64)), most_groups=1e9), paths)
         kept += paths.get("groups", 0)
-    assert kept > 20
+    assert kept > 20 or not is_whole()
 
 
 def test_requests_for_the_whole_window_are_answered_from_groups() -> None:
@@ -185,7 +185,8 @@ def test_a_template_that_is_not_asked_costs_two_calls_per_epoch() -> None:
     before = standing.nbytes
 
     def note(frame: FrameType, event: str, argument: object) -> None:
-        if event == "call" and "operators/template" in frame.f_code.co_filename and "Port" not in frame.f_code.co_qualname:
+        of = str(frame.f_globals.get("__name__"))
+        if event == "call" and of.startswith("eddyline.operators.template.") and "Port" not in frame.f_code.co_qualname:
             called.append(frame.f_code.co_qualname)
 
     for epoch in range(12):
@@ -196,7 +197,7 @@ def test_a_template_that_is_not_asked_costs_two_calls_per_epoch() -> None:
         session.push("s0", [(1, 1, (epoch * 50 + 49) * 1_000_000)])
         session.step()
         sys.setprofile(None)
-        in_epoch = [name for name in called if not name.endswith(".nbytes")]
+        in_epoch = [name for name in called if ".nbytes" not in name]
         assert in_epoch == ["StandingTemplate.after_epoch", "Adjustment.after_epoch"], called
     assert standing.nbytes == before and standing.visits.rows == 0 and standing.stream.store.live < 300
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from decimal import Decimal, localcontext
+from fractions import Fraction
 
 from tests.oracle.expressions import Agg, Call, Col, Expression, Lit, Value, compiled, evaluate, order_key, substitute, type_of, walk
 from tests.oracle.intake import Row, Values
@@ -80,13 +82,12 @@ def aggregate_value(a: Agg, members: Sequence[Combination]) -> Value:
     if a.function in ("MIN", "MAX"):
         return (min if a.function == "MIN" else max)(values, key=order_key)
     if a.function == "SUM":
-        total = _sum(values)
-        return total if isinstance(total, float) or -(2**63) <= total < 2**63 else None
-    mean = _sum(values) / len(values)
+        return _sum(values)
     if a.function == "AVG":
-        return float(mean)
+        # A quotient of whole numbers is rounded once, to the nearest float.
+        return _sum(values) / len(values) if isinstance(values[0], float) else float(sum(map(Fraction, values)) / len(values))
     assert a.function == "STDDEV", f"no aggregate {a.function}"
-    return math.sqrt(_sum([float(v - mean) ** 2 for v in values]) / (len(values) - 1)) if len(values) > 1 else None
+    return _deviation([float(v) for v in values])
 
 
 def _arg_extreme(a: Agg, members: Sequence[Combination]) -> Value:
@@ -100,9 +101,26 @@ def _arg_extreme(a: Agg, members: Sequence[Combination]) -> Value:
     return min(((ts, order_key(x), x) for x, y, ts in found if order_key(y) == best), key=lambda one: one[:2])[2]
 
 
+def _deviation(values: Sequence[float]) -> Value:
+    """Of doubles, whatever the argument was; exactly 0 for equal values."""
+    if len(values) < 2:
+        return None
+    if not all(map(math.isfinite, values)):
+        return math.nan
+    mean = sum(map(Fraction, values)) / len(values)
+    return math.sqrt(sum((Fraction(v) - mean) ** 2 for v in values) / (len(values) - 1))
+
+
 def _sum(values: Sequence[Value]) -> Value:
+    """The exact sum, if it fits into the type of the result: BIGINT, or 38 digits."""
+    if isinstance(values[0], Decimal):
+        # A context of 76 digits: the usual one rounds after 28.
+        with localcontext(prec=76):
+            total = sum(values)
+            return total if abs(total.scaleb(-total.as_tuple().exponent)) < 10**38 else None
     if not isinstance(values[0], float):
-        return sum(values)
+        total = sum(values)
+        return total if -(2**63) <= total < 2**63 else None
     special = [v for v in values if not math.isfinite(v)]
     return sum(special) if special else math.fsum(values)
 

@@ -344,7 +344,7 @@ def literal(value: Value, kind: str, *, duckdb: bool = False) -> str:
             return f"CAST('{value}' AS DOUBLE)"
         return f"({value!r}::DOUBLE)" if duckdb else (f"({value!r})" if value < 0 else repr(value))
     if kind.startswith("DECIMAL"):
-        return f"CAST('{value}' AS {kind})"
+        return f"CAST('{value:f}' AS {kind})"
     if kind == "STRING":
         return "'" + str(value).replace("'", "''") + "'"
     if kind == "DATE":

@@ -23,6 +23,7 @@ class Stream:
     time: str = "ts"
     lateness: int = 0
     sequence: str | None = None
+    most_ahead: int | None = None
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Epoch:
     closing: bool = False
     #: Streams that are left out of the frontier in this epoch.
     idle: frozenset[str] = frozenset()
+    #: The wall clock when its rows were read, in microseconds.
+    at: int = 0
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,11 @@ def intake(streams: Sequence[Stream], epochs: Iterable[Epoch], read: frozenset[s
             for values in epoch.rows.get(s.name, ()):
                 ts = values[s.time]
                 arrived[s.name] += 1
+                if ts is not None and s.most_ahead is not None and ts > epoch.at + s.most_ahead:
+                    # As a row that cannot be read: it moves nothing.
+                    out.dead[s.name].append(("ahead", values))
+                    out.dead_at[s.name].append(arrived[s.name])
+                    continue
                 below_horizon = ts is not None and s.name in horizon and ts < horizon[s.name]
                 if ts is not None and not below_horizon:
                     # A row that a query has passed is late for that query; its stream has moved on all the same.

@@ -105,12 +105,15 @@ def tree_results(
     columns: Mapping[str, Sequence[str]],
     tests: Sequence[tuple[str, Reference, Sequence[Expression]]] = (),
     closings: Sequence[Closing] = (),
+    declared: frozenset[str] = frozenset(),
+    heard: Mapping[str, int] | None = None,
 ) -> list[tuple[int, tuple[Value, ...]]]:
     """Joins of several streams; `joins` has per alias after the first how it is joined, and ON. WHERE is that of `query`.
 
     A result has some of the references; what it lacks is judged between a row and its partners alone. It is there at the newest of its
     rows and of the instants at which that is certain; at the end of a run an instant is certain if it is not after the newest row of
-    these streams. `tests` are EXISTS and NOT EXISTS: (which, what it looks at, conditions).
+    these streams, or the last heartbeat, which `heard` has by stream. `tests` are EXISTS and NOT EXISTS: (which, what it looks at,
+    conditions). `declared` are the streams with punctuations.
     """
     named = [replace(row, values={**row.values, NUMBER: row.number}) for row in rows]
     references = {r.alias: r for r in query.references} | {r.alias: r for _, r, _ in tests}
@@ -144,10 +147,11 @@ def tree_results(
             return NEVER
         row = next(r for r in named if r.number == number)
         ts = certain(references[about], references[next(iter(others))], row, named)
-        closed = closed_at(lack, {a: references[a].source for a in others}, row, closings)
+        closed = closed_at(lack, {a: references[a].source for a in others}, row, closings, declared)
         ts = closed if ts is None or (closed is not None and closed < ts) else ts
         mine = {references[a].source for a in (about, *others)}
-        return ts if ts is not None and ts <= max(r.ts for r in named if r.stream in mine) else NEVER
+        end = max(*(r.ts for r in named if r.stream in mine), *((heard or {}).get(name, row.ts) for name in mine))
+        return ts if ts is not None and ts <= end else NEVER
 
     conditions, outputs = [compiled(c) for c in query.where], [compiled(e) for _, e in query.outputs]
     made = []
@@ -180,14 +184,18 @@ def certain(reference: Reference, partner: Reference, row: Row, rows: Sequence[R
     return later[window.count - 1].ts if len(later) >= window.count else None
 
 
-def closed_at(lack: Lack, sources: Mapping[str, str], row: Row, closings: Sequence[Closing]) -> int | None:
-    """When punctuations have closed the partners of a row, which are rows of one stream; None: they never do."""
+def closed_at(
+    lack: Lack, sources: Mapping[str, str], row: Row, closings: Sequence[Closing], declared: frozenset[str] = frozenset()
+) -> int | None:
+    """When punctuations have closed the partners of a row, which are rows of one stream; None: they never do. Nothing equals NULL."""
     about, others, on = lack
     if len(others) > 1:
         return None
     (other,) = others
     pairs = [{c.args[0].ref: c.args[0].name, c.args[1].ref: c.args[1].name} for c in on if _is_equality(c)]
     pinned = {pair[other]: row.values[pair[about]] for pair in pairs if pair.keys() == {about, other}}
+    if sources[other] in declared and None in pinned.values():
+        return row.ts
     found = [max(ts, row.ts) for stream, column, value, ts in closings if stream == sources[other] and pinned.get(column) == value]
     return min(found, default=None)
 

@@ -1,7 +1,8 @@
 """Punctuations, row by row: which rows break a promise, and until when a group can get results.
 
-Answer   `violations` are the rows that a promise before them covers. `last_instant` is the last instant at which a result with a value of
-         the grouping column can come, by the rule of docs/punctuations.md, with truth values, instant by instant.
+Answer   `violations` are the rows that a promise before them covers, `heartbeat_violations` those that break a heartbeat. `last_instant` is
+         the last instant at which a result with a value of the grouping column can come, by the rule of docs/punctuations.md, with truth
+         values, instant by instant.
 Limits   Rows are mappings. A promise has a condition on rows, and stands after a row of its stream or after all rows of an instant.
 """
 
@@ -73,6 +74,22 @@ def violations(rows: Sequence[Placed], promises: Sequence[Promise], keys: Mappin
             if any(tuple(r.values[column] for column in key) == mine for r in earlier):
                 found.add(row.place)
     return found
+
+
+def heartbeat_violations(source: Sequence[tuple[str, int]]) -> set[int]:
+    """The numbers of rows that break a heartbeat. `source` has rows and heartbeats in its own order: ("row", event time), or ("beat", the
+    instant up to which no row comes any more)."""
+    found: set[int] = set()
+    for number, (kind, ts) in enumerate(source):
+        before = [instant for what, instant in source[:number] if what == "beat"]
+        if kind == "row" and any(ts <= instant for instant in before):
+            found.add(number)
+    return found
+
+
+def end_of(source: Sequence[tuple[str, int]]) -> int:
+    """How far a stream has come when a bounded run ends: to its newest row, also one that is refused, or to its last heartbeat."""
+    return max(instant for _, instant in source)
 
 
 @dataclass(frozen=True)

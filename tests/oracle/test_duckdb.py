@@ -172,11 +172,12 @@ def test_outer_joins_agree_with_duckdb(connection, block):
 @pytest.mark.parametrize("block", range(5))
 def test_aggregates_agree_with_duckdb(connection, block):
     compared = 0
-    for seed in range(1000 + block * 40, 1040 + block * 40):
+    for seed in range(1000 + block * 60, 1060 + block * 60):
         case = random_case(Random(seed))
         truth = expected(case)
         for query in case.queries:
-            if not is_aggregate(case.query(query)):
+            if not is_aggregate(case.query(query)) or "DECIMAL(38" in str(case.query(query)):
+                # DuckDB's SUM and AVG of 38 digits end with an error where an intermediate sum has more.
                 continue
             declare(connection, case, truth.intakes[query.name])
             sql = f"SELECT {'DISTINCT ' if query.distinct else ''}{selected(case, query)}"
@@ -192,8 +193,10 @@ def test_aggregates_agree_with_duckdb(connection, block):
 
 
 def _whole(value: Value) -> Value:
-    # DuckDB's SUM of integers is a HUGEINT, which arrives as a decimal without digits after the point.
-    return int(value) if isinstance(value, Decimal) and value.as_tuple().exponent == 0 else value
+    # DuckDB's SUM of integers is a HUGEINT, which arrives as a decimal without digits after the point. Ours is a BIGINT.
+    if not isinstance(value, Decimal) or value.as_tuple().exponent != 0:
+        return value
+    return int(value) if -(2**63) <= value < 2**63 else None
 
 
 def live_rows(r: Reference, now: int) -> str:

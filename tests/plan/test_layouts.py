@@ -10,7 +10,7 @@ import pytest
 
 from eddyline.kernels.request_blocks import RUN_ROWS, Alone, read_blocks
 from eddyline.operators.template.blocks import Fields, clustered
-from eddyline.operators.template.search import Layout, Pattern
+from eddyline.operators.template.search import IndexLayout, PatternLoad
 from eddyline.plan.budget import SHIPPED_INDEX
 from eddyline.plan.index_choice.layouts import by_weight, run_bits
 from eddyline.plan.index_choice.templates import TemplatePrice
@@ -39,14 +39,16 @@ def test_every_order_of_every_configuration_is_priced(seed: int) -> None:
     price = TemplatePrice(3, 5, SHIPPED_INDEX)
     values = [rng.choice((2, 7, 2048)) for _ in range(3)]
     patterns = [
-        Pattern(mask, requests := rng.choice((1.0, 50.0, 4000.0)), rng.choice((5e3, 2e5)), rng.choice((1.0, requests)))
+        PatternLoad(mask, requests := rng.choice((1.0, 50.0, 4000.0)), rng.choice((5e3, 2e5)), rng.choice((1.0, requests)))
         for mask in rng.sample(range(1, 8), 3)
     ]
     found = price.best(patterns, values, 1e5)
     caps = [(v - 1).bit_length() for v in values]
     every = [bits for bits in product(*(range(min(cap, 5) + 1) for cap in caps)) if sum(bits) <= 5]
     prices = {
-        Layout(bits, order): price.of(patterns, values, Layout(bits, order), 1e5) for bits in every for order in permutations(range(3))
+        IndexLayout(bits, order): price.of(patterns, values, IndexLayout(bits, order), 1e5)
+        for bits in every
+        for order in permutations(range(3))
     }
     assert found.price == pytest.approx(min(prices.values())) and prices[found.layout] == pytest.approx(found.price)
     # The price of a configuration is that of its patterns, each by its cheaper path, and of the addresses of new rows.
@@ -57,17 +59,20 @@ def test_every_order_of_every_configuration_is_priced(seed: int) -> None:
 def test_given_bits_keep_their_number_and_change_their_order() -> None:
     price = TemplatePrice(3, 16, SHIPPED_INDEX)
     for column in range(3):
-        found = price.best([Pattern(1 << column, 1e5, 2e5, 1e5)], [2048] * 3, 2e5, (4, 4, 4))
+        found = price.best([PatternLoad(1 << column, 1e5, 2e5, 1e5)], [2048] * 3, 2e5, (4, 4, 4))
         assert found.layout.bits == (4, 4, 4) and found.layout.order[-1] == column
 
 
 def test_many_columns_lie_by_what_is_asked() -> None:
     assert by_weight([(0b00001, 1.0), (0b10000, 5.0), (0b00110, 2.0)], 5).tolist() == [[3, 0, 2, 1, 4]]
     price = TemplatePrice(6, 12, SHIPPED_INDEX)
-    found = price.best([Pattern(0b100000, 1e5, 2e5, 1e5), Pattern(0b000010, 1e3, 2e5, 1e3)], [2048] * 6, 2e5)
+    found = price.best([PatternLoad(0b100000, 1e5, 2e5, 1e5), PatternLoad(0b000010, 1e3, 2e5, 1e3)], [2048] * 6, 2e5)
     assert found.layout.order[-1] == 5 and found.layout.bits[5] >= 6
     assert found.price < price.of(
-        [Pattern(0b100000, 1e5, 2e5, 1e5), Pattern(0b000010, 1e3, 2e5, 1e3)], [2048] * 6, Layout((0,) * 6, tuple(range(6))), 2e5
+        [PatternLoad(0b100000, 1e5, 2e5, 1e5), PatternLoad(0b000010, 1e3, 2e5, 1e3)],
+        [2048] * 6,
+        IndexLayout((0,) * 6, tuple(range(6))),
+        2e5,
     )
 
 

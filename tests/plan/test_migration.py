@@ -12,7 +12,7 @@ from eddyline.plan.jtree.candidates import Budgets
 from eddyline.plan.jtree.tree import JTree
 from eddyline.plan.migration import Migration, Running, assess, decide, running_price
 from eddyline.plan.prepare import prepare
-from eddyline.plan.statistics import EdgeSeen, ReferenceSeen, Seen, graph_of
+from eddyline.plan.statistics import EdgeSeen, GroupStatistics, ReferenceSeen, graph_of
 
 JOB = bind_script("""
     CREATE STREAM a (x BIGINT, y BIGINT, ts TIMESTAMP) WITH (time = 'ts');
@@ -25,10 +25,10 @@ COSTS = UnitCosts(insert=1e-7, delete=1e-7, join=1e-6, probe=1e-6)
 AB_THEN_C, AC_THEN_B = ((0, 1), 2), ((0, 2), 1)
 
 
-def seen(ab: float, ac: float) -> Seen:
+def seen(ab: float, ac: float) -> GroupStatistics:
     """A thousand rows per second of each stream, with these selectivities."""
     edges = {(0, 1): EdgeSeen(ab * 1e6, 1e6), (0, 2): EdgeSeen(ac * 1e6, 1e6)}
-    return Seen(10.0, tuple(ReferenceSeen(10_000, 10_000, 10_000, 1_000_000) for _ in range(3)), edges)
+    return GroupStatistics(10.0, tuple(ReferenceSeen(10_000, 10_000, 10_000, 1_000_000) for _ in range(3)), edges)
 
 
 def running(tree: object, left: Budgets | None = None) -> Running:

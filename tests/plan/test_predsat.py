@@ -11,8 +11,8 @@ from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INT, INTERVA
 from eddyline.model.differences import Conjunct, Ranges
 from eddyline.model.expression import Call, ColumnRef, Expression, Literal
 from eddyline.model.functions import resolve
-from eddyline.plan.predsat import Passing, System, conjuncts_of
-from tests.seeds import first_seed
+from eddyline.plan.predsat import HeldConjuncts, System, conjuncts_of
+from tests.seeds import cases, first_seed, is_whole
 
 MOST, LEAST = 2**63 - 1, -(2**63)
 YES = Literal(True, BOOLEAN)
@@ -47,7 +47,7 @@ def test_skip_agrees_with_a_grid_in_five_thousand_systems(is_real: bool) -> None
     unit, size = (4, 17) if is_real else (1, 6)
     points = np.array(list(product(range(size), repeat=3)))
     found = 0
-    for _ in range(5_000):
+    for _ in range(cases(5_000)):
         parts = drawn(rng, unit, is_real)
         good = np.ones(len(points), np.bool_)
         for one in parts:
@@ -73,7 +73,7 @@ def test_skip_agrees_with_a_grid_in_five_thousand_systems(is_real: bool) -> None
 def test_decisions_about_zones_are_true_of_all_pairs_of_rows() -> None:
     rng = np.random.default_rng(first_seed(1600))
     counts = np.zeros(3, np.int64)
-    for _ in range(600):
+    for _ in range(cases(600)):
         parts = []
         for _ in range(int(rng.integers(1, 5))):
             left, right = rng.permutation(2)
@@ -86,7 +86,7 @@ def test_decisions_about_zones_are_true_of_all_pairs_of_rows() -> None:
         }
         pairs = np.stack(np.broadcast_arrays(rows[0][:, None, :, None], rows[1][None, :, None, :]), axis=-1).reshape(5, 5, 16, 2)
         alive = np.ones((5, 5, 16), np.bool_)
-        certain = Passing(ranges)
+        certain = HeldConjuncts(ranges)
         for one in parts:
             mine = holds(one, pairs)
             passed = certain.holds(one)
@@ -100,7 +100,7 @@ def test_decisions_about_zones_are_true_of_all_pairs_of_rows() -> None:
         assert not alive[skipped].any()
         counts[0] += skipped.sum()
         counts[2] += skipped.size
-    assert counts[0] > counts[2] // 10 and counts[1] > counts[2] // 10
+    assert (counts[0] > counts[2] // 10 and counts[1] > counts[2] // 10) or not is_whole()
 
 
 # -- errata
@@ -158,9 +158,9 @@ def test_errata_an_upper_bound_that_others_imply_is_used() -> None:
     """X < 100 holds under X <= 50, and under X < Y < 30 once those have been tested."""
     parts = [part("<=", 0, 1, -1), part("<=", 1, 2, -1), part("<=", 0, 3, -1)]
     ranges = {0: one_range(LEAST, MOST), 1: one_range(LEAST, MOST), 2: one_range(30, 30), 3: one_range(100, 100)}
-    certain = Passing({**ranges, 0: one_range(LEAST, 50)})
+    certain = HeldConjuncts({**ranges, 0: one_range(LEAST, 50)})
     assert certain.holds(parts[2]).all()  # type: ignore[union-attr]
-    certain = Passing(ranges)
+    certain = HeldConjuncts(ranges)
     for one in (parts[1], parts[0]):
         certain.tested(one)
     assert certain.holds(parts[2]).all()  # type: ignore[union-attr]
@@ -168,7 +168,7 @@ def test_errata_an_upper_bound_that_others_imply_is_used() -> None:
 
 def test_errata_chapter_13_h2_and_h4_pass() -> None:
     """A < 500 and B > 1000 make A < B true."""
-    assert Passing({0: one_range(LEAST, 499), 1: one_range(1001, MOST)}).holds(part("<=", 0, 1, -1)).all()  # type: ignore[union-attr]
+    assert HeldConjuncts({0: one_range(LEAST, 499), 1: one_range(1001, MOST)}).holds(part("<=", 0, 1, -1)).all()  # type: ignore[union-attr]
 
 
 def test_errata_12_4_only_the_join_condition_passes() -> None:
@@ -187,7 +187,7 @@ def test_errata_12_7_and_12_8_decide_about_rows_of_both_heralds() -> None:
     """The pairs that pass or are skipped have one row of each herald; the equations take both rows from the first."""
     ranges = {0: Ranges(np.array([[0], [20]]), np.array([[9], [29]])), 1: Ranges(np.array([0, 20]), np.array([9, 29]))}
     less = part("<=", 0, 1, -1)
-    passed = Passing(ranges).holds(less)
+    passed = HeldConjuncts(ranges).holds(less)
     assert passed is not None and passed.tolist() == [[False, True], [False, False]]
     assert System.of(2, [less]).skips(ranges).tolist() == [[False, False], [True, False]]
 
@@ -212,7 +212,7 @@ def test_errata_pass_rate_is_at_most_the_selectivity_and_that_at_most_what_is_no
         rows = np.sort(rng.integers(0, 40, (2, 40)), axis=1).reshape(2, 10, 4)
         ranges = {0: Ranges(rows[0, :, :1], rows[0, :, -1:]), 1: Ranges(rows[1, :, 0], rows[1, :, -1])}
         less = part("<=", 0, 1, bound)
-        passed, skipped = Passing(ranges).holds(less), System.of(2, [less]).skips(ranges)
+        passed, skipped = HeldConjuncts(ranges).holds(less), System.of(2, [less]).skips(ranges)
         matching = np.count_nonzero(rows[0].ravel()[:, None] - rows[1].ravel() <= bound)
         assert passed is not None and passed.any() and skipped.any()
         assert 16 * passed.sum() <= matching <= 16 * (~skipped).sum()
@@ -272,5 +272,5 @@ def test_differences_never_overflow() -> None:
         ranges = {0: Ranges(keys[:, None], keys[:, None]), 1: Ranges(keys, keys)}
         exact = np.array([[a - b > bound for b in keys.tolist()] for a in keys.tolist()])
         assert (System.of(2, [part("<=", 0, 1, bound)]).skips(ranges) == exact).all()
-        passed = Passing(ranges).holds(part("<=", 0, 1, bound))
+        passed = HeldConjuncts(ranges).holds(part("<=", 0, 1, bound))
         assert passed is not None and (passed == ~exact).all()

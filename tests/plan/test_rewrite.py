@@ -11,7 +11,7 @@ from eddyline.errors import Fault, PlanProblem
 from eddyline.language import bind_script
 from eddyline.model.datatypes import BOOLEAN, INT
 from eddyline.model.expression import ColumnRef, Literal, conjuncts
-from eddyline.model.query import BoundQuery, Output
+from eddyline.model.query import BoundQuery, OutputColumn
 from eddyline.operators.evaluate import Issues, compile_expression, compile_predicate
 from eddyline.plan.rewrite import RULES, rewrite, run_rule
 from eddyline.plan.verify import verify
@@ -200,7 +200,7 @@ def test_an_unknown_rule_cannot_be_switched_off() -> None:
     [
         (lambda q: replace(q, where=(ColumnRef("z", "f", BOOLEAN),)), "reads z, which is not in FROM"),
         (lambda q: replace(q, where=(Literal(1, INT),)), "a condition of query q is INT"),
-        (lambda q: replace(q, outputs=(Output("y", q.outputs[0].expression),)), "the outputs changed"),
+        (lambda q: replace(q, outputs=(OutputColumn("y", q.outputs[0].expression),)), "the outputs changed"),
         (lambda q: replace(q, references=q.references[:0]), "reads a, which is not in FROM"),
         (lambda q: replace(q, distinct=True), "the aggregation changed"),
     ],

@@ -14,11 +14,11 @@ from eddyline.model.constraint import EventType, Rule, Rules, rules_of
 from eddyline.model.pattern import Failing
 from eddyline.plan.failing import failing_of
 from eddyline.plan.patterns import explain_pattern, plan_pattern, rules_for, warnings_of_pattern
-from eddyline.plan.satisfy import Shape, conflict_of
+from eddyline.plan.satisfy import DisjunctShape, conflict_of
 from tests.oracle.patterns import breaks
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed, is_whole
 
-A_THEN_B = Shape(("A", "B"), (0, 1))
+A_THEN_B = DisjunctShape(("A", "B"), (0, 1))
 STREAM = "CREATE STREAM s (k BIGINT, type STRING, ts TIMESTAMP) WITH (time = 'ts');"
 
 
@@ -44,36 +44,36 @@ def test_temporal_consistency_is_checked_again_for_what_is_seen() -> None:
 
 def test_local_conditions_are_not_deactivated_per_state() -> None:
     # SEQ(A, AND(B, C), D), trace A B Z: C is dead, whatever state B has moved the run to.
-    shape = Shape(("A", "B", "C", "D"), (0, 1, 1, 7))
+    shape = DisjunctShape(("A", "B", "C", "D"), (0, 1, 1, 7))
     assert failing_of(shape, rules_of([prior("C", "Z")])).local == {"Z": 4}
 
 
 def test_prior_both_ways_is_exclusive_and_prior_to_itself_is_once() -> None:
     both = rules_of([prior("A", "B"), prior("B", "A")])
-    assert conflict_of(Shape(("A", "B"), (0, 0)), both) is not None
-    assert failing_of(Shape(("A",), (0,)), both).plus == {"B": False}
+    assert conflict_of(DisjunctShape(("A", "B"), (0, 0)), both) is not None
+    assert failing_of(DisjunctShape(("A",), (0,)), both).plus == {"B": False}
     once = rules_of([prior("A", "A")])
-    assert conflict_of(Shape(("A", "A"), (0, 0)), once) is None
-    assert conflict_of(Shape(("A", "A"), (0, 1)), once) is not None
+    assert conflict_of(DisjunctShape(("A", "A"), (0, 0)), once) is None
+    assert conflict_of(DisjunctShape(("A", "A"), (0, 1)), once) is not None
 
 
 def test_third_kind_of_global_condition() -> None:
     # p3 and T1 as they must read: the query needs A, A requires K, PRIOR(K, J), J seen and K not: over.
-    found = failing_of(Shape(("A",), (0,)), rules_of([Rule("require", ("A", "K")), prior("K", "J")]))
+    found = failing_of(DisjunctShape(("A",), (0,)), rules_of([Rule("require", ("A", "K")), prior("K", "J")]))
     assert found.minus == {"J": frozenset({"K"})}
-    assert not failing_of(Shape(("A",), (0,)), rules_of([Rule("require", ("K", "A")), prior("K", "J")])).minus
+    assert not failing_of(DisjunctShape(("A",), (0,)), rules_of([Rule("require", ("K", "A")), prior("K", "J")])).minus
 
 
 def test_clauses_of_several_events_are_masks() -> None:
-    found = failing_of(Shape(("C",), (0,)), rules_of([Rule("if", ("A", "B", "C"), True)]))
+    found = failing_of(DisjunctShape(("C",), (0,)), rules_of([Rule("if", ("A", "B", "C"), True)]))
     assert [mask.types for mask in found.masks] == [frozenset({"A", "B"})] and not found.plus
 
 
 def test_nothing_follows_an_end() -> None:
     rules = rules_of([Rule("end", ("B",))])
     assert conflict_of(A_THEN_B, rules) is None
-    assert conflict_of(Shape(("B", "A"), (0, 1)), rules) is not None
-    assert conflict_of(Shape(("A", "B"), (0, 0)), rules_of([Rule("end", ("A", "B"))])) is not None
+    assert conflict_of(DisjunctShape(("B", "A"), (0, 1)), rules) is not None
+    assert conflict_of(DisjunctShape(("A", "B"), (0, 0)), rules_of([Rule("end", ("A", "B"))])) is not None
 
 
 # -- all traces
@@ -96,7 +96,7 @@ def _traces() -> list[tuple[tuple[int, ...], int, int]]:
     return found
 
 
-def _matches(trace: tuple[int, ...], shape: Shape, since: int = 0) -> bool:
+def _matches(trace: tuple[int, ...], shape: DisjunctShape, since: int = 0) -> bool:
     """Whether a match ends at the place `since` or later."""
     kinds = [_TYPES.index(str(t)) for t in shape.types]
     choices = [[i for i, t in enumerate(trace) if t == kind] for kind in kinds]
@@ -107,7 +107,7 @@ def _matches(trace: tuple[int, ...], shape: Shape, since: int = 0) -> bool:
     )
 
 
-def _satisfiable(shape: Shape, rules: Rules) -> bool:
+def _satisfiable(shape: DisjunctShape, rules: Rules) -> bool:
     at = _TYPES.index
     forbidden = 0
     for a, b in rules.priors:
@@ -126,7 +126,7 @@ def _satisfiable(shape: Shape, rules: Rules) -> bool:
     return False
 
 
-def _random(rng: Random) -> tuple[Shape, Rules]:
+def _random(rng: Random) -> tuple[DisjunctShape, Rules]:
     pick = lambda count: tuple(rng.sample(_TYPES, count))
     rules = []
     for _ in range(rng.randrange(1, 5)):
@@ -139,11 +139,11 @@ def _random(rng: Random) -> tuple[Shape, Rules]:
         for i in range(j):
             if rng.random() < 0.6:
                 before[j] |= 1 << i | before[i]
-    return Shape(tuple(rng.choice(_TYPES) for _ in range(size)), tuple(before)), rules_of(rules)
+    return DisjunctShape(tuple(rng.choice(_TYPES) for _ in range(size)), tuple(before)), rules_of(rules)
 
 
 def test_a_disjunct_is_refused_exactly_if_no_trace_matches() -> None:
-    for seed in range(first_seed(17_500), first_seed(17_500) + 2_000):
+    for seed in range(first_seed(17_500), first_seed(17_500) + cases(2_000)):
         shape, rules = _random(Random(seed))
         assert (conflict_of(shape, rules) is None) == _satisfiable(shape, rules), f"seed {seed}: {shape} {rules}"
 
@@ -151,7 +151,7 @@ def test_a_disjunct_is_refused_exactly_if_no_trace_matches() -> None:
 def test_what_is_over_has_no_extension_that_matches() -> None:
     """Prefixes of accepted events are extended in every way: none of those that are over comes to a match that ends later."""
     found = dict.fromkeys(("plus", "minus", "local", "masks"), 0)
-    for seed in range(first_seed(17_600), first_seed(17_600) + 120):
+    for seed in range(first_seed(17_600), first_seed(17_600) + cases(120)):
         rng = Random(seed)
         shape, rules = _random(rng)
         if conflict_of(shape, rules) is not None:
@@ -173,10 +173,10 @@ def test_what_is_over_has_no_extension_that_matches() -> None:
                 # A type that excludes the disjunct excludes all matches; one that nothing follows leaves those that were there.
                 since = length if over[prefix] == {"local"} else 0
                 assert not _matches(trace, shape, since), f"seed {seed}: {over[prefix]} {shape} {listed} {trace}"
-    assert min(found.values()) > 20, found
+    assert min(found.values()) > 20 or not is_whole(), found
 
 
-def _over(prefix: tuple[int, ...], seen: set[str], shape: Shape, rules: Rules, failing: Failing) -> set[str]:
+def _over(prefix: tuple[int, ...], seen: set[str], shape: DisjunctShape, rules: Rules, failing: Failing) -> set[str]:
     """The kinds of failing conditions by which a disjunct is over after the events of a prefix, worked out from the definitions."""
     reached = 0
     for number in prefix:

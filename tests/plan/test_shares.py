@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from eddyline.errors import PlanProblem
 from eddyline.model.datatypes import BIGINT, BOOLEAN
 from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression
-from eddyline.model.query import BoundQuery, Output, Reference
+from eddyline.model.query import BoundQuery, OutputColumn, Reference
 from eddyline.model.window import UNBOUNDED
 from eddyline.plan.axes import Axis
 from eddyline.plan.routing import Record, Route
 from eddyline.plan.share_choice import choose_shares, load
 from eddyline.plan.shares import route, route_all
+from tests.seeds import cases
 
 
 def column(name: str) -> ColumnRef:
@@ -36,9 +37,9 @@ def query(references: str, *where: Call, group_by: tuple[Expression, ...] = (), 
         Reference(alias, stream, None if stream.isupper() else UNBOUNDED)
         for stream, _, alias in (word.rpartition(":") if ":" in word else (word, "", word) for word in references.split())
     )
-    outputs: tuple[Output, ...] = tuple(Output(str(g), g) for g in group_by)
+    outputs: tuple[OutputColumn, ...] = tuple(OutputColumn(str(g), g) for g in group_by)
     if group_by:
-        outputs += (Output("n", Aggregate("count", None, False, BIGINT)),)
+        outputs += (OutputColumn("n", Aggregate("count", None, False, BIGINT)),)
     return BoundQuery(name, found, where, outputs, group_by=group_by)
 
 
@@ -157,7 +158,7 @@ def test_explain_names_attributes_shares_replication_and_load() -> None:
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 @given(st.lists(st.sets(st.sampled_from("abcd"), min_size=1), min_size=1, max_size=3), st.integers(1, 24), st.data())
 def test_no_shares_are_better(classes: list[set[str]], shards: int, data: st.DataObject) -> None:
     axes = [Axis(dict.fromkeys(sorted(c), ())) for c in classes]
@@ -172,7 +173,7 @@ def test_no_shares_are_better(classes: list[set[str]], shards: int, data: st.Dat
     assert load([Axis(axis.keys, share) for axis, share in zip(axes, chosen, strict=True)], rates) == pytest.approx(best)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=cases(120), deadline=None)
 @given(st.data())
 def test_every_combination_meets_in_exactly_one_cell(data: st.DataObject) -> None:
     aliases = "abcd"[: data.draw(st.integers(1, 4))]

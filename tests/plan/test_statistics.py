@@ -8,7 +8,17 @@ from eddyline.language import bind_script
 from eddyline.model.window import Range
 from eddyline.plan.lower import Lowered
 from eddyline.plan.prepare import prepare
-from eddyline.plan.statistics import ASSUMED_RATE, ASSUMED_SPAN, EdgeSeen, ReferenceSeen, Seen, Sources, graph_of, is_declared, join_pairs
+from eddyline.plan.statistics import (
+    ASSUMED_RATE,
+    ASSUMED_SPAN,
+    EdgeSeen,
+    GroupStatistics,
+    ReferenceSeen,
+    Sources,
+    graph_of,
+    is_declared,
+    join_pairs,
+)
 
 WORLD = """
     CREATE STREAM fast (x BIGINT, y BIGINT, s STRING, ts TIMESTAMP) WITH (time = 'ts', rate = 200, distinct_x = 50, distinct_s = 4);
@@ -64,7 +74,7 @@ def test_what_was_seen_wins() -> None:
     references[places["b"]] = ReferenceSeen(seen=100, wanted=50, live=15, bytes=1500)
     references[places["c"]] = ReferenceSeen(seen=70, wanted=70, live=700, bytes=70000)
     pair = tuple(sorted((places["a"], places["b"])))
-    seen = Seen(10.0, tuple(references), {pair: EdgeSeen(30, 1000)})
+    seen = GroupStatistics(10.0, tuple(references), {pair: EdgeSeen(30, 1000)})
     inputs = {one.alias: one for one in graph_of(lowered, sources, seen).inputs}
     assert (inputs["a"].rate, inputs["a"].rows, inputs["a"].row_bytes) == (100, 500, 100)
     assert inputs["b"].rows == pytest.approx(15), "half of the last 30 rows pass the filter"
@@ -77,27 +87,27 @@ def test_what_was_seen_wins() -> None:
 
 def test_shards_add_up_to_the_mean_shard() -> None:
     lowered, sources = lowered_of("SELECT a.x FROM fast [RANGE 5 SECONDS] a, slow [RANGE 5 SECONDS] b WHERE a.x = b.x")
-    one = Seen(10.0, (ReferenceSeen(100, 100, 50, 500), ReferenceSeen(200, 200, 90, 900)), {(0, 1): EdgeSeen(5, 1000)})
+    one = GroupStatistics(10.0, (ReferenceSeen(100, 100, 50, 500), ReferenceSeen(200, 200, 90, 900)), {(0, 1): EdgeSeen(5, 1000)})
     both = one + one
     assert both.shards == 2
     assert graph_of(lowered, sources, both) == graph_of(lowered, sources, one)
 
 
 def test_older_counts_fade_and_sizes_do_not() -> None:
-    old = Seen(10.0, (ReferenceSeen(100, 100, 50, 500),), {(0, 1): EdgeSeen(8, 1000)})
-    new = Seen(10.0, (ReferenceSeen(300, 200, 70, 900),), {(0, 1): EdgeSeen(0, 1000)})
+    old = GroupStatistics(10.0, (ReferenceSeen(100, 100, 50, 500),), {(0, 1): EdgeSeen(8, 1000)})
+    new = GroupStatistics(10.0, (ReferenceSeen(300, 200, 70, 900),), {(0, 1): EdgeSeen(0, 1000)})
     mixed = new.after(old, 0.5)
     assert mixed.references[0] == ReferenceSeen(350, 250, 70, 900)
     assert (mixed.seconds, mixed.edges[0, 1]) == (15.0, EdgeSeen(4, 1500))
     assert new.after(None, 0.5) is new
-    assert Seen.from_document(mixed.to_document()) == mixed
+    assert GroupStatistics.from_document(mixed.to_document()) == mixed
 
 
 def test_nothing_found_is_not_never() -> None:
     lowered, sources = lowered_of("SELECT a.x FROM fast [RANGE 5 SECONDS] a, slow [RANGE 5 SECONDS] b WHERE a.x = b.x")
-    seen = Seen(10.0, (ReferenceSeen(9, 9, 9, 9), ReferenceSeen(9, 9, 9, 9)), {(0, 1): EdgeSeen(0, 1000)})
+    seen = GroupStatistics(10.0, (ReferenceSeen(9, 9, 9, 9), ReferenceSeen(9, 9, 9, 9)), {(0, 1): EdgeSeen(0, 1000)})
     assert graph_of(lowered, sources, seen).edges[0].selectivity == pytest.approx(0.0005)
-    few = Seen(10.0, seen.references, {(0, 1): EdgeSeen(0, 10)})
+    few = GroupStatistics(10.0, seen.references, {(0, 1): EdgeSeen(0, 10)})
     assert graph_of(lowered, sources, few).edges[0].selectivity == pytest.approx(1 / 500)
 
 

@@ -9,6 +9,7 @@ from eddyline.language import bind_script
 from eddyline.model.datatypes import BIGINT, BOOLEAN
 from eddyline.model.expression import Aggregate, Call, ColumnRef, Literal, conjunction
 from eddyline.model.query import BoundQuery, Emit
+from eddyline.plan.rules.fold_constants import fold_constants
 from eddyline.plan.verify import verify, verify_rewritten, warnings_of
 from eddyline.settings import Settings
 
@@ -27,20 +28,23 @@ def bound(select: str, settings: Settings | None = None) -> BoundQuery:
 
 
 @pytest.mark.parametrize(
-    "select",
+    ("select", "outputs"),
     [
-        "SELECT * FROM bids",
-        "SELECT DISTINCT item FROM bids WHERE price > 1.0",
-        "SELECT b.item FROM bids b, items i WHERE b.item = i.item AND b.price > 1.0",
-        "SELECT item + 1 AS k, -(item + 1) AS l, count(*) AS n FROM bids GROUP BY item + 1 HAVING max(price) > 3.0",
-        "SELECT count(*) AS n FROM bids",
+        ("SELECT * FROM bids", "item price ts"),
+        ("SELECT DISTINCT item FROM bids WHERE price > 2.0 - 1.0", "item"),
+        ("SELECT b.item FROM bids b, items i WHERE b.item = i.item AND b.price > 2.0 - 1.0", "item"),
+        ("SELECT item + 1 AS k, -(item + 1) AS l, count(*) AS n FROM bids GROUP BY item + 1 HAVING max(price) > 2.0 + 1.0", "k l n"),
+        ("SELECT count(*) AS n FROM bids WHERE NOT (price <= 2.0 - 1.0)", "n"),
     ],
 )
-def test_bound_queries_keep_the_laws(select: str) -> None:
+def test_bound_queries_and_what_rules_make_of_them_keep_the_laws(select: str, outputs: str) -> None:
     query = bound(select)
     verify(query)
-    verify_rewritten(query, query)
-    assert query.outputs
+    rewritten = fold_constants(query)
+    verify(rewritten)
+    verify_rewritten(query, rewritten)
+    assert [o.name for o in rewritten.outputs] == outputs.split()
+    assert (rewritten == query) == ("2.0" not in select), "constants are computed"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from eddyline.connectors.bpmn import read_net
 from eddyline.errors import PlanProblem
 from eddyline.plan.workflow import constraints_of
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed
 
 
 def rules(tmp_path: Path, tree: Any) -> set[str]:
@@ -86,7 +86,7 @@ def _tree(rng: Random, depth: int) -> Any:
 
 
 def test_rules_are_those_of_all_runs(tmp_path: Path) -> None:
-    for seed in range(first_seed(17_700), first_seed(17_700) + 150):
+    for seed in range(first_seed(17_700), first_seed(17_700) + cases(150)):
         tree = {"sequence": [_tree(Random(seed), 2)]}
         runs = set(_runs(tree))
         labels = sorted({t for run in runs for t in run})

@@ -10,13 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal
 from random import Random
 
 from tests.oracle.expressions import COMPARISONS, Call, Col, Expression, Lit, Value
 
 NUMBERS = ("INT", "BIGINT", "DOUBLE")
 DECIMALS = ("DECIMAL(10, 2)", "DECIMAL(18, 4)")
+#: The widest DECIMALs: how many of the 38 digits stand after the point. They are aggregated and compared, and not computed with.
+WIDE = {f"wide {scale}": scale for scale in (0, 4, 38)}
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ class Place:
         return Col(self.alias, column.name, column.type)
 
 
+_ALL_DIGITS = Context(prec=38)
 _TEXTS = ("a", "b", "ab", "B", "", "é", "o'c", "a%", "a_b", "longer than eight bytes")
 
 
@@ -73,6 +76,9 @@ def random_domain(rng: Random, family: str, most: int) -> Domain:
     elif family == "money":
         values = [Decimal(rng.choice((0, 1, 5, 25, 100, 1250, -125, 99_999_999))) / 100 for _ in range(size)]
         values = [value.quantize(Decimal("0.01")) for value in dict.fromkeys(values)]
+    elif family in WIDE:
+        ends = (10**38 - 1, 10**38 - 2, 1 - 10**38, 2 - 10**38, 0, 1, -1, 5 * 10**37)
+        values = [Decimal(value).scaleb(-WIDE[family], _ALL_DIGITS) for value in rng.sample(ends, min(size, len(ends)))]
     elif family == "big":
         start = rng.choice((2**53, 2**62, 1 - 2**63, 2**63 - 1 - size))
         values = range(start, start + size)
@@ -89,6 +95,8 @@ def random_type(rng: Random, family: str) -> str:
         return rng.choices(NUMBERS, (3, 4, 1))[0]
     if family == "money":
         return rng.choice(DECIMALS)
+    if family in WIDE:
+        return f"DECIMAL(38, {WIDE[family]})"
     return {"text": "STRING", "real": "DOUBLE", "big": "BIGINT", "day": "DATE", "flag": "BOOLEAN"}[family]
 
 

@@ -21,6 +21,7 @@ from eddyline.testing.clocks import MovedClock
 from eddyline.tuning import SchedulingTuning, Tuning
 from tests.oracle.intake import Values
 from tests.property.compare import Outcome, plain_rows
+from tests.property.pieces import drawn
 from tests.property.specs import IDLE_SECONDS, Case
 
 #: Results of joins with several windows are released early, however few rows there are.
@@ -30,7 +31,9 @@ EARLY = Settings(tuning=Tuning(scheduling=SchedulingTuning(least_rows=1, least_b
 def run_embedded(case: Case, between: Callable[[Session], object] | None = None, settings: Settings | None = None) -> Outcome:
     """Run a case; `between` is called after every epoch, for tests that change the running session."""
     clock = MovedClock()
-    settings = settings or (None if case.scheduler is None else EARLY)
+    # Every second case, by its number of epochs, is cut into small pieces.
+    cut = Random(len(case.arrivals))
+    settings = settings or (EARLY if case.scheduler is not None else Settings(tuning=drawn(cut)) if cut.random() < 0.5 else None)
     with TemporaryDirectory() as directory, Session(settings, clock=clock) as session:
         for table in case.tables:
             parquet.write_table(case.arrow_rows(table.name, table.rows), f"{directory}/{table.name}.parquet")

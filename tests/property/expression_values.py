@@ -5,7 +5,7 @@ Answer   `tables()` draws a table with the columns of `COLUMNS`; `POOLS` has the
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import Context, Decimal
 
 import pyarrow as pa
 from hypothesis import strategies as st
@@ -14,6 +14,8 @@ from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING,
 
 MONEY = decimal(10, 2)
 FINE = decimal(18, 4)
+#: The widest ones: without a fraction, with some, and with nothing else.
+WIDE = (decimal(38, 0), decimal(38, 4), decimal(38, 38))
 #: The columns of the random table, which expressions know as `t.<name>`.
 COLUMNS: dict[str, DataType] = {
     "b": BOOLEAN,
@@ -29,6 +31,7 @@ COLUMNS: dict[str, DataType] = {
     "us": TIMESTAMP,
     "m": MONEY,
     "n": FINE,
+    **{f"w{kind.scale}": kind for kind in WIDE},
 }
 _YEAR_1, _YEAR_9999 = -62_135_596_800_000_000, 253_402_300_799_999_999
 _TEXTS = (
@@ -72,6 +75,15 @@ _TEXTS = (
         "true",
         "F",
         "yes",
+        "1e18",
+        " +1E-2\t",
+        "-2.5e1",
+        "9.223372036854775807e18",
+        "1e37",
+        "99999999999999999999999999999999999999",
+        "++1",
+        "- 1",
+        "--1",
     ]
     + [
         "2024-02-29",
@@ -81,6 +93,12 @@ _TEXTS = (
         "2024-1-2 3:04",
         "1969-12-31 23:59:59.5",
         "2024-13-01",
+        " 2024-02-29",
+        "\t2024-02-29\n",
+        "2024-02-29 ",
+        " 2024-01-31  12:30:45 ",
+        "epoch",
+        " Epoch ",
     ]
 )
 POOLS: dict[DataType, list[object]] = {
@@ -95,6 +113,10 @@ POOLS: dict[DataType, list[object]] = {
     + [951_782_400_123_456, -2_208_988_800_000_000, 1_706_745_599_000_001],
     MONEY: [Decimal(x) for x in ("0.00", "1.00", "-1.00", "1.25", "-1.25", "0.05", "99999999.99", "-99999999.99", "12.50", "3.30")],
     FINE: [Decimal(x) for x in ("0.0000", "1.0000", "-0.0001", "2.5000", "-2.5000", "99999999999999.9999", "0.1250", "33.3333", "-7.7777")],
+}
+POOLS |= {
+    kind: [Decimal(n).scaleb(-kind.scale, Context(prec=38)) for n in (0, 1, -1, 10**38 - 1, 1 - 10**38, 10**38 - 2, 5 * 10**37, 10**19)]
+    for kind in WIDE
 }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 
 import duckdb
 import pyarrow as pa
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INT, INTERVAL, STRING, TIMESTAMP, DataType
 from eddyline.model.expression import Call, ColumnRef, Expression, Literal
 from eddyline.model.functions import resolve, resolve_cast
-from tests.property.expression_values import COLUMNS, FINE, MONEY, POOLS
+from tests.property.expression_values import COLUMNS, FINE, MONEY, POOLS, WIDE
 
 #: DuckDB gives the negative of the smallest number, where it is a constant, a larger type; a difference keeps the type.
 _NEGATED = "(CAST(0 AS INTEGER) - ({}))"
@@ -71,7 +72,8 @@ def sql_literal(value: object, kind: DataType) -> str:
         return f"(DATE '1970-01-01' + ({value}))"
     if kind == TIMESTAMP:
         return f"make_timestamp({value})"
-    return f"CAST('{value}' AS {sql_type(kind)})"
+    # DuckDB does not read '1E-38' as a DECIMAL(38, 38).
+    return f"CAST('{value:f}' AS {sql_type(kind)})" if isinstance(value, Decimal) else f"CAST('{value}' AS {sql_type(kind)})"
 
 
 def sql_type(kind: DataType) -> str:
@@ -182,7 +184,7 @@ _UNITS = (
     "microsecond",
 )
 _PARTS = (*_UNITS, "dow", "isodow", "doy")
-_COMPARED = [(k, k) for k in (BOOLEAN, INT, BIGINT, DOUBLE, STRING, DATE, TIMESTAMP, MONEY, INTERVAL)] + [
+_COMPARED = [(k, k) for k in (BOOLEAN, INT, BIGINT, DOUBLE, STRING, DATE, TIMESTAMP, MONEY, INTERVAL, *WIDE)] + [
     (INT, DOUBLE),
     (BIGINT, DOUBLE),
     (INT, BIGINT),
@@ -274,7 +276,7 @@ _PRODUCTIONS: dict[DataType, list[Production]] = {
             )
             for name in ("lpad", "rpad")
         ),
-        *(_cast(k, STRING) for k in (BOOLEAN, INT, BIGINT, DOUBLE, DATE, TIMESTAMP, MONEY, FINE)),
+        *(_cast(k, STRING) for k in (BOOLEAN, INT, BIGINT, DOUBLE, DATE, TIMESTAMP, MONEY, FINE, *WIDE)),
         *_choosing(STRING),
     ],
     DATE: [
@@ -303,6 +305,7 @@ _PRODUCTIONS: dict[DataType, list[Production]] = {
         *(_cast(k, MONEY) for k in (INT, BIGINT, DOUBLE, STRING, FINE, BOOLEAN)),
         *_choosing(MONEY),
     ],
+    **{k: [_call("neg", k, form="(-({}))"), _call("abs", k), _cast(STRING, k), *_choosing(k)] for k in WIDE},
     FINE: [_call("abs", FINE), *(_cast(k, FINE) for k in (INT, DOUBLE, STRING, MONEY)), *_choosing(FINE)],
 }
 
@@ -310,6 +313,7 @@ _PRODUCTIONS: dict[DataType, list[Production]] = {
 #: functions whose last bit depends on the library, which something discontinuous above them would make visible.
 ROOTS: list[Production] = [
     *(_call(op, a, b) for op in ("+", "-", "*") for a, b in ((MONEY, MONEY), (MONEY, INT), (BIGINT, MONEY), (MONEY, FINE))),
+    *(_call(op, k, k) for op in ("+", "-") for k in WIDE),
     _call("%", MONEY, INT),
     *(_call(name, k) for name in ("ceil", "floor") for k in (MONEY, FINE)),
     *(_with_literal("round", (k,), INT, [-1, 0, 1, 2, 3]) for k in (MONEY,)),
@@ -323,7 +327,7 @@ ROOTS: list[Production] = [
 @st.composite
 def any_piece(draw: st.DrawFn, depth: int = 3) -> Piece:
     """An expression of any type that can be selected."""
-    kinds = (BOOLEAN, INT, BIGINT, DOUBLE, STRING, DATE, TIMESTAMP, MONEY)
+    kinds = (BOOLEAN, INT, BIGINT, DOUBLE, STRING, DATE, TIMESTAMP, MONEY, *WIDE)
     choice = draw(st.integers(0, len(kinds)))
     if choice == len(kinds):
         return draw(draw(st.sampled_from(ROOTS))(depth - 1))

@@ -9,28 +9,32 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from tests.oracle.promises import LAST, Placed, Promise, Reference, World, violations
+from tests.oracle.promises import LAST, Placed, Promise, Reference, World, end_of, violations
 from tests.property.promises import COLUMNS, SECOND, Ask, Case
 
 
 def placed(case: Case) -> tuple[list[Placed], list[Promise]]:
-    """All rows in total order, and all promises."""
+    """All rows in total order that break no heartbeat, and all promises."""
     rows: list[Placed] = []
     promises: list[Promise] = []
     positions = {stream.name: at for at, stream in enumerate(case.streams)}
     for stream in case.streams:
+        refused = stream.broken()
         for at, row in enumerate(stream.rows):
             place = (int(str(row["ts"])), positions[stream.name], at)
             if row["done"]:
                 pattern = tuple((c, row[c]) for c in COLUMNS if row[c] is not None)
                 promises.append(Promise(stream.name, pattern, place))
                 continue
+            if at in refused:
+                continue
             rows.append(Placed(stream.name, row, place))
             if stream.key:
                 promises.append(Promise(stream.name, (("id", row["id"]),), place))
             for other in case.streams:
-                if other.source == stream.name and row["j"] is not None:
-                    promises.append(Promise(other.name, (("k", row["j"]),), (place[0], LAST, 0)))
+                closes = int(str(row["c"] if other.at and row["c"] is not None else place[0]))
+                if other.source == stream.name and row["j"] is not None and (row["c"] is not None or not other.at):
+                    promises.append(Promise(other.name, (("k", row["j"]),), (closes, LAST, 0) if closes >= place[0] else place))
     for name, _, instant, pattern, listed in case.said:
         promises.append(Promise(name, pattern, (instant, LAST, 0), listed))
     return sorted(rows, key=lambda row: row.place), promises
@@ -41,10 +45,11 @@ def expected(case: Case) -> tuple[dict[str, list[object]], dict[str, list[tuple[
     rows, promises = placed(case)
     dead = violations(rows, promises, {})
     kept = [row for row in rows if row.place not in dead]
-    letters = {
-        s.name: sorted((int(str(r.values["id"])), "violation") for r in rows if r.place in dead and r.stream == s.name)
-        for s in case.streams
-    }
+    lost = {s.name: [int(str(r.values["id"])) for r in rows if r.place in dead and r.stream == s.name] for s in case.streams}
+    for s in case.streams:
+        lost[s.name] += [int(str(s.rows[at]["id"])) for at in s.broken()]
+    letters = {name: sorted((number, "violation") for number in numbers) for name, numbers in lost.items()}
+    ends = {s.name: end_of([one for one in s.brought() if one[0] != "over"]) for s in case.streams}
     answers: dict[str, list[object]] = {}
     for number, ask in enumerate(case.asks):
         found = _combinations(ask, kept)
@@ -54,28 +59,31 @@ def expected(case: Case) -> tuple[dict[str, list[object]], dict[str, list[tuple[
         ]
         answers[f"joined{number}"] = sorted(results, key=str)
         world = World(ask.storing(), ask.equalities, kept, promises)
-        answers[f"closing{number}"] = sorted(_closed(ask, world, found, rows), key=str)
-        answers[f"told{number}"] = sorted(_told(ask, world, rows), key=str)
+        answers[f"closing{number}"] = sorted(_closed(ask, world, found, _end(ask, ends)), key=str)
+        answers[f"told{number}"] = sorted(_told(ask, world, _end(ask, ends)), key=str)
     if case.united:
-        answers["united"] = sorted(_united([stream.name for stream in case.streams[:2]], rows, kept, promises), key=str)
+        answers["united"] = sorted(_united([stream.name for stream in case.streams[:2]], ends, kept, promises), key=str)
     return answers, letters
 
 
-def _united(parts: list[str], rows: list[Placed], kept: list[Placed], promises: list[Promise]) -> list[object]:
+def _united(parts: list[str], reached: dict[str, int], kept: list[Placed], promises: list[Promise]) -> list[object]:
     """A value is finished for the union when all its parts have finished it."""
     finished: list[Promise] = []
     for column in COLUMNS:
         asks = [Ask([Reference("r0", part)], [], column) for part in parts]
-        ends = [_ends(ask, World(ask.references, [], kept, promises), rows) for ask in asks]
+        ends = [_ends(ask, World(ask.references, [], kept, promises), _end(ask, reached)) for ask in asks]
         for value in ends[0].keys() & ends[1].keys():
             finished.append(Promise("u", ((column, value),), (max(end[value] for end in ends), LAST, 0)))
 
-    def of_union(given: list[Placed]) -> list[Placed]:
-        return [replace(row, stream="u") for row in given if row.stream in parts]
-
+    rows = [replace(row, stream="u") for row in kept if row.stream in parts]
     ask = Ask([Reference("r0", "u")], [])
-    world = World(ask.references, [], of_union(kept), finished)
-    return _closed(ask, world, _combinations(ask, of_union(kept)), of_union(rows))
+    world = World(ask.references, [], rows, finished)
+    return _closed(ask, world, _combinations(ask, rows), max(reached[part] for part in parts))
+
+
+def _end(ask: Ask, reached: dict[str, int]) -> int:
+    """How far the streams of a query have come when the run ends."""
+    return max(reached[reference.stream] for reference in ask.references)
 
 
 def _newest(combination: dict[str, Placed]) -> int:
@@ -116,10 +124,8 @@ def _inside(ask: Ask, rows: list[Placed], one: dict[str, Placed]) -> bool:
     return True
 
 
-def _closed(ask: Ask, world: World, found: list[dict[str, Placed]], rows: list[Placed]) -> list[object]:
+def _closed(ask: Ask, world: World, found: list[dict[str, Placed]], end: int) -> list[object]:
     column, first = ask.group_column, ask.references[0].alias
-    read = {reference.stream for reference in ask.references}
-    end = max((row.ts for row in rows if row.stream in read), default=0)
     instants = sorted({*(p.instant for p in world.promises), *_edges(world), end} | {0})
     instants = sorted({t for t in instants for t in (t, t + 1)})
     groups: dict[object, list[dict[str, Placed]]] = {}
@@ -134,15 +140,13 @@ def _closed(ask: Ask, world: World, found: list[dict[str, Placed]], rows: list[P
     return answers
 
 
-def _told(ask: Ask, world: World, rows: list[Placed]) -> list[object]:
-    return [tuple(sorted([("g", str(value)), ("_ts", _time(until))])) for value, until in _ends(ask, world, rows).items()]
+def _told(ask: Ask, world: World, end: int) -> list[object]:
+    return [tuple(sorted([("g", str(value)), ("_ts", _time(until))])) for value, until in _ends(ask, world, end).items()]
 
 
-def _ends(ask: Ask, world: World, rows: list[Placed]) -> dict[object, int]:
+def _ends(ask: Ask, world: World, end: int) -> dict[object, int]:
     """The values that are finished at the end, with the instants at which they are."""
     same = _class(ask, ask.references[0].alias, ask.group_column)
-    read = {reference.stream for reference in ask.references}
-    end = max((row.ts for row in rows if row.stream in read), default=0)
     seen: dict[object, int] = {}
     for alias, name in same:
         reference = world.reference(alias)

@@ -8,11 +8,12 @@ Limits   Small: a handful of values, up to some twenty rows per stream.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
 from eddyline import Session
-from tests.oracle.promises import Equality, Promise, Reference
+from tests.oracle.promises import Equality, Promise, Reference, heartbeat_violations
 
 STREAMS = ("a", "b", "c")
 SECOND = 1_000_000
@@ -30,7 +31,24 @@ class Stream:
     marks: bool = False
     #: Column `j` of other streams' rows ends values of `k` here: the name of that stream.
     source: str | None = None
+    #: The punctuations that it gets from there stand at the instants in column `c`, or at the rows themselves where these are later.
+    at: bool = False
     lateness: int = 0
+    #: (how many rows come before it, instant): heartbeats between the rows, as the source has them.
+    beats: list[tuple[int, int]] = field(default_factory=list)
+
+    def brought(self) -> list[tuple[str, int]]:
+        """Rows and heartbeats, as `oracle/promises.py` has them; a punctuation is neither."""
+        found = []
+        for at in range(len(self.rows) + 1):
+            found += [("beat", instant) for place, instant in self.beats if place == at]
+            found += [("over" if row["done"] else "row", int(str(row["ts"]))) for row in self.rows[at : at + 1]]
+        return found
+
+    def broken(self) -> set[int]:
+        """The numbers of the rows that break a heartbeat."""
+        refused, source = heartbeat_violations(self.brought()), self.brought()
+        return {sum(kind != "beat" for kind, _ in source[:number]) for number in refused}
 
 
 @dataclass
@@ -112,11 +130,11 @@ class Case:
             options += ["punctuation = 'done'"] if stream.marks else []
             options += [f"lateness = '{stream.lateness} seconds'"] if stream.lateness else []
             options += ["remember = '100000 days'"]
-            columns = "id BIGINT, k BIGINT, j BIGINT, v DOUBLE, t STRING, done BOOLEAN, ts TIMESTAMP"
+            columns = "id BIGINT, k BIGINT, j BIGINT, v DOUBLE, t STRING, c TIMESTAMP, done BOOLEAN, ts TIMESTAMP"
             found.append(f"CREATE STREAM {stream.name} ({columns}) WITH ({', '.join(options)})")
         for stream in self.streams:
             if stream.source is not None:
-                found.append(f"CREATE PUNCTUATION p{stream.name} ON {stream.name} (k) FROM {stream.source} (j)")
+                found.append(f"CREATE PUNCTUATION p{stream.name} ON {stream.name} (k) FROM {stream.source} (j){' AT c' * stream.at}")
         if self.united:
             parts = " UNION ALL ".join(f"SELECT {', '.join(COLUMNS)} FROM {stream.name}" for stream in self.streams[:2])
             found.append(f"CREATE STREAM u WITH (propagate = 'on') AS {parts}")
@@ -125,7 +143,8 @@ class Case:
         return found
 
 
-def random_case(rng: Random, lies: bool = False) -> Case:
+def random_case(rng: Random, lies: bool = False, beats: bool = False) -> Case:
+    """A case; with `beats`, heartbeats stand between the rows of some streams, which only programs that push can say of them."""
     count = rng.choice((1, 2, 2, 3, 3))
     case = Case([_stream(rng, name) for name in STREAMS[:count]], epochs=rng.choice((1, 2, 4, 8)))
     for _ in range(3):
@@ -137,11 +156,16 @@ def random_case(rng: Random, lies: bool = False) -> Case:
         if len(ask.references) > 1 and rng.random() < 0.3:
             pairs = rng.choice((list(zip(ask.references, ask.references[1:], strict=False)), [ask.references[:2]]))
             ask.bounds = [(a.alias, b.alias, rng.randrange(-1, 5)) for a, b in pairs]
-            ask.bounds += [(b.alias, a.alias, rng.randrange(0, 5)) for a, b in pairs if rng.random() < 0.5]
+            # No two bounds contradict each other: of a join that no rows satisfy every instant is the last one.
+            back = [(b, a, max(rng.randrange(0, 5), -seconds)) for a, b, seconds in ask.bounds]
+            ask.bounds += [bound for bound in back if rng.random() < 0.5]
         case.asks.append(ask)
     for stream in case.streams:
         _promise(rng, case, stream, lies)
     case.united = count > 1 and rng.random() < 0.5
+    for stream in case.streams if beats else ():
+        if rng.random() < 0.7:
+            _beat(rng, stream, lies)
     return case
 
 
@@ -158,7 +182,8 @@ def _stream(rng: Random, name: str) -> Stream:
             "v": rng.randrange(3) * 0.5,
             "t": f"x{k}" if k is not None else None,
         }
-        rows.append({**row, "done": False, "ts": now * SECOND})
+        closes = max(0, now + rng.choice((-3, -1, 0, 2))) * SECOND if rng.randrange(NULL_EVERY) else None
+        rows.append({**row, "c": closes, "done": False, "ts": now * SECOND})
     found = Stream(name, rows)
     if rng.random() < 0.3:
         found.lateness = 2
@@ -219,6 +244,7 @@ def _promise(rng: Random, case: Case, stream: Stream, lies: bool) -> None:
         # No two streams wait for each other, over a third one either.
         if all(s.source is None for s in case.streams):
             stream.source = other.name
+            stream.at = rng.random() < 0.7
 
 
 def _mark(rng: Random, stream: Stream, lies: bool) -> None:
@@ -230,8 +256,20 @@ def _mark(rng: Random, stream: Stream, lies: bool) -> None:
         wanted: object = f"x{value}" if column == "t" else value
         last = max((at for at, row in enumerate(stream.rows) if row[column] == wanted and not row["done"]), default=0)
         at = rng.randrange(0 if lies else last, len(stream.rows))
-        empty = dict.fromkeys(COLUMNS)
+        empty = dict.fromkeys((*COLUMNS, "c"))
         stream.rows.insert(at + 1, {**empty, column: wanted, "done": True, "ts": stream.rows[at]["ts"]})
+
+
+def _beat(rng: Random, stream: Stream, lies: bool) -> None:
+    """Heartbeats, also after the last row; without lies no row after one has its time."""
+    for _ in range(rng.randrange(1, 3)):
+        before = rng.choice((rng.randrange(len(stream.rows) + 1), len(stream.rows)))
+        came = max((int(str(row["ts"])) for row in stream.rows[:before]), default=0)
+        instant = came + rng.choice((-1, 0, 1, 3, 6)) * SECOND
+        # A punctuation whose place has passed when it comes stands at the frontier, which depends on epochs: there is none here.
+        later = [int(str(row["ts"])) for row in stream.rows[before:] if row["done"] or not lies]
+        instant = min([instant, *(ts - 1 for ts in later)])
+        stream.beats.append((before, instant))
 
 
 def _say(rng: Random, case: Case, stream: Stream, lies: bool) -> None:
@@ -277,9 +315,14 @@ def declare(session: Session, case: Case) -> None:
 def push(session: Session, case: Case, epoch: int) -> None:
     for stream in case.streams:
         size = len(stream.rows)
-        part = stream.rows[epoch * size // case.epochs : (epoch + 1) * size // case.epochs]
-        if part:
-            session.push(stream.name, part)
+        first, end = epoch * size // case.epochs, (epoch + 1) * size // case.epochs
+        beats = sorted(beat for beat in stream.beats if first < beat[0] <= end or beat[0] == epoch == 0)
+        for place, instant in [*beats, (end, None)]:
+            if first < place:
+                session.push(stream.name, stream.rows[first:place])
+                first = place
+            if instant is not None:
+                session.punctuate(stream.name, f"ts <= TIMESTAMP '{datetime(1970, 1, 1) + timedelta(microseconds=instant)}'")
 
 
 def outcome(session: Session, case: Case) -> tuple[dict[str, list[object]], dict[str, list[tuple[int, str]]], dict[str, Any]]:

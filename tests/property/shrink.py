@@ -9,23 +9,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from tests.oracle.expressions import aliases
 from tests.oracle.relational import Reference
 from tests.property.specs import Case, QuerySpec
 
 
-def shrink(case: Case, fails: Callable[[Case], bool], *, seconds: float = 60.0) -> Case:
-    """The smallest failing case that is found in the given time. `fails` says whether a case (still) fails."""
+def shrink(case: Any, fails: Callable[[Any], bool], *, seconds: float = 60.0, smaller: Callable[[Any], Iterator[Any]] | None = None) -> Any:
+    """The smallest failing case that is found in the given time. `fails` says whether a case (still) fails; `smaller` leaves things out."""
     until = time.monotonic() + seconds
-    smaller = True
-    while smaller and time.monotonic() < until:
-        smaller = False
-        for candidate in _smaller(case):
+    found = True
+    while found and time.monotonic() < until:
+        found = False
+        for candidate in (smaller or _smaller)(case):
             if time.monotonic() > until:
                 break
             if fails(candidate):
-                case, smaller = candidate, True
+                case, found = candidate, True
                 break
     return case
 

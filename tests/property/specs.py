@@ -30,6 +30,7 @@ ARROW = {
     "DOUBLE": pa.float64(),
     "DECIMAL(10, 2)": pa.decimal128(10, 2),
     "DECIMAL(18, 4)": pa.decimal128(18, 4),
+    **{f"DECIMAL(38, {scale})": pa.decimal128(38, scale) for scale in (0, 4, 38)},
     "STRING": pa.string(),
     "DATE": pa.date32(),
     "TIMESTAMP": pa.timestamp("us"),

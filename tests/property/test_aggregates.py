@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from itertools import count, islice
 from pathlib import Path
@@ -23,10 +22,10 @@ from tests.property.compare import Outcome, differences, plain_rows, report
 from tests.property.embedded import run_embedded
 from tests.property.specs import Case, expected
 from tests.property.strategies import random_case
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed
 
 BLOCK = 25
-BLOCKS = int(os.environ.get("EDDYLINE_BLOCKS", "8"))
+BLOCKS = cases(8)
 #: Far from the seeds of the tests over all queries.
 FIRST = first_seed(700_000)
 

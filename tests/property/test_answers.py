@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count, islice
@@ -14,14 +13,14 @@ from tests.property.compare import Outcome, check_case
 from tests.property.embedded import run_embedded, run_interrupted
 from tests.property.specs import Case
 from tests.property.strategies import random_case
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed
 
 #: Cases per block; blocks are tests of their own, so that two workers share them and a failure names its seed.
 BLOCK = 50
-#: With the cases of `test_aggregates.py`, which the same generator draws, 2,000 cases are compared with the oracle.
-BLOCKS = 400 if os.environ.get("EDDYLINE_SOAK") else 36
+#: With the cases of `test_aggregates.py`, which the same generator draws, a whole run compares 2,000 cases with the oracle.
+BLOCKS = cases(36, soak=400)
 #: Interrupted cases in a block; each of them writes checkpoints and files.
-INTERRUPTED = 8
+INTERRUPTED = 4
 FIRST = first_seed()
 
 
@@ -44,7 +43,7 @@ def _released_early(first: int) -> Iterator[tuple[int, Case]]:
 
 
 @pytest.mark.property
-@pytest.mark.parametrize("block", range(max(2, BLOCKS // 20)))
+@pytest.mark.parametrize("block", range(cases(4, soak=40)))
 def test_results_that_are_released_early_are_written_once(block: int) -> None:
     """Sessions are given up between two checkpoints: what has been released and written since the last one is not written twice."""
     for seed, case in islice(_released_early(FIRST + 500_000 + 1_000 * block), INTERRUPTED):

@@ -15,7 +15,7 @@ from tests.property.compare import Outcome, check_case, differences, report
 from tests.property.embedded import run_embedded, run_interrupted
 from tests.property.specs import Case, TableSpec
 from tests.property.strategies import random_case
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed
 from tests.spark.sharded import run_sharded
 
 FIRST = first_seed() + 800_000
@@ -47,7 +47,7 @@ def _changing(rng: Random, table: TableSpec, epochs: int) -> TableSpec:
 @pytest.mark.property
 @pytest.mark.parametrize("block", range(2))
 def test_engine_equals_oracle(block: int) -> None:
-    for seed, case in islice(changing_cases(FIRST + 5000 * block), 14):
+    for seed, case in islice(changing_cases(FIRST + 5000 * block), cases(14)):
         try:
             settings = {"jit": ("off", "auto", "exact", "bloom")[seed % 4], "route": ("fixed", "lottery")[seed // 4 % 2]}
             check_case(under(case, **settings), run_embedded)
@@ -57,12 +57,12 @@ def test_engine_equals_oracle(block: int) -> None:
 
 @pytest.mark.property
 def test_shards_equal_oracle() -> None:
-    for seed, case in islice(changing_cases(FIRST + 20_000), 14):
+    for seed, case in islice(changing_cases(FIRST + 20_000), cases(14)):
         found = differences(case, run_sharded(case, 1 + seed % 5, seed))
         assert not found, f"seed {seed} over {1 + seed % 5} shards\n{report(case, found)}"
 
 
 @pytest.mark.property
 def test_interrupted_sessions_equal_oracle() -> None:
-    for seed, case in islice(changing_cases(FIRST + 30_000), 6):
+    for seed, case in islice(changing_cases(FIRST + 30_000), cases(6)):
         check_case(case, lambda case, seed=seed: Outcome(run_interrupted(case, Random(seed)), case.dead_letters()))

@@ -15,11 +15,13 @@ from tests.property.embedded import run_embedded
 from tests.property.specs import Case, StreamSpec
 from tests.property.test_aggregates import Blocks, restarted
 from tests.property.texts import TextQuery
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed
 from tests.spark.sharded import run_sharded
 
-BLOCK = 15
+BLOCK = cases(15)
 BLOCKS = 5
+#: Cases per block of three queries one over another.
+CHAINS = cases(8)
 FIRST = first_seed(1_950_000)
 SECOND = 1_000_000
 COLUMNS = (("k", "INT"), ("v", "INT"), ("ts", "TIMESTAMP"))
@@ -247,7 +249,7 @@ TOP = (
 @pytest.mark.parametrize("block", range(3))
 def test_chains_of_three_are_the_same_on_shards(block: int) -> None:
     """Named streams one over another, with two queries on top: shards find the same rows as one process."""
-    for seed in range(FIRST + 5_000 + block * 8, FIRST + 5_000 + (block + 1) * 8):
+    for seed in range(FIRST + 5_000 + block * CHAINS, FIRST + 5_000 + (block + 1) * CHAINS):
         rng = Random(seed)
         inner, middle = rng.choice(INNER)[0], rng.choice(MIDDLE)
         plain = "SELECT CAST(k AS BIGINT) AS k, CAST(x AS BIGINT) AS x FROM"

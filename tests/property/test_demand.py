@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from random import Random
 
@@ -20,10 +19,10 @@ from tests.property.specs import expected
 from tests.property.strategies import random_case
 from tests.property.test_aggregates import run_restarted
 from tests.property.test_migration import run_migrating
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed
 
 BLOCK = 25
-BLOCKS = int(os.environ.get("EDDYLINE_DEMAND_BLOCKS", "14"))
+BLOCKS = cases(14)
 FIRST = first_seed()
 
 
@@ -43,7 +42,7 @@ def test_cliques_under_every_control(block: int) -> None:
 
 
 @pytest.mark.property
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", range(cases(4)))
 def test_one_join_of_all_inputs(block: int) -> None:
     """An mjoin admits only rows with partners everywhere: probe orders as planned or drawn by lot, one query or several."""
     for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
@@ -55,7 +54,7 @@ def test_one_join_of_all_inputs(block: int) -> None:
 
 
 @pytest.mark.property
-@pytest.mark.parametrize("block", range(2))
+@pytest.mark.parametrize("block", range(cases(2)))
 def test_restarts_in_the_middle(block: int) -> None:
     """What is suspended is not in a checkpoint: it follows from the rows."""
     for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
@@ -66,7 +65,7 @@ def test_restarts_in_the_middle(block: int) -> None:
 
 
 @pytest.mark.property
-@pytest.mark.parametrize("block", range(3))
+@pytest.mark.parametrize("block", range(cases(3)))
 def test_other_trees_in_the_middle(block: int) -> None:
     moves: list[int] = []
     for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
@@ -121,7 +120,7 @@ def test_epochs_of_a_hundred_thousand_rows(plan: str) -> None:
 
 @pytest.mark.property
 def test_keys_that_hash_alike() -> None:
-    for seed in range(FIRST + 200, FIRST + 260):
+    for seed in range(FIRST + 200, FIRST + 200 + cases(60)):
         case = paced(clique_case(Random(90_000 + seed)))
         case = colliding(case, *(("x_ac", "x_bc"), ("x_ab", "x_ac"), ("x_ab", "x_bc"))[seed % 3])
         changed = under(case, jit=MODES[seed // 2 % 2], jit_control=CONTROLS[seed % 4])
@@ -130,7 +129,7 @@ def test_keys_that_hash_alike() -> None:
 
 
 @pytest.mark.property
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", range(cases(4)))
 def test_edges_that_change_their_minds(block: int) -> None:
     """With `auto` deciding after very few rows, edges start and stop listening in the middle of a history."""
     hasty = Settings(tuning=Tuning(demand=DemandTuning(enough=1, fixed=0.0, longest_pause=2)))
@@ -142,7 +141,7 @@ def test_edges_that_change_their_minds(block: int) -> None:
 
 
 @pytest.mark.property
-@pytest.mark.parametrize("block", range(6))
+@pytest.mark.parametrize("block", range(cases(6)))
 def test_any_query_with_demand(block: int) -> None:
     """Tables, aggregates, self-joins, strings, residual conditions, late rows: as the engine's own property test has them."""
     for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):

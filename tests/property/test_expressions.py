@@ -14,11 +14,12 @@ from eddyline.model.datatypes import BOOLEAN, DataType, from_arrow
 from eddyline.operators.evaluate import Issues, compile_expression, compile_predicate
 from tests.property.expression_values import tables
 from tests.property.expressions import DuckDB, Piece, any_piece, pieces
+from tests.seeds import cases
 
 pytestmark = pytest.mark.property
 
 duck = DuckDB()
-quick = settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+quick = settings(max_examples=cases(400), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def columns_of_table(table: pa.Table) -> dict[tuple[str, str], pa.Array]:
@@ -54,7 +55,7 @@ def test_every_expression_gives_what_duckdb_gives(piece: Piece, table: pa.Table)
     assert not wrong, f"{piece.sql}\n{piece.expression}\nrow, ours, DuckDB's: {wrong[:3]}\n{table.slice(wrong[0][0], 1).to_pylist()}"
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=cases(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(pieces(BOOLEAN), tables())
 def test_a_predicate_holds_where_the_expression_is_true(piece: Piece, table: pa.Table) -> None:
     columns = columns_of_table(table)
@@ -64,7 +65,7 @@ def test_a_predicate_holds_where_the_expression_is_true(piece: Piece, table: pa.
     assert mask.tolist() == [v is True for v in value.to_pylist()]
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=cases(80), deadline=None, suppress_health_check=list(HealthCheck))
 @given(any_piece(), tables(), st.integers(0, 24))
 def test_results_and_issues_do_not_depend_on_how_rows_are_cut(piece: Piece, table: pa.Table, cut: int) -> None:
     compiled = compile_expression(piece.expression)

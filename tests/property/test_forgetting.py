@@ -8,7 +8,6 @@ Limits   What a row is needed for is what the engine itself did with it; the res
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,10 +33,10 @@ from tests.property.specs import Case
 from tests.property.strategies import random_case
 from tests.property.test_aggregates import Blocks, restarted
 from tests.property.test_migration import replant_some, spill_some
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed
 
 BLOCK = 25
-BLOCKS = int(os.environ.get("EDDYLINE_FORGETTING_BLOCKS", "6"))
+BLOCKS = cases(6)
 FIRST = first_seed(900_000)
 
 #: Stores close their gaps as soon as half of their rows are gone, however few they are.
@@ -126,7 +125,7 @@ def test_rows_that_no_answer_needs_may_leave(block: int, forgetful: Forgetful) -
 
 
 @pytest.mark.property
-@pytest.mark.parametrize("block", range(max(BLOCKS // 2, 1)))
+@pytest.mark.parametrize("block", range(cases(3)))
 def test_rows_leave_while_demand_holds_others_back(block: int, forgetful: Forgetful) -> None:
     for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
         case = clique_case(Random(10_000 + seed))
@@ -135,7 +134,7 @@ def test_rows_leave_while_demand_holds_others_back(block: int, forgetful: Forget
 
 
 @pytest.mark.property
-@pytest.mark.parametrize("block", range(max(BLOCKS // 3, 1)))
+@pytest.mark.parametrize("block", range(cases(2)))
 def test_rows_leave_between_restarts(block: int, forgetful: Forgetful) -> None:
     for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
         blocks, rng = Blocks(), Random(seed)
@@ -144,7 +143,7 @@ def test_rows_leave_between_restarts(block: int, forgetful: Forgetful) -> None:
 
 
 @pytest.mark.property
-@pytest.mark.parametrize("block", range(max(BLOCKS // 3, 1)))
+@pytest.mark.parametrize("block", range(cases(2)))
 def test_rows_leave_stores_on_disk_and_under_changing_trees(block: int, forgetful: Forgetful, tmp_path: Path) -> None:
     for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
         rng = Random(seed)

@@ -12,11 +12,11 @@ from tests.property.embedded import run_embedded, run_interrupted
 from tests.property.functions import with_functions
 from tests.property.specs import Case
 from tests.property.strategies import random_case
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed
 from tests.spark.sharded import run_sharded
 
 FIRST = first_seed() + 700_000
-BLOCK = 12
+BLOCK = cases(12)
 
 
 def case_of(seed: int) -> Case:
@@ -43,6 +43,6 @@ def test_shards_equal_oracle() -> None:
 
 @pytest.mark.property
 def test_interrupted_sessions_equal_oracle() -> None:
-    for seed in range(FIRST + 2000, FIRST + 2004):
+    for seed in range(FIRST + 2000, FIRST + 2000 + cases(4)):
         case = replace(case_of(seed), pauses=())
         check_case(case, lambda case, seed=seed: Outcome(run_interrupted(case, Random(seed)), case.dead_letters()))

@@ -12,11 +12,11 @@ from tests.property.compare import check_case
 from tests.property.embedded import run_embedded
 from tests.property.strategies import random_case
 from tests.property.test_aggregates import Blocks, restarted
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed
 from tests.spark.sharded import run_sharded
 
 FIRST = first_seed(400_000)
-CASES = 12
+CASES = cases(12)
 
 
 @pytest.fixture(autouse=True)

@@ -11,11 +11,11 @@ from tests.property.embedded import run_embedded
 from tests.property.specs import Case, StreamSpec
 from tests.property.test_aggregates import Blocks, restarted
 from tests.property.texts import TextQuery
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed
 from tests.spark.sharded import run_sharded
 
 BLOCK = 20
-BLOCKS = 4
+BLOCKS = cases(4)
 FIRST = first_seed(1_900_000)
 UNITS = (1, 1_000_000)
 NAMES = {"tumble": "TUMBLE", "hop": "HOP", "cumulate": "CUMULATE", "session": "SESSION"}
@@ -95,7 +95,7 @@ def test_embedded_and_sharded(block: int) -> None:
 
 def test_tumble_of_a_join_is_the_bucket_of_its_reference() -> None:
     """A window of a join closes like the bucket that has the same value."""
-    for seed in range(FIRST, FIRST + 15):
+    for seed in range(FIRST, FIRST + cases(15)):
         rng = Random(seed)
         times = sorted(rng.randint(0, 60) for _ in range(30))
         rows = [(rng.choice(("x", "y")), rng.randint(0, 3), ts * 1_000_000) for ts in times]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from random import Random
 
@@ -16,11 +15,11 @@ from tests.oracle.relational import answer
 from tests.property.compare import _answers, aggregate_differences, canonical, report
 from tests.property.lives import COUNTS, Life, is_aggregate_spec, lived, random_lives
 from tests.property.specs import Case, streams_of
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed
 
 #: Cases per block; a failure names its seed.
 BLOCK = 6
-BLOCKS = int(os.environ.get("EDDYLINE_ISOLATION_BLOCKS", "4"))
+BLOCKS = cases(4)
 FIRST = first_seed()
 
 

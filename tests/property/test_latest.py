@@ -13,11 +13,11 @@ from tests.property.specs import Case, StreamSpec
 from tests.property.test_aggregates import Blocks, restarted
 from tests.property.test_composition import COLUMNS, INNER, arrivals
 from tests.property.texts import TextQuery
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed
 from tests.spark.sharded import run_sharded
 
 BLOCK = 15
-BLOCKS = 4
+BLOCKS = cases(4)
 FIRST = first_seed(1_960_000)
 SECOND = 1_000_000
 Rows = list[dict[str, Any]]

@@ -6,7 +6,6 @@ Answer   Random cases, run as in `embedded.py`; between steps every join group i
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from random import Random
 
@@ -20,10 +19,10 @@ from tests.property.compare import Outcome, check_case
 from tests.property.embedded import run_embedded
 from tests.property.specs import Case
 from tests.property.strategies import random_case
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed
 
 BLOCK = 50
-BLOCKS = int(os.environ.get("EDDYLINE_MIGRATION_BLOCKS", "8"))
+BLOCKS = cases(8)
 FIRST = first_seed(700_000)
 
 
@@ -75,7 +74,7 @@ def spill_some(session: Session, rng: Random, folder: Path) -> int:
 
 
 @pytest.mark.property
-@pytest.mark.parametrize("block", range(max(BLOCKS // 4, 1)))
+@pytest.mark.parametrize("block", range(cases(2)))
 def test_payload_on_disk_never_changes_the_answer(block: int, tmp_path: Path) -> None:
     spilt: list[int] = []
     for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):

@@ -13,13 +13,13 @@ from tests.property.compare import Outcome, differences, report
 from tests.property.embedded import run_embedded, run_interrupted
 from tests.property.nested import NestedCase, inside, unnested
 from tests.property.strategies import random_case
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed
 from tests.spark.sharded import run_sharded
 
 FIRST = first_seed() + 900_000
 
 
-def cases(first: int) -> Iterator[tuple[int, NestedCase]]:
+def nested_cases(first: int) -> Iterator[tuple[int, NestedCase]]:
     for seed in count(first):
         case = random_case(Random(seed))
         found = unnested(case) if seed % 2 else inside(Random(seed), case)
@@ -43,19 +43,19 @@ def check(seed: int, case: NestedCase, outcome: Outcome) -> None:
 @pytest.mark.property
 @pytest.mark.parametrize("block", range(2))
 def test_engine_equals_oracle(block: int) -> None:
-    for seed, case in islice(cases(FIRST + 5000 * block), 24):
+    for seed, case in islice(nested_cases(FIRST + 5000 * block), cases(24)):
         check(seed, case, run_embedded(case))
 
 
 @pytest.mark.property
 def test_shards_equal_oracle() -> None:
-    for seed, case in islice(cases(FIRST + 20_000), 16):
+    for seed, case in islice(nested_cases(FIRST + 20_000), cases(16)):
         check(seed, case, run_sharded(case, 1 + seed % 5, seed))
 
 
 @pytest.mark.property
 def test_interrupted_sessions_equal_oracle() -> None:
-    for seed, case in islice(cases(FIRST + 30_000), 6):
+    for seed, case in islice(nested_cases(FIRST + 30_000), cases(6)):
         assert case.plain is not None
         # A session that is given up loses the time of idle streams.
         case = replace(case, pauses=(), plain=replace(case.plain, pauses=()))

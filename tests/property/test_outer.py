@@ -16,11 +16,11 @@ from tests.property.outer import expected_outer, expected_tree, random_outer, ra
 from tests.property.outer_live import LiveSpec, live_query, live_table, live_tables, random_live
 from tests.property.specs import Case
 from tests.property.test_aggregates import Blocks, restarted
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed
 from tests.spark.sharded import run_sharded
 
 BLOCK = 20
-BLOCKS = 6
+BLOCKS = cases(6)
 FIRST = first_seed(1_990_000)
 
 
@@ -57,7 +57,7 @@ def test_rows_without_a_key_are_kept_once_on_all_shards(seed: int) -> None:
 
 
 @pytest.mark.property
-@pytest.mark.parametrize("block", range(BLOCKS // 2))
+@pytest.mark.parametrize("block", range(cases(3)))
 def test_trees_of_joins(block: int) -> None:
     for seed in range(FIRST + 5_000 + block * BLOCK, FIRST + 5_000 + (block + 1) * BLOCK):
         rng = Random(seed)

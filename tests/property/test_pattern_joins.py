@@ -12,9 +12,9 @@ from random import Random
 import pytest
 
 from eddyline.session import Session
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed, is_whole
 
-CASES = 150
+CASES = cases(150)
 TYPES = "ABC"
 STREAM = "CREATE STREAM s (k BIGINT, j BIGINT, type STRING, v BIGINT, ts TIMESTAMP) WITH (time = 'ts');"
 
@@ -88,4 +88,4 @@ def test_a_pattern_is_a_self_join_on_the_trace() -> None:
             found, wanted = (sorted(map(repr, session.queries[n].table().to_pylist())) for n in ("pattern", "joined"))
         assert found == wanted, f"seed {seed}: {text}"
         matched += bool(found)
-    assert matched > CASES // 3
+    assert matched > CASES // 3 or not is_whole()

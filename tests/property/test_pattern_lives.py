@@ -16,10 +16,10 @@ from eddyline.errors import EddylineError
 from eddyline.session import Session
 from tests.property.patterns import STREAM, Case, random_case
 from tests.property.test_patterns import can_match, job_of, plain
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed, is_whole
 from tests.spark.simulated import Simulated
 
-CASES = 120
+CASES = cases(120)
 
 
 def statements(case: Case, names: set[str]) -> str:
@@ -149,7 +149,7 @@ def test_queries_that_go_and_come_again() -> None:
         if second is not None:
             assert after == case.answer(case.queries[1], start=start, upto=upto), f"seed {seed}: {start} {case}"
         dropped += before != whole
-    assert dropped > CASES // 40
+    assert dropped > CASES // 40 or not is_whole()
 
 
 def test_results_of_two_shards_at_one_time_are_in_the_order_of_arrival(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_queries_that_come_and_go_on_shards_that_crash() -> None:
         assert found == [case.answer(case.queries[0], upto=upto), expected], f"seed {seed}: {start} to {stop} {case}"
         cut += expected != whole
         later += start is not None and len(whole) < len(case.answer(case.queries[1], upto=upto))
-    assert cut and later, (cut, later)
+    assert (cut and later) or not is_whole(), (cut, later)
 
 
 def results_of(handle: Any) -> list[tuple[Any, ...]]:

@@ -11,14 +11,14 @@ import pytest
 
 from eddyline.errors import EddylineError
 from eddyline.language import Job, parse_script
-from eddyline.operators.pattern.book import Book
+from eddyline.operators.pattern.book import TraceBook
 from eddyline.operators.pattern.config import BookConfig
 from eddyline.plan.patterns import plan_pattern, rules_for
 from eddyline.tuning import PatternTuning
 from tests.property.patterns import STREAM, Case, random_case
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed, is_whole
 
-CASES = 1_760
+CASES = cases(1_760)
 
 
 def job_of(case: Case) -> Job:
@@ -33,7 +33,7 @@ def run_book(case: Case, job: Job, mode: str, rng: Random, most: int) -> tuple[d
     stream = job.streams[0]
     columns = {c.name: c.type for c in stream.schema.columns}
     rules = rules_for(job.queries[0].pattern.book, job.constraints)
-    book = Book(BookConfig(job.queries[0].pattern.book, columns, rules), tuning=PatternTuning(most_matches=most))
+    book = TraceBook(BookConfig(job.queries[0].pattern.book, columns, rules), tuning=PatternTuning(most_matches=most))
     for query in job.queries:
         plan = plan_pattern(replace(query, settings=query.settings.with_option("constraints", mode)), rules)
         book.add(plan.config(columns), query.outputs, -(10**15))
@@ -95,4 +95,4 @@ def test_answers_are_those_of_the_oracle(block: int) -> None:
             assert found["q0"] == wanted, f"seed {seed} {mode}: {query.text}\n{case.constraints}\n{case.rows}\n{found['q0']}\n{wanted}"
             assert violations == case.violations(), f"seed {seed} {mode}: {case.constraints}\n{case.rows}"
         matched += bool(expected)
-    assert matched > CASES // 40
+    assert matched > CASES // 40 or not is_whole()

@@ -16,12 +16,12 @@ from tests.property.embedded import run_embedded
 from tests.property.specs import Case, StreamSpec, arrow_table
 from tests.property.test_aggregates import Blocks, restarted
 from tests.property.texts import TextQuery
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed, is_whole
 from tests.spark.sharded import run_sharded
 from tests.spark.simulated import run_simulated
 
 BLOCK = 12
-BLOCKS = 5
+BLOCKS = cases(5)
 FIRST = first_seed(2_100_000)
 SECOND = 1_000_000
 COLUMNS = (("k", "INT"), ("v", "INT"), ("ts", "TIMESTAMP"))
@@ -197,7 +197,7 @@ def test_embedded_and_sharded(block: int) -> None:
         check(case, wanted, on_shards(case, rng.choice((1, 2, 3)), seed))
 
 
-@pytest.mark.parametrize("block", range(2))
+@pytest.mark.parametrize("block", range(cases(2)))
 def test_rows_know_earlier_rows(block: int) -> None:
     for seed in range(FIRST + 1000 + block * 15, FIRST + 1000 + (block + 1) * 15):
         rng = Random(seed)
@@ -228,7 +228,7 @@ def test_rows_know_earlier_rows(block: int) -> None:
 def test_a_query_that_comes_and_goes_sees_its_own_rows() -> None:
     """Rows after its start and up to its stop: nothing older counts, although other queries hold it."""
     compared = 0
-    for seed in range(FIRST + 3000, FIRST + 3025):
+    for seed in range(FIRST + 3000, FIRST + 3000 + cases(25)):
         rng = Random(seed)
         wanted = [rng.choice((rows_query, groups_query))(rng, rng.choice(("", "EMIT EVERY 3 SECONDS"))) for _ in range(2)]
         epochs = [rows for epoch in arrivals(rng) for stream, rows in epoch if stream == "a"]
@@ -255,6 +255,10 @@ def test_a_query_that_comes_and_goes_sees_its_own_rows() -> None:
             results = {name: plain_rows(query.results()) for name, query in queries.items()}
             start, stop = queries["q0"].start, queries["q0"].stop
         numbered = [(*row, at) for at, row in enumerate(row for rows in epochs for row in rows)]
+        if dropped < len(epochs) and stop is None:
+            # It was dropped before the first row came.
+            assert not any(results.values()), seed
+            continue
         seen = [row for row in numbered if (start is None or row[2] > start) and (stop is None or row[2] <= stop)]
         assert [(r["v"], r["l"]) for r in results["steps"]] == list(
             zip([row[1] for row in seen], followed(seen, "lag", True), strict=True)
@@ -267,11 +271,11 @@ def test_a_query_that_comes_and_goes_sees_its_own_rows() -> None:
             found = apply(results[f"q{at}"], now, lambda change: tuple(change[name] for name in columns))  # noqa: B023
             assert found == table({"a": seen, "b": []}, now), f"{seed}: {text} at {now}"
             compared += sum(found.values())
-    assert compared > 20
+    assert compared > 20 or not is_whole()
 
 
 def test_lists_are_those_of_the_live_rows() -> None:
-    for seed in range(FIRST + 2000, FIRST + 2020):
+    for seed in range(FIRST + 2000, FIRST + 2000 + cases(20)):
         rng = Random(seed)
         window = rng.choice((("all", 0), ("range", 4 * SECOND), ("rows", 5)))
         written = {"all": "", "range": " [RANGE 4 SECONDS]", "rows": " [ROWS 5]"}[window[0]]

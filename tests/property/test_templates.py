@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -18,10 +17,10 @@ from tests.oracle.templates import Ask, answer
 from tests.property.compare import canonical, plain_rows
 from tests.property.specs import IDLE_SECONDS, arrow_table
 from tests.property.templates import SECOND, TemplateCase, random_ask, random_template
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed
 
 BLOCK = 25
-BLOCKS = 400 if os.environ.get("EDDYLINE_SOAK") else 80
+BLOCKS = cases(80, soak=400)
 FIRST = first_seed()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from random import Random
 
 import pytest
@@ -16,9 +15,9 @@ from eddyline.runtime.recovery.snapshot import restore, take_snapshot
 from eddyline.settings import Settings
 from eddyline.tuning import Tuning, ZoneTuning
 from tests.property.clustered import DECLARED, World, random_world, with_heralds
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed
 
-LIVES = 12 if not os.environ.get("EDDYLINE_SOAK") else 200
+LIVES = cases(12, soak=200)
 FIRST = first_seed(161_000)
 SMALL_ZONES = Settings(tuning=Tuning(zones=ZoneTuning(rows=8, least_rows=3)))
 

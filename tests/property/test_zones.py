@@ -3,7 +3,6 @@ are those of DuckDB over what breaks no herald."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from random import Random
 
@@ -16,11 +15,11 @@ from eddyline import Session
 from eddyline.settings import Settings
 from eddyline.tuning import Tuning, ZoneTuning
 from tests.property.clustered import DECLARED, World, declare, expected, random_world, with_heralds
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed
 
 #: Each world has so many queries, asked with zones, without, and as cost decides.
 QUERIES = 25
-BLOCKS = 80 if not os.environ.get("EDDYLINE_SOAK") else 800
+BLOCKS = cases(80, soak=800)
 FIRST = first_seed(160_000)
 SMALL_ZONES = Settings(epoch_rows=10_000, tuning=Tuning(zones=ZoneTuning(rows=8, least_rows=3)))
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from eddyline.model.records import Flags, Records
 from eddyline.model.schema import Stream
-from eddyline.operators.gate import Checker, Passing, Verdict
+from eddyline.operators.gate import Checker, GateStretch, Verdict
 from eddyline.operators.intake import event_times
 from eddyline.runtime.records.kinds import RecordKind, Split, Splitter
 
@@ -55,7 +55,7 @@ class Striking:
         self.rows = 0
         self.notes = 0
 
-    def check(self, passing: Passing, dead: Flags) -> Verdict | None:
+    def check(self, passing: GateStretch, dead: Flags) -> Verdict | None:
         self.rows += len(passing.ts)
         keys = passing.table.column("k").to_numpy()
         struck = np.isin(keys, list(self.struck))

@@ -11,11 +11,17 @@ from pathlib import Path
 import pytest
 
 from eddyline.errors import CheckpointProblem
+from eddyline.runtime.recovery import snapshot
 from eddyline.runtime.recovery.checkpoint_identity import claim
+from eddyline.runtime.spark.job import ledger
+from eddyline.runtime.spark.shard import processor
 
 HOLDER = """
 import sys, time
+from eddyline.runtime.recovery import snapshot
 from eddyline.runtime.recovery.checkpoint_identity import claim
+from eddyline.runtime.spark.job import ledger
+from eddyline.runtime.spark.shard import processor
 held = claim(sys.argv[1], "embedded", 2)
 print("held", flush=True)
 time.sleep(600)
@@ -47,9 +53,19 @@ def test_the_other_engine_and_other_formats_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointProblem) as found:
         claim(str(tmp_path), "embedded", 2)
     assert "engine spark" in found.value.message and "--overwrite" not in str(found.value)
-    with pytest.raises(CheckpointProblem, match="format 4"):
+    with pytest.raises(CheckpointProblem, match="format 4") as found:
         claim(str(tmp_path), "spark", 5)
+    assert "the version that wrote it" in found.value.hint
     claim(str(tmp_path), "spark", 4).release()
+
+
+@pytest.mark.parametrize("engine", ["embedded", "spark"])
+def test_a_checkpoint_of_the_release_before_is_refused_with_that_release(tmp_path: Path, engine: str) -> None:
+    assert snapshot.FORMAT == processor.FORMAT == ledger.FORMAT == 6
+    claim(str(tmp_path), engine, 5).release()
+    with pytest.raises(CheckpointProblem, match="format 5") as found:
+        claim(str(tmp_path), engine, 6)
+    assert "eddyline 0.2.0" in found.value.hint and "reads format 6" in found.value.detail
 
 
 def test_checkpoints_of_earlier_versions_are_recognised(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from random import Random
 
 import pyarrow as pa
 import pytest
+from pyarrow.parquet import read_table
 
 from eddyline import Session
 from eddyline.runtime.units.copies import CopiedQuery
@@ -78,6 +79,27 @@ def test_the_table_is_computed_once_whoever_goes_first(dropped: str | None, seed
         session.run()
         for name in {"r", "r2"} - {dropped}:
             assert plain_rows([session.queries[name].table()]) == expected, name
+
+
+@pytest.mark.parametrize("left_out", ["t", "r2"])
+@pytest.mark.parametrize("window", ["[RANGE 6 SECONDS]", "[PARTITION BY k ROWS 2]"])
+def test_the_original_is_left_out_of_the_next_run(tmp_path: Path, left_out: str, window: str) -> None:
+    """A job goes on without the query that has computed the table of another one, or without one that had it too."""
+    table = TABLE.replace("[RANGE 6 SECONDS]", window)
+    rng = Random(7)
+    epochs = [brought(at, rng) for at in range(4)]
+    texts = {"t": f"CREATE QUERY t AS {table}", "r2": READER.format("r2", f"({table})"), "r": READER.format("r", f"({table})")}
+    found = {}
+    for name, second in (("expected", ["t", "r2", "r"]), ("without", [query for query in texts if query != left_out])):
+        checkpoint, out = str(tmp_path / name / "state"), str(tmp_path / name / "out")
+        for part, queries in ((epochs[:2], list(texts)), (epochs[2:], second)):
+            with Session(checkpoint=checkpoint, out=out) as session:
+                session.execute("SET checkpoint_seconds = 0;" + STREAMS + ";".join(texts[query] for query in queries))
+                for rows in part:
+                    push(session, rows)
+                assert copies(session)["_r-1"] == ("t" if "t" in queries else "_r2-1")
+        found[name] = sorted(str(row) for file in (tmp_path / name / "out" / "r").glob("*.parquet") for row in read_table(file).to_pylist())
+    assert found["expected"] and found["without"] == found["expected"]
 
 
 def test_a_reader_that_comes_later_begins_with_its_own_rows() -> None:

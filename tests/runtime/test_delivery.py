@@ -125,7 +125,7 @@ def test_a_failure_in_the_background_is_repeated(tmp_path: Path) -> None:
     session.step()
     session.start()
     session.push("bids", rows(3))
-    limit = time.monotonic() + 30
+    limit = time.monotonic() + 120
     while session.driver.failure is None and time.monotonic() < limit:
         time.sleep(0.01)
     for _ in range(3):
@@ -215,11 +215,12 @@ def test_interrupted_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
         session.stop()
 
 
-def test_a_session_that_has_ended_takes_no_rows() -> None:
+def test_a_session_that_was_stopped_takes_no_rows() -> None:
     session = Session()
     session.execute(STREAM + QUERY)
     session.push("bids", rows(1))
     session.run()
+    session.stop()
     with pytest.raises(UserError, match="has ended"):
         session.push("bids", rows(2))
 

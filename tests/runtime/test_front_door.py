@@ -96,3 +96,29 @@ def test_one_group_without_rows() -> None:
     assert [(row["n"], row["_ts"].second) for row in session.queries["changes"].table().to_pylist()][-1] == (2, 13)
     assert [(row["n"], row["_ts"].second) for row in session.queries["every"].table().to_pylist()] == [(1, 12)]
     assert session.queries["never"].table().num_rows == 0
+
+
+def test_options_for_experiments_have_a_prefix_and_old_names_are_named_once(session: Session) -> None:
+    before = list(session.warnings)
+    session.execute("CREATE QUERY one WITH (experiment.route = lottery) AS SELECT item FROM bids")
+    assert session.warnings == before and session.job.catalog.queries["one"].settings.route == "lottery"
+    session.execute(
+        "SET route = lottery; CREATE QUERY two AS SELECT item FROM bids; CREATE QUERY three WITH (jit = bloom) AS SELECT item FROM bids"
+    )
+    assert session.warnings == [
+        *before,
+        "route = lottery is for experiments; write experiment.route",
+        "jit = bloom is for experiments; write experiment.jit",
+    ]
+    assert session.job.catalog.queries["one"].settings == session.job.catalog.queries["two"].settings
+
+
+def test_only_an_option_changes_how_the_process_keeps_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[bool] = []
+    monkeypatch.setattr("eddyline.session.keep_freed_memory", lambda: calls.append(True))
+    for keep in (False, True):
+        with Session(keep_memory=keep) as session:
+            session.execute("CREATE STREAM s (a BIGINT, ts TIMESTAMP) WITH (time = 'ts'); CREATE QUERY q AS SELECT a FROM s")
+            session.push("s", [(1, 1_000_000)])
+            session.run()
+        assert calls == [True] * keep

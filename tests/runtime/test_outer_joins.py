@@ -209,3 +209,85 @@ def test_what_waits_for_rows_that_leave_by_number_is_said_to_grow() -> None:
         session.execute("SET unbounded = 'error'")
         with pytest.raises(UserError, match="found for rows whose windows do not end by time"):
             session.query("s", text)
+
+
+# -- what punctuations make certain
+
+
+PROMISED = """
+    CREATE STREAM ends (k BIGINT, closes TIMESTAMP, ts TIMESTAMP) WITH (time = 'ts');
+    CREATE STREAM l (k BIGINT, j BIGINT, ts TIMESTAMP) WITH (time = 'ts');
+    CREATE STREAM r (k BIGINT, j BIGINT, ts TIMESTAMP) WITH (time = 'ts', remember = '1 day');
+    CREATE PUNCTUATION p ON r (k) FROM ends (k) AT closes
+"""
+MISSING = (
+    "SELECT l.k FROM l LEFT JOIN r ON l.k = r.k WHERE r.k IS NULL",
+    "SELECT l.k FROM r RIGHT JOIN l ON l.k = r.k WHERE r.k IS NULL",
+    "SELECT l.k FROM l FULL JOIN r [NOW] ON l.k = r.k WHERE r.k IS NULL AND l.k IS NOT NULL",
+    "SELECT k FROM l WHERE NOT EXISTS (SELECT 1 FROM r WHERE r.k = l.k)",
+)
+
+
+@pytest.mark.parametrize("closes", [0, 3, 5, 6, None])
+@pytest.mark.parametrize("text", MISSING)
+def test_a_punctuation_stands_at_the_later_of_two_instants(text: str, closes: int | None) -> None:
+    for steps in (False, True):
+        with Session() as session:
+            session.execute(PROMISED)
+            query = session.query("q", text)
+            group = session.query("g", "SELECT k, count(*) AS n FROM r GROUP BY k EMIT ON CLOSE")
+            instant = None if closes is None else closes * SECOND
+            for stream, row in [
+                ("r", {"k": 2, "ts": 2 * SECOND}),
+                ("l", {"k": 1, "ts": 4 * SECOND}),
+                ("r", {"k": 9, "ts": 5 * SECOND}),
+                ("l", {"k": 8, "ts": 5 * SECOND}),
+                ("ends", {"k": 1, "closes": instant, "ts": 5 * SECOND}),
+                ("ends", {"k": 2, "closes": instant, "ts": 5 * SECOND}),
+                ("l", {"k": 8, "ts": 9 * SECOND}),
+                ("ends", {"k": 7, "closes": None, "ts": 9 * SECOND}),
+                ("r", {"k": 9, "ts": 9 * SECOND}),
+            ]:
+                session.push(stream, [row])
+                if steps:
+                    session.step()
+            session.run(once=True)
+            wanted = [] if closes is None else [max(closes, 5) * SECOND]
+            assert query.table().column("_ts").cast("int64").to_pylist() == wanted
+            assert group.table().column("_ts").cast("int64").to_pylist() == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("SELECT l.j FROM l LEFT JOIN r ON l.k = r.k WHERE r.k IS NULL", [(1, 1), (3, 5)]),
+        ("SELECT l.j FROM l LEFT JOIN r ON l.k = r.k AND l.j = r.j", [(1, 1), (None, 2), (3, 5)]),
+        ("SELECT l.j FROM l LEFT JOIN r ON l.k = r.k AND l.j IS NOT DISTINCT FROM r.j", [(1, 1), (3, 5)]),
+        ("SELECT j FROM l WHERE NOT EXISTS (SELECT 1 FROM r WHERE r.k = l.k + 1)", [(1, 1), (3, 5)]),
+        ("SELECT l.j FROM l [RANGE 3 SECONDS] LEFT JOIN r ON l.k = r.k WHERE r.k IS NULL", [(1, 1), (3, 5)]),
+        ("SELECT l.j FROM l LEFT JOIN r ON l.k = r.k LEFT JOIN ends ON ends.k = l.j WHERE r.k IS NULL", [(1, 4), (3, 9)]),
+        ("SELECT x.j FROM (SELECT l.j FROM l LEFT JOIN r ON l.k = r.k WHERE r.k IS NULL) x", [(1, 1), (3, 5)]),
+    ],
+)
+def test_nothing_equals_null(text: str, wanted: list[tuple[int | None, int]]) -> None:
+    for steps in (False, True):
+        with Session() as session:
+            session.execute(PROMISED.replace("'ts');", "'ts', remember = '1 day');"))
+            query = session.query("q", text)
+            for stream, row in [
+                ("l", {"k": None, "j": 1, "ts": 1 * SECOND}),
+                ("l", {"k": 4, "j": None, "ts": 2 * SECOND}),
+                ("r", {"k": 4, "j": 2, "ts": 3 * SECOND}),
+                ("ends", {"k": 1, "closes": None, "ts": 4 * SECOND}),
+                ("l", {"k": None, "j": 3, "ts": 5 * SECOND}),
+                ("l", {"k": 8, "j": 8, "ts": 9 * SECOND}),
+                ("ends", {"k": 3, "closes": None, "ts": 9 * SECOND}),
+                ("r", {"k": 9, "j": 9, "ts": 9 * SECOND}),
+            ]:
+                session.push(stream, [row])
+                if steps:
+                    session.step()
+            session.run(once=True)
+            found = query.table()
+            stamps = [ts // SECOND for ts in found.column("_ts").cast("int64").to_pylist()]
+            assert list(zip(found.column("j").to_pylist(), stamps, strict=True)) == wanted

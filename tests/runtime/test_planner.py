@@ -14,7 +14,7 @@ import pytest
 from eddyline import Session
 from eddyline.errors import PlanProblem
 from eddyline.plan.migration import Migration, decide
-from eddyline.plan.statistics import Seen
+from eddyline.plan.statistics import GroupStatistics
 from eddyline.settings import Settings
 
 QUERY = "SELECT a.n AS n, b.n AS m, c.n AS o FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND], c [RANGE 1 SECOND] WHERE a.x = b.x AND a.y = c.y"
@@ -118,7 +118,7 @@ def test_one_decision_for_two_shards() -> None:
     planners = [session.pipeline.planner for session in shards]
     assert all(planner.migrations == [] for planner in planners)
     (signature,) = planners[0].seen()
-    records = [Seen.from_document(planner.seen()[signature].to_document()) for planner in planners]
+    records = [GroupStatistics.from_document(planner.seen()[signature].to_document()) for planner in planners]
     migration = decide(records[0] + records[1], planners[0].running(signature))
     assert migration is not None
     for session, planner in zip(shards, planners, strict=True):

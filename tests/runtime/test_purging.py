@@ -11,7 +11,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from eddyline import Session
-from eddyline.operators.join.punctuations import Punctuations
+from eddyline.operators.join.punctuations.policy import Punctuations
 from eddyline.settings import Settings
 from tests.runtime.punctuated import SECOND, beat, made, row, stored, streams
 

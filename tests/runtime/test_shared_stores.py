@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass, field
 from random import Random
 
@@ -14,12 +13,12 @@ from eddyline.language import bind_script
 from eddyline.runtime.epoch import Arrival, Epoch
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.recovery.snapshot import restore, saved_queries, take_snapshot
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed
 
 SECOND = 1_000_000
 NAMES = "abcd"
 FIRST = first_seed(0)
-CASES = int(os.environ.get("EDDYLINE_STORES_CASES", "25"))
+CASES = cases(25)
 
 
 @dataclass

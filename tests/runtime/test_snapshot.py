@@ -90,6 +90,23 @@ def test_a_slot_that_was_given_to_another() -> None:
     assert {at.second for name in ("st", "tt") for at in found.column(name).to_pylist()} <= {23, 24}
 
 
+def test_a_join_that_comes_again_has_no_lineage_of_the_one_before() -> None:
+    kept = Kept({"one": PAIRS + " AND s.v >= 1", "other": PAIRS + " AND t.v >= 1", "again": PAIRS})
+    for name in ("one", "other"):
+        kept.pipeline.add_query(kept.queries[name])
+    kept.step(0, 20)
+    kept.step(500, 501)
+    assert not any(stream.store.extent for stream in kept.pipeline.stores())
+    for name in ("one", "other"):
+        kept.pipeline.drop_query(name)
+    kept.add("again")
+    kept.step(501, 510)
+    kept.open_again()
+    (found,) = kept.step(510, 513)["again"]
+    # The newest rows are 509, which waited, 510 and 511; each meets all rows of the other stream from 501 on, and they it.
+    assert len(found) == sum(2 * (at - 501) + 1 for at in (509, 510, 511))
+
+
 def test_more_queries_than_a_word_has_bits() -> None:
     """Segments that were written when all slots fitted into one word are opened into wider ones."""
     kept = Kept({f"q{i}": f"{PAIRS} AND s.v >= {i % 4}" for i in range(70)})

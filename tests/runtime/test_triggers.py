@@ -11,8 +11,8 @@ import pytest
 from eddyline import Session
 from eddyline.cli.__main__ import main
 from eddyline.errors import UserError
-from eddyline.model.triggers import COMPONENTS, Seen, Trigger, is_due, propagate_triggers, purge_triggers, triggers_of
-from eddyline.operators.join.punctuations import Punctuations
+from eddyline.model.triggers import COMPONENTS, SinceLastRun, Trigger, is_due, propagate_triggers, purge_triggers, triggers_of
+from eddyline.operators.join.punctuations.policy import Punctuations
 from eddyline.settings import Settings
 from tests.spark.simulated import Simulated
 
@@ -46,10 +46,12 @@ def test_every_component_has_its_events() -> None:
     assert tuple(found) == COMPONENTS
     assert all(found.values())
     assert not triggers_of("auto", "off", spills=False)["propagate"]
-    assert is_due(purge_triggers("100"), Seen(punctuations=100)) and not is_due(purge_triggers("100"), Seen(punctuations=99))
-    assert is_due(purge_triggers("100"), Seen(asked=True)) and is_due(purge_triggers("auto"), Seen(idle=True, kept=9))
-    assert is_due(propagate_triggers("7"), Seen(new=7)) and not is_due(propagate_triggers("7"), Seen(new=6))
-    assert not is_due(propagate_triggers("2 seconds"), Seen(new=9, span=SECOND))
+    assert is_due(purge_triggers("100"), SinceLastRun(punctuations=100)) and not is_due(
+        purge_triggers("100"), SinceLastRun(punctuations=99)
+    )
+    assert is_due(purge_triggers("100"), SinceLastRun(asked=True)) and is_due(purge_triggers("auto"), SinceLastRun(idle=True, kept=9))
+    assert is_due(propagate_triggers("7"), SinceLastRun(new=7)) and not is_due(propagate_triggers("7"), SinceLastRun(new=6))
+    assert not is_due(propagate_triggers("2 seconds"), SinceLastRun(new=9, span=SECOND))
     assert str(Trigger("span", 2_500_000)) == "after 2.5 s of event time"
 
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 from eddyline.plan.routing import HOME_BIT
 from eddyline.runtime.epoch import Epoch, Outcome
 from eddyline.runtime.recovery.snapshot import Snapshot
-from eddyline.runtime.spark.job.layout import Layout
-from eddyline.runtime.spark.shard.pipeline import Engine
+from eddyline.runtime.spark.job.layout import JobLayout
+from eddyline.runtime.spark.shard.pipeline import ShardEngine
 from eddyline.runtime.spark.shard.processor import ShardProcessor
 
 
@@ -25,7 +25,7 @@ class EchoEngine:
 
     shard: int | None = None
 
-    def __init__(self, layout: Layout):
+    def __init__(self, layout: JobLayout):
         self.layout = layout
         self.blocks: dict[str, pa.Table] = {}
         self.newest: dict[str, int] = {}
@@ -35,7 +35,7 @@ class EchoEngine:
         self.closings = 0
 
     @classmethod
-    def open(cls, layout: Layout, header: dict[str, Any] | None, load: Callable[[str], pa.Table]) -> EchoEngine:
+    def open(cls, layout: JobLayout, header: dict[str, Any] | None, load: Callable[[str], pa.Table]) -> EchoEngine:
         engine = cls(layout)
         if header is not None:
             engine.epochs, engine.newest, engine.closings = header["epochs"], header["newest"], header["closings"]
@@ -49,10 +49,10 @@ class EchoEngine:
     def bounds(self) -> dict[str, int | None]:
         return {}
 
-    def control(self, layout: Layout, records: object) -> dict[str, Any]:
+    def control(self, layout: JobLayout, records: object) -> dict[str, Any]:
         return {}
 
-    def step(self, epoch: Epoch) -> Outcome:
+    def step(self, epoch: Epoch, on_part: object = None) -> Outcome:
         outcome = Outcome()
         for name, arrival in epoch.arrivals.items():
             stream = self.layout.streams[self.layout.numbers[name]]
@@ -93,7 +93,7 @@ class EchoEngine:
 
 
 class EchoProcessor(ShardProcessor):
-    def open_engine(self, layout: Layout, header: dict[str, Any] | None, load: Callable[[str], pa.Table]) -> Engine:
+    def open_engine(self, layout: JobLayout, header: dict[str, Any] | None, load: Callable[[str], pa.Table]) -> ShardEngine:
         return EchoEngine.open(layout, header, load)
 
 

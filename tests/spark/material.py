@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 
 from eddyline.model.datatypes import BIGINT, BOOLEAN, TIMESTAMP
 from eddyline.model.expression import Call, ColumnRef, Expression
-from eddyline.model.query import BoundQuery, Output, Reference
+from eddyline.model.query import BoundQuery, OutputColumn, Reference
 from eddyline.model.schema import Column, Schema, Stream
 from eddyline.model.window import Range, Window
 from eddyline.plan.shares import route_all
-from eddyline.runtime.spark.job.layout import Layout
+from eddyline.runtime.spark.job.layout import JobLayout
 from eddyline.settings import Settings
 
 SCHEMA = Schema((Column("k", BIGINT), Column("v", BIGINT), Column("ts", TIMESTAMP)))
@@ -54,16 +54,16 @@ def equality(left: str, right: str) -> Expression:
 def query(name: str, references: str, *where: Expression, window: Window | None = None) -> BoundQuery:
     """`references` is 'a b', or 'stream:alias'."""
     pairs = [(word.split(":")[0], word.split(":")[-1]) for word in references.split()]
-    outputs = tuple(Output(f"{alias}_v", ColumnRef(alias, "v", BIGINT)) for _, alias in pairs)
+    outputs = tuple(OutputColumn(f"{alias}_v", ColumnRef(alias, "v", BIGINT)) for _, alias in pairs)
     found = tuple(Reference(alias, source, window or Range(10_000_000)) for source, alias in pairs)
     return BoundQuery(name, found, where, outputs, text=f"{name}: {references} {[str(w) for w in where]}")
 
 
 def layout(
     streams: Sequence[Stream], queries: Sequence[BoundQuery], shards: int, checkpoint: Path, settings: Settings | None = None
-) -> Layout:
+) -> JobLayout:
     """A layout without a session: labels are the shards' numbers."""
-    return Layout(
+    return JobLayout(
         streams=tuple(streams),
         queries=tuple(queries),
         routing=route_all(queries, [s.name for s in streams], {}, shards),

@@ -18,12 +18,12 @@ from eddyline.language import bind_script
 from eddyline.language.job import Job
 from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.figures import make_layout
-from eddyline.runtime.spark.job.layout import Layout
+from eddyline.runtime.spark.job.layout import JobLayout
 from tests.property.compare import Outcome, plain_rows
 from tests.property.specs import Case
 
 
-def layout_of(spark: SparkSession, job: Job, checkpoint: Path, shards: int) -> Layout:
+def layout_of(spark: SparkSession, job: Job, checkpoint: Path, shards: int) -> JobLayout:
     settings = replace(job.settings, shards=shards)
     return make_layout(spark, str(checkpoint), job.streams, job.queries, job.tables, settings)
 
@@ -73,10 +73,13 @@ def run_case(spark: SparkSession, case: Case, shards: int) -> Outcome:
             for number, epoch in enumerate([*case.epochs(), {}]):
                 rows: Sequence = epoch.get(stream.name, ())
                 parquet.write_table(case.arrow_rows(stream.name, rows), f"{directory}/{stream.name}/{number:06d}.parquet")
-        statements = [
-            s.replace("format='memory'", f"format='parquet', files_per_batch='1', path='{directory}/{stream.name}'")
-            for stream, s in zip(case.streams, case.statements(directory), strict=False)
-        ] + case.statements(directory)[len(case.streams) :]
+        # Settings may stand before the streams: each stream's own statement says its name.
+        memory, statements = "format='memory'", case.statements(directory)
+        for stream in case.streams:
+            declared = f"format='parquet', files_per_batch='1', path='{directory}/{stream.name}'"
+            named = [text.replace(memory, declared) if text.startswith(f"CREATE STREAM {stream.name} ") else text for text in statements]
+            assert named != statements
+            statements = named
         driver, results = run_script(spark, ";\n".join(statements), Path(directory, "checkpoint"), None, shards)
         found = Outcome()
         found.results = {name: plain_rows([table]) for name, table in results.items()}

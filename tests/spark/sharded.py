@@ -24,7 +24,7 @@ from eddyline.operators.own_functions import register
 from eddyline.plan.shares import route_all
 from eddyline.runtime.spark.ingest.packer import Packer
 from eddyline.runtime.spark.ingest.packet import from_blob, to_blob
-from eddyline.runtime.spark.job.layout import Layout
+from eddyline.runtime.spark.job.layout import JobLayout
 from eddyline.runtime.spark.job.ledger import tables_folder
 from eddyline.runtime.spark.job.static_table import keep
 from eddyline.runtime.spark.output.sinks import whole_results
@@ -41,12 +41,12 @@ def run_sharded(case: Case, shards: int = 3, seed: int = 0) -> Outcome:
         return _run(case, shards, Random(seed), directory)
 
 
-def case_layout(case: Case, shards: int, directory: str) -> Layout:
+def case_layout(case: Case, shards: int, directory: str) -> JobLayout:
     job = bind_script(";\n".join(case.statements(directory)))
     for own in job.catalog.functions.values():
         register(own)
     routing = route_all(job.queries, [s.name for s in job.streams], {}, shards)
-    return Layout(
+    return JobLayout(
         streams=tuple(job.streams),
         queries=tuple(job.queries),
         routing=routing,
@@ -62,7 +62,7 @@ def case_layout(case: Case, shards: int, directory: str) -> Layout:
 class _Shard:
     """One shard with its state as a worker would keep it."""
 
-    def __init__(self, layout: Layout, number: int, random: Random):
+    def __init__(self, layout: JobLayout, number: int, random: Random):
         self.layout, self.number, self.random = layout, number, random
         self.engine = ShardPipeline.open(layout, None, _no_blocks)
         self.engine.shard = number

@@ -30,9 +30,10 @@ from eddyline.runtime.spark.ingest.control import next_control, read_control, wr
 from eddyline.runtime.spark.ingest.packer import Packer
 from eddyline.runtime.spark.job import roster
 from eddyline.runtime.spark.job.layout import PackedLayout
-from eddyline.runtime.spark.job.progress import Progress
+from eddyline.runtime.spark.job.progress import StreamProgress
+from eddyline.runtime.spark.job.saying import say
 from eddyline.runtime.spark.job.settle import settled
-from eddyline.runtime.spark.output.sinks import Delivered, Delivery
+from eddyline.runtime.spark.output.sinks import BatchDelivery, Delivered
 from eddyline.runtime.spark.shard import processor
 from eddyline.settings import Settings
 from tests.oracle.intake import Values
@@ -84,14 +85,14 @@ class Driver:
             shards,
             tuple(job.catalog.functions.values()),
         )
-        self.delivery = Delivery({s.name: s for s in layout.streams}, layout.staging, None, self._delivered)
+        self.delivery = BatchDelivery({s.name: s for s in layout.streams}, layout.staging, None, self._delivered)
         self.delivery.kept_dead = {}
-        self.roster = roster.Roster(layout, job.catalog, self.delivery, lambda name, _: [sink_of(name)])
+        self.roster = roster.SparkRoster(layout, job.catalog, self.delivery, lambda name, _: [sink_of(name)])
         self.roster.begin()
         self.layout = self.roster.layout
         self.packed = PackedLayout.of(self.layout)
         self.packed.begin()
-        self.progress = Progress()
+        self.progress = StreamProgress()
 
     def _delivered(self, delivered: Delivered) -> None:
         self.progress.take(delivered)
@@ -124,6 +125,7 @@ class Simulated:
         for own in job.catalog.functions.values():
             register(own)
         self.driver = Driver(job, self.checkpoint, self.shards, lambda n: self.sinks.setdefault(n, MemorySink()))
+        say(self.checkpoint, job.records)
 
     def add(self, sql: str) -> None:
         self.folder.append(add_record(sql))
@@ -259,7 +261,7 @@ def _log(checkpoint: str, log: str, batch: int) -> None:
         pass
 
 
-def move_some(known: roster.Roster, random: Random) -> int:
+def move_some(known: roster.SparkRoster, random: Random) -> int:
     """Tell the shards to go to random trees with random probe orders, as if the planner had said so; returns how many groups."""
     moved = 0
     for signature, group in list(known.model.groups.items()):

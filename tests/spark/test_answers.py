@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from random import Random
 
@@ -10,11 +9,11 @@ import pytest
 
 from tests.property.compare import differences, report
 from tests.property.strategies import random_case
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed
 from tests.spark.running import run_case
 
 #: Every run; as many again are among the tests that take long.
-CASES = int(os.environ.get("EDDYLINE_SPARK_CASES", "8"))
+CASES = cases(8)
 FIRST = first_seed()
 
 

@@ -12,7 +12,7 @@ import pytest
 from eddyline import Session
 from eddyline.runtime.spark.job.ledger import Ledger
 from tests.property.compare import plain_rows
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed
 from tests.spark.simulated import Simulated
 
 SECOND = 1_000_000
@@ -56,7 +56,7 @@ def counted(rows: list[dict]) -> Counter:
 
 @pytest.mark.parametrize("block", range(2))
 def test_spread_queries_over_queries_answer_as_one_process_does(block: int, tmp_path: Path) -> None:
-    for seed in range(FIRST + 4 * block, FIRST + 4 * (block + 1)):
+    for seed in range(FIRST + cases(4) * block, FIRST + cases(4) * (block + 1)):
         rng = Random(seed)
         brought = epochs(rng)
         with Session() as session:

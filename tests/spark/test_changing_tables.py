@@ -12,6 +12,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from eddyline import Session
+from eddyline.runtime.spark.ingest.control import next_control
 from eddyline.runtime.spark.job.ledger import tables_folder
 from eddyline.runtime.spark.job.static_table import files_of
 from tests.spark.simulated import Simulated
@@ -97,7 +98,7 @@ def test_a_job_on_spark_reads_a_table_again(spark, tmp_path: Path) -> None:
         found: list[tuple[int, int]] = []
 
         def wait_for(holds: Callable[[], bool]) -> None:
-            limit = time.monotonic() + 60
+            limit = time.monotonic() + 240
             while not holds():
                 assert time.monotonic() < limit, found
                 time.sleep(0.1)
@@ -110,3 +111,83 @@ def test_a_job_on_spark_reads_a_table_again(spark, tmp_path: Path) -> None:
         parquet.write_table(orders(21, 40), tmp_path / "s" / "1.parquet")
         wait_for(lambda: (21, 2) in found)
     assert sorted(found) == [(1, 1), (2, 1), (3, 1), (20, 1), (21, 2)]
+
+
+def test_a_look_that_finds_nothing_new_writes_no_record(tmp_path: Path) -> None:
+    write(tmp_path, 0)
+    job = Simulated(text(tmp_path, "1 hour", "format = 'memory'"), str(tmp_path / "ck"), 2, Random(5))
+    folder = str(tmp_path / "ck")
+    try:
+        refreshing = job.driver.roster.refreshing
+
+        def looked() -> int:
+            """How many records a look writes."""
+            before = next_control(folder)
+            refreshing._due.now(refreshing.tables["rates"].table)
+            job.driver.roster.look()
+            return next_control(folder) - before
+
+        job.run({"s": orders(*range(10))})
+        assert [looked() for _ in range(3)] == [0, 0, 0]
+        whole = (tmp_path / "rates.parquet").read_bytes()
+        (tmp_path / "rates.parquet").write_bytes(b"")
+        assert [looked() for _ in range(3)] == [1, 0, 0]
+        # The same rows again: the record tells the shards that the problem is over.
+        (tmp_path / "rates.parquet").write_bytes(whole)
+        assert [looked() for _ in range(3)] == [1, 0, 0]
+        job.settle()
+        assert {note["statistics"]["further"]["tables"]["rates"]["problem"] for note in job.driver.progress.notes.values()} == {""}
+    finally:
+        job.close()
+
+
+def test_versions_that_come_faster_than_batches_are_all_there(tmp_path: Path) -> None:
+    write(tmp_path, 0)
+    job = Simulated(text(tmp_path, "1 hour", "format = 'memory'"), str(tmp_path / "ck"), 2, Random(5))
+    refreshing = job.driver.roster.refreshing
+    try:
+        right = []
+        for number in range(5):
+            first = 10 * number
+            job.run({"s": orders(*range(first, first + 10))})
+            right += [(v, 10 * number) for v in range(first, first + 10)]
+            for more in range(1, 11):
+                # Before the batch that reads the records, the one at hand ends.
+                write(tmp_path, 10 * number + more)
+                refreshing._due.now(refreshing.tables["rates"].table)
+                job.driver.roster.look()
+                if more == 5:
+                    refreshing.after_batch(job.driver.progress.notes)
+            job.settle()
+        job.run(closing=True)
+        assert sorted((row["v"], row["rate"]) for row in job.table("q").to_pylist()) == right
+        assert len(files_of(tables_folder(str(tmp_path / "ck")), "rates")) <= 25
+    finally:
+        job.close()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("changes", [False, True])
+def test_a_bounded_run_ends_although_batches_take_longer_than_the_period(spark, tmp_path: Path, changes: bool) -> None:
+    write(tmp_path, 1)
+    (tmp_path / "s").mkdir()
+    for number in range(2):
+        parquet.write_table(orders(*range(10 * number, 10 * number + 10)), tmp_path / "s" / f"{number}.parquet")
+    for rows in (20, 10):
+        with Session(spark=spark, checkpoint=str(tmp_path / "ck")) as session:
+            session.set("shards", 2)
+            session.execute(text(tmp_path, "1 millisecond", f"format = 'parquet', path = '{tmp_path}/s'"))
+            batches: list[object] = []
+
+            def note(look: object, session: Session = session, batches: list[object] = batches, rows: int = rows) -> None:
+                batches.append(look)
+                if changes:
+                    write(tmp_path, 1000 * rows + len(batches))
+                if len(batches) > 12:
+                    session.ask_to_stop()
+
+            session.observe(note)
+            session.run()
+            assert len(batches) <= 5
+            assert len(session.queries["q"].table()) == rows
+        parquet.write_table(orders(*range(20, 30)), tmp_path / "s" / "2.parquet")

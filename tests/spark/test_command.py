@@ -49,7 +49,7 @@ def rows(folder: Path) -> int:
 
 
 def wait_for(running: subprocess.Popen[str], folder: Path, count: int) -> None:
-    limit = time.monotonic() + 120
+    limit = time.monotonic() + 240
     while rows(folder) < count:
         assert running.poll() is None and time.monotonic() < limit, running.communicate(timeout=5)[0]
         time.sleep(0.02)
@@ -63,7 +63,7 @@ def test_signals_end_after_the_batch_and_the_next_run_goes_on(tmp_path: Path) ->
     wait_for(running, tmp_path, 499)
     # As a terminal does it: to every process of the group.
     os.killpg(running.pid, signal.SIGINT)
-    said, _ = running.communicate(timeout=60)
+    said, _ = running.communicate(timeout=240)
     assert running.returncode == 0, said
     assert "attribute {row of a}  share 2" in said and "expected rows per shard" in said
     assert "500 rows in" in said and "named: 499 results" in said
@@ -78,12 +78,12 @@ def test_signals_end_after_the_batch_and_the_next_run_goes_on(tmp_path: Path) ->
     wait_for(running, tmp_path, 549)
     # As `kill` and service managers do it: to the program, in the middle of a batch.
     running.terminate()
-    said, _ = running.communicate(timeout=60)
+    said, _ = running.communicate(timeout=240)
     assert running.returncode == 0, said
     figures, left = json.loads((tmp_path / "second.json").read_text()), rows(tmp_path)
     assert 549 <= left < 1099 and figures["results"]["copied"] == left - 499 and figures["rows_in"] == {"a": left - 499}
     again = command(tmp_path, "--once", "--quiet")
-    said, _ = again.communicate(timeout=120)
+    said, _ = again.communicate(timeout=240)
     assert again.returncode == 0 and "warning" not in said, said
     found = parquet.read_table(tmp_path / "out" / "named")
     assert found.column("v").to_pylist() == list(range(1100))

@@ -12,7 +12,7 @@ from eddyline.errors import CheckpointProblem, DataProblem, EddylineError, Fault
 from eddyline.model.clock import WallClock
 from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.failure import is_lost, readable, reported
-from eddyline.runtime.spark.job.progress import Progress, StageTimes
+from eddyline.runtime.spark.job.progress import StageTimes, StreamProgress
 
 
 def through_the_jvm(problem: BaseException) -> RuntimeError:
@@ -132,7 +132,7 @@ def test_a_signal_to_every_process_of_a_job_ends_it_in_order(tmp_path: Path, pro
     closed: list[bool] = []
     driver = SparkDriver.__new__(SparkDriver)
     driver.query, driver.reporter, driver.roster, driver.asked, driver._stopping = _Gone(problem), None, None, (), stopping  # type: ignore[assignment]
-    driver._last_control, driver.clock, driver.progress, driver.ended = 0, WallClock(), Progress(), False
+    driver._last_control, driver.clock, driver.progress, driver.ended = 0, WallClock(), StreamProgress(), False
     driver.layout = SimpleNamespace(checkpoint=str(tmp_path))  # type: ignore[assignment]
     driver.idle = SimpleNamespace(stop=lambda: None)  # type: ignore[assignment]
     driver.times = StageTimes()

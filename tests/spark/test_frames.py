@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as parquet
 import pytest
 
 from eddyline.connectors.sinks import MemorySink
@@ -14,6 +18,7 @@ from eddyline.language import bind_script
 from eddyline.runtime.spark.ingest.frames import frame_schema, packed_frame
 from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.figures import make_layout
+from eddyline.runtime.spark.job.shard_report import committed_batch
 from tests.spark.material import SCHEMA, write_files
 
 pytestmark = pytest.mark.spark
@@ -49,3 +54,55 @@ def test_a_frame_that_does_not_stream_is_refused(spark) -> None:
 def test_a_column_without_a_type_of_ours_is_refused(spark) -> None:
     with pytest.raises(BindingProblem, match="column xs"):
         frame_schema("a", spark.createDataFrame([], "k long, xs map<string, int>"))
+
+
+@pytest.mark.long
+def test_rows_of_a_frame_and_of_files_that_are_far_ahead(spark, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A batch that runs again takes out the rows that were too far ahead when it was planned, whatever the clock says now."""
+    state = str(tmp_path / "checkpoint")
+    ahead = DECLARED.replace("time=", "most_ahead='1 hour', time=")
+    files = "format='parquet', path='{}', time="
+    job = bind_script(
+        f"CREATE STREAM a {ahead}; CREATE STREAM b {ahead.replace('time=', files.format(tmp_path / 'b'))};"
+        f"CREATE STREAM c {DECLARED.replace('time=', files.format(tmp_path / 'c'))};"
+        "CREATE QUERY qa AS SELECT v FROM a; CREATE QUERY qb AS SELECT v FROM b; CREATE QUERY qc AS SELECT v FROM c;"
+    )
+
+    def write(name: str, times: list[datetime]) -> None:
+        for folder in ("frames", "b", "c"):
+            (tmp_path / folder).mkdir(exist_ok=True)
+            rows = pa.table({"k": range(len(times)), "v": range(len(times)), "ts": pa.array(times, pa.timestamp("us"))})
+            parquet.write_table(rows, tmp_path / folder / name)
+
+    def follow(batches: int) -> int:
+        """Run until so many batches are committed; returns the number of the last one."""
+        frame = spark.readStream.schema("k long, v long, ts timestamp").parquet(str(tmp_path / "frames"))
+        layout = make_layout(spark, state, job.streams, job.queries, settings=replace(job.settings, shards=2, output_files="each"))
+        driver = SparkDriver(spark, layout, out=str(tmp_path / "out"), frames={"a": frame})
+        driver.add_queries(job.catalog)
+        driver.start()
+        limit = time.monotonic() + 120
+        while committed_batch(state) + 1 < batches and time.monotonic() < limit:
+            time.sleep(0.05)
+        driver.stop()
+        return committed_batch(state)
+
+    def found() -> tuple[list[str], ...]:
+        letters = [parquet.read_table(tmp_path / "out" / "_dead_letter" / name) for name in ("a", "b")]
+        return tuple(sorted(map(str, table.select(["v", "_reason"]).to_pylist())) for table in letters)
+
+    now = datetime.now(UTC).replace(tzinfo=None)
+    write("0.parquet", [now - timedelta(hours=1)])
+    before = follow(1)
+    # The third row is not too far ahead any more when the batch runs again.
+    write("1.parquet", [now, datetime.max, now + timedelta(minutes=60, seconds=30), now + timedelta(minutes=30)])
+    last = follow(before + 2)
+    dead = found()
+    assert [len(reasons) for reasons in dead] == [2, 2] and all("ahead: event time lies after" in r for rs in dead for r in rs)
+    assert [r.getMessage().split(" has")[0] for r in caplog.records if "most_ahead" in r.getMessage()] == ["stream c"]
+    # As a kill leaves it before Spark notes that the batch is done.
+    for name in (f"{last}", f".{last}.crc"):
+        (tmp_path / "checkpoint" / "commits" / name).unlink()
+    time.sleep(max(0.0, 35 - (datetime.now(UTC).replace(tzinfo=None) - now).total_seconds()))
+    assert follow(last + 1) == last
+    assert found() == dead

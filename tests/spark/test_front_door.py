@@ -39,7 +39,7 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def wait(until: Callable[[], bool], seconds: float = 60.0) -> None:
+def wait(until: Callable[[], bool], seconds: float = 240.0) -> None:
     limit = time.monotonic() + seconds
     while not until():
         assert time.monotonic() < limit, "it took too long"

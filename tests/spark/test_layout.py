@@ -13,7 +13,7 @@ from eddyline.errors import CheckpointProblem
 from eddyline.language import bind_script
 from eddyline.runtime.spark.ingest.control import forget_control, next_control, read_control, write_control
 from eddyline.runtime.spark.job.document import from_document, kinds_of, to_document
-from eddyline.runtime.spark.job.layout import Layout, PackedLayout, _open
+from eddyline.runtime.spark.job.layout import JobLayout, PackedLayout, _open
 from eddyline.runtime.spark.job.settle import settled
 from eddyline.runtime.spark.job.static_table import kept
 
@@ -32,18 +32,18 @@ CREATE QUERY every AS SELECT k, MAX(ts) AS last FROM b [RANGE 1 HOUR] WHERE ts >
 
 
 @pytest.fixture
-def layout(tmp_path: Path) -> Layout:
+def layout(tmp_path: Path) -> JobLayout:
     (tmp_path / "t.csv").write_text("k,name\n1,one\n2,two\n")
     job = bind_script(SCRIPT.replace("{folder}", str(tmp_path)))
     return settled(str(tmp_path / "ck"), job.streams, job.queries, job.tables, job.settings, lambda n, steps: tuple(range(n * steps)), 2)
 
 
-def settle(layout: Layout) -> Layout:
+def settle(layout: JobLayout) -> JobLayout:
     tables = [found.table for found in layout.tables]
     return settled(layout.checkpoint, layout.streams, layout.queries, tables, layout.settings, lambda n, steps: tuple(range(n * steps)), 2)
 
 
-def test_a_layout_comes_back_as_it_was(layout: Layout) -> None:
+def test_a_layout_comes_back_as_it_was(layout: JobLayout) -> None:
     packed = PackedLayout.of(layout)
     again = packed.open()
     assert again == layout and again.routing == layout.routing and PackedLayout.of(again) == packed
@@ -59,17 +59,17 @@ def test_a_deep_condition_is_a_long_list(tmp_path: Path) -> None:
     assert PackedLayout.of(made).open() == made
 
 
-def test_only_classes_of_the_list_are_made(layout: Layout) -> None:
+def test_only_classes_of_the_list_are_made(layout: JobLayout) -> None:
     document = json.loads(json.dumps(to_document(layout)))
-    assert from_document(Layout, document) == layout
+    assert from_document(JobLayout, document) == layout
     for kind in ("Popen", "os.system", "PackedLayout", "EddylineError", "eval", "Path", ["tuple"]):
         spoiled = {"root": document["root"], "nodes": [[kind, "touch /tmp/x"], *document["nodes"]]}
-        with pytest.raises(ValueError, match="is not a Layout"):
-            from_document(Layout, spoiled)
+        with pytest.raises(ValueError, match="is not a JobLayout"):
+            from_document(JobLayout, spoiled)
     for wrong in ({}, [], {"root": [0], "nodes": []}, {"root": [0], "nodes": [["tuple", [7]]]}, {"root": [0], "nodes": [["decimal", "x"]]}):
-        with pytest.raises(ValueError, match="is not a Layout"):
-            from_document(Layout, wrong)
-    assert all(kind.__module__.startswith("eddyline.") for kind in kinds_of(Layout).values())
+        with pytest.raises(ValueError, match="is not a JobLayout"):
+            from_document(JobLayout, wrong)
+    assert all(kind.__module__.startswith("eddyline.") for kind in kinds_of(JobLayout).values())
 
 
 class _Evil:
@@ -80,7 +80,7 @@ class _Evil:
         return os.mkdir, (self.mark,)
 
 
-def test_planted_files_run_nothing(layout: Layout, tmp_path: Path) -> None:
+def test_planted_files_run_nothing(layout: JobLayout, tmp_path: Path) -> None:
     """A pickle in the place of every file that driver and workers open by the checkpoint's word."""
     mark = tmp_path / "planted code ran"
     evil = pickle.dumps(_Evil(str(mark)))
@@ -113,7 +113,7 @@ def test_planted_files_run_nothing(layout: Layout, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda b: b"", lambda b: b[:40] + bytes([b[40] ^ 1]) + b[41:]])
-def test_damage_is_named(layout: Layout, damage) -> None:
+def test_damage_is_named(layout: JobLayout, damage) -> None:
     packed = PackedLayout.of(layout)
     for path, open_it, held in (
         (packed.path, packed.open, "layout of the job"),
@@ -139,6 +139,6 @@ def test_control_records_that_are_committed_go_and_numbers_go_on(tmp_path: Path)
     assert len(os.listdir(tmp_path / "eddyline" / "control")) == 1 and write_control(folder, {}) == 5
 
 
-def test_a_table_is_kept_once(layout: Layout) -> None:
+def test_a_table_is_kept_once(layout: JobLayout) -> None:
     folder = os.path.dirname(layout.tables[0].path)
     assert kept(folder, layout.tables[0].table) == layout.tables[0] and len(os.listdir(folder)) == 1

@@ -12,7 +12,7 @@ import pytest
 from eddyline.errors import CheckpointProblem
 from eddyline.model.schema import Table
 from eddyline.plan.shares import route_all
-from eddyline.runtime.spark.job.ledger import CONTROL, Entry, Ledger, ledger_path
+from eddyline.runtime.spark.job.ledger import CONTROL, FORMAT, Ledger, LedgerEntry, ledger_path
 from eddyline.runtime.spark.job.wholeness import check_whole
 from eddyline.state.sealed import read_sealed, write_sealed
 from tests.spark.material import SCHEMA, equality, query, stream
@@ -50,7 +50,7 @@ def test_a_query_may_be_missing(tmp_path: Path) -> None:
 
 def test_what_control_brought_and_took_is_not_for_the_job_to_say(tmp_path: Path) -> None:
     ledger = written(tmp_path)
-    ledger.queries["more"] = Entry("SELECT 1", origin=CONTROL)
+    ledger.queries["more"] = LedgerEntry("SELECT 1", origin=CONTROL)
     ledger.queries["old"].state, ledger.queries["old"].dropped_by, ledger.queries["old"].final = "dropped", CONTROL, True
     assert ledger.settle(STREAMS, [OLD], 4) == []
     assert ledger.queries["more"].state == "running" and list(ledger.routed) == ["more"]
@@ -81,7 +81,7 @@ def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
         Ledger.read(str(tmp_path))
 
 
-@pytest.mark.parametrize("body", [[], {}, "ledger", {"format": 5}, {"format": 5, "queries": [], "shards": 2}])
+@pytest.mark.parametrize("body", [[], {}, "ledger", {"format": FORMAT}, {"format": FORMAT, "queries": [], "shards": 2}])
 def test_a_ledger_of_another_form_is_refused(tmp_path: Path, body: object) -> None:
     written(tmp_path)
     write_sealed(ledger_path(str(tmp_path)), body)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,11 +21,11 @@ from tests.property.compare import Outcome, _answers, _dead_letters, canonical, 
 from tests.property.lives import Life, lived, random_lives
 from tests.property.specs import Case, Expected
 from tests.property.strategies import random_case
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed, is_whole
 from tests.spark.simulated import Simulated, run_simulated
 
-BLOCK = 8
-BLOCKS = int(os.environ.get("EDDYLINE_LIVES_BLOCKS", "2"))
+BLOCK = cases(8)
+BLOCKS = 2
 FIRST = first_seed()
 
 
@@ -134,7 +133,8 @@ def test_random_plan_changes_and_crashes_never_change_the_answer(block: int) -> 
         case = random_case(Random(60_000 + seed))
         found = differences(case, run_simulated(case, 1 + seed % 5, Random(seed), (0.0, 0.4)[seed % 2], moves))
         assert not found, f"random_case(Random({60_000 + seed})) over {1 + seed % 5} shards, Random({seed})\n{report(case, found)}"
-    assert sum(moves) > BLOCK
+    # Two cases may have no join at all.
+    assert not is_whole() or sum(moves) > BLOCK
 
 
 @pytest.mark.property

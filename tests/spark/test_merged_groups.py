@@ -25,11 +25,11 @@ from tests.property.compare import differences, report
 from tests.property.embedded import run_embedded
 from tests.property.specs import Case, QuerySpec
 from tests.property.strategies import random_case
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed
 from tests.spark.sharded import case_layout, run_sharded
 from tests.spark.simulated import Simulated
 
-CASES = 40
+CASES = cases(40)
 FIRST = first_seed(900_000)
 #: In microseconds.
 UNITS = {"microsecond": 1, "millisecond": 1_000, "second": 1_000_000, "minute": 60_000_000}
@@ -76,7 +76,8 @@ def _closing(rng: Random, case: Case, spec: QuerySpec, unit: str) -> QuerySpec:
 def _aggregate(rng: Random, columns: list[Col], times: tuple[Col, ...]) -> Expression:
     column = rng.choice(columns)
     kinds = ["COUNT"] + ["MIN", "MAX"] * (type_of(column) != "BOOLEAN")
-    kinds += ["SUM", "AVG", "STDDEV"] * (type_of(column).split("(")[0] in ("INT", "BIGINT", "DOUBLE", "DECIMAL"))
+    if type_of(column).split("(")[0] in ("INT", "BIGINT", "DOUBLE", "DECIMAL"):
+        kinds += ["SUM", "AVG", "STDDEV"] if "38" not in column.type else ["SUM", "AVG"]
     if rng.random() < 0.15:
         return Agg(rng.choice(("ARG_MIN", "ARG_MAX")), rng.choice(columns), by=column, times=times)
     return Agg("COUNT") if rng.random() < 0.2 else Agg(kind := rng.choice(kinds), column, kind not in ("MIN", "MAX") and rng.random() < 0.3)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from eddyline.connectors.draws import Shape
+from eddyline.connectors.draws import GeneratorShape
 from eddyline.connectors.generate import nexmark
 from tests.spark.running import run_script
 from tests.test_nexmark import QUERIES, check
@@ -23,7 +23,7 @@ CASES = [pytest.param(path, id=path.stem, marks=() if path.stem in USUAL else py
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("nexmark")
-    nexmark(str(folder / "data"), Shape(rate=500, seconds=60, files=2), extra=20)
+    nexmark(str(folder / "data"), GeneratorShape(rate=500, seconds=60, files=2), extra=20)
     return folder
 
 

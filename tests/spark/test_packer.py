@@ -14,7 +14,7 @@ from eddyline.model.window import Rows
 from eddyline.plan.routing import HOME_BIT
 from eddyline.runtime.epoch import Arrival
 from eddyline.runtime.spark.ingest.packer import Packer
-from eddyline.runtime.spark.job.layout import Layout
+from eddyline.runtime.spark.job.layout import JobLayout
 from eddyline.runtime.spark.shard.assembly import assemble
 from tests.spark.material import equality, layout, query, rows, stream
 
@@ -23,7 +23,7 @@ def packets(made: list[pa.RecordBatch], label: int) -> list[SimpleNamespace]:
     return [SimpleNamespace(**row) for batch in made for row in batch.to_pylist() if row["shard"] == label]
 
 
-def arrivals(of: Layout, made: list[pa.RecordBatch], name: str, bound: int | None = None) -> list[Arrival]:
+def arrivals(of: JobLayout, made: list[pa.RecordBatch], name: str, bound: int | None = None) -> list[Arrival]:
     return [assemble(of, packets(made, label), {name: bound}).epoch.arrivals[name] for label in of.labels]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from eddyline import Session
-from eddyline.connectors.draws import Shape
+from eddyline.connectors.draws import GeneratorShape
 from eddyline.connectors.generate import orders
 
 pytestmark = pytest.mark.spark
@@ -31,7 +31,7 @@ def answered(session: Session, statements: list[str]) -> tuple[list[Any], list[A
 
 
 def test_shards_answer_as_one_process(spark, tmp_path: Path) -> None:
-    made = orders(str(tmp_path / "data"), Shape(50.0, 40.0, 3), concurrent=50, broken=0.1)
+    made = orders(str(tmp_path / "data"), GeneratorShape(50.0, 40.0, 3), concurrent=50, broken=0.1)
     with Session() as session:
         expected = answered(session, list(made.statements))
     with Session(spark=spark, checkpoint=str(tmp_path / "checkpoint")) as session:

@@ -21,10 +21,16 @@ from eddyline.runtime.epoch import punctuations_of
 from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.saying import say
 from eddyline.settings import Settings
+from tests.oracle.promises import heartbeat_violations
 from tests.property.compare import plain_rows
+from tests.property.embedded import run_embedded
 from tests.property.promise_answers import expected
 from tests.property.promises import UNITED, Case, declare, outcome, plain, push, random_case
+from tests.property.specs import Case as SparkCase
+from tests.property.specs import StreamSpec
+from tests.property.texts import TextQuery
 from tests.spark.running import layout_of, run_script
+from tests.spark.sharded import run_sharded
 from tests.spark.simulated import Simulated
 from tests.spark.test_following import wait
 
@@ -221,3 +227,34 @@ def test_a_punctuation_is_created_while_spark_runs(spark: Any, tmp_path: Path) -
     assert sorted((row["item"], row["price"]) for row in found if row["item"] >= 0) == sorted(
         [(n, price) for n in range(20) for price in (0.0, 1.0)] + [(n, 0.0) for n in (*range(100, 120), *range(200, 220))]
     )
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_rows_that_break_a_heartbeat_in_one_batch(seed: int) -> None:
+    """Pieces of a batch come in any order, and rows to several shards: the order of the source decides, and nothing is derived."""
+    rng = Random(seed)
+    columns = (("k", "INT"), ("what", "STRING"), ("ts", "TIMESTAMP"))
+    source: list[tuple[str, int]] = []
+    for now in range(12):
+        source.append(("beat", now + rng.choice((0, 1, 4))) if rng.random() < 0.3 else ("row", now))
+    refused = heartbeat_violations(source)
+    events = [(at, None, ts * SECOND) if kind == "row" else (None, beat(ts), 0) for at, (kind, ts) in enumerate(source)]
+    # Row n of b comes at a time when only a row n of a that breaks a heartbeat would have ended n.
+    others = [(at, None, 20 * SECOND) for at in range(12)]
+    cuts = sorted(rng.randrange(13) for _ in range(rng.randrange(3)))
+    epochs = tuple((("a", tuple(events[low:high])),) for low, high in zip([0, *cuts], [*cuts, 12], strict=True))
+    streams = (StreamSpec("a", columns, punctuation="what"), StreamSpec("b", columns))
+    queries = (TextQuery("q", "SELECT k FROM a"), TextQuery("r", "SELECT k FROM b"), TextQuery("j", "SELECT a.k FROM a, b WHERE a.k = b.k"))
+    world = SparkCase(streams, queries, (*epochs, (("b", tuple(others)),)), before=("CREATE PUNCTUATION p ON b (k) FROM a (k)",))  # type: ignore[arg-type]
+    kept = [at for at, (kind, _) in enumerate(source) if kind == "row" and at not in refused]
+    for answered in (run_embedded(world), run_sharded(world, 1, seed), run_sharded(world, 3, seed)):
+        assert sorted(row["k"] for row in answered.results["q"]) == kept
+        assert sorted(row["k"] for row in answered.results["r"]) == sorted({*range(12)} - {*kept})
+        assert answered.results["j"] == []
+        assert sorted((str(row["k"]), reason.split(":")[0]) for reason, row in answered.dead["a"]) == sorted(
+            (str(at), "violation") for at in refused
+        )
+
+
+def beat(instant: int) -> str:
+    return f"ts <= TIMESTAMP '1970-01-01 00:00:{instant:02d}'"

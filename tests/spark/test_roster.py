@@ -14,7 +14,7 @@ import pytest
 from eddyline.errors import CheckpointProblem, PlanProblem
 from eddyline.runtime.control_record import add_record, drop_record
 from eddyline.runtime.spark.ingest.control import write_control
-from eddyline.runtime.spark.job.ledger import CONTROL, NOTES, Entry, Ledger
+from eddyline.runtime.spark.job.ledger import CONTROL, NOTES, Ledger, LedgerEntry
 from eddyline.runtime.spark.job.roster import created_queries
 from eddyline.runtime.spark.shard import processor
 from eddyline.state.sealed import sealed, unsealed
@@ -268,7 +268,7 @@ def test_state_of_another_form_is_refused(opened: Open) -> None:
     values = job.committed[0]["values"]
     (body,) = values["header",]
     values["header",] = (sealed(unsealed(body) | {"format": 99}),)
-    with pytest.raises(CheckpointProblem, match="form 99"):
+    with pytest.raises(CheckpointProblem, match="format 99"):
         both(job, 5, 9)
 
 
@@ -298,10 +298,10 @@ def test_queries_that_have_gone_take_bounded_space(tmp_path: Path) -> None:
     for number in range(3 * NOTES):
         ledger.refuse(number, "no")
     for number in range(3 * NOTES):
-        entry = Entry("SELECT 1", "CREATE QUERY", origin=CONTROL, dropped_by=CONTROL, state="dropped", gone=number, final=True)
+        entry = LedgerEntry("SELECT 1", "CREATE QUERY", origin=CONTROL, dropped_by=CONTROL, state="dropped", gone=number, final=True)
         ledger.queries[f"q{number}"] = entry
-    ledger.queries["of_the_job"] = Entry("SELECT 1", dropped_by=CONTROL, state="dropped", gone=1, final=True)
-    ledger.queries["runs"] = Entry("SELECT 1", origin=CONTROL)
+    ledger.queries["of_the_job"] = LedgerEntry("SELECT 1", dropped_by=CONTROL, state="dropped", gone=1, final=True)
+    ledger.queries["runs"] = LedgerEntry("SELECT 1", origin=CONTROL)
     ledger.forget_oldest()
     left = set(ledger.queries)
     assert left == {"of_the_job", "runs", *(f"q{number}" for number in range(2 * NOTES, 3 * NOTES))}

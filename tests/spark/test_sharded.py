@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from random import Random
 
 import pytest
 
 from tests.property.compare import differences, report
 from tests.property.strategies import random_case
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed
 from tests.spark.sharded import run_sharded
 
 BLOCK = 25
-BLOCKS = int(os.environ.get("EDDYLINE_SHARD_BLOCKS", "8"))
+BLOCKS = cases(8)
 FIRST = first_seed()
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as parquet
 
 from eddyline.runtime.spark.ingest.control import write_control
 from eddyline.runtime.spark.ingest.file_log import FileLog
+from eddyline.runtime.spark.ingest.packet import from_blob
 from eddyline.runtime.spark.ingest.sources import PacketReader, Work
 from eddyline.runtime.spark.job.layout import PackedLayout
 from eddyline.settings import Settings
@@ -135,3 +139,35 @@ def test_control_records_are_counted(tmp_path: Path) -> None:
     (work,) = of.partitions(start, end)
     assert work.control == [0, 1]
     assert [batch.column("blob")[0].as_py() for batch in of.read(work)] == [b'{"idle": ["a"]}', b'{"idle": []}']
+
+
+def test_a_batch_keeps_the_instant_at_which_it_was_planned(tmp_path: Path) -> None:
+    """Rows too far ahead of it are dead letters in every run of the batch, whatever the clock says then."""
+    write_files(tmp_path / "a", ["1.parquet"], 10)
+    (tmp_path / "b").mkdir()
+    of = reader(tmp_path)
+    before = time.time_ns() // 1000
+    start, end = offsets(of)
+    assert start["at"] == 0 and before <= end["at"] <= time.time_ns() // 1000
+    # Nothing new, so no other instant; an offset of an earlier version has none.
+    assert of.latestOffset(end, None) == end
+    assert [work.at for work in reader(tmp_path).partitions(start, end)] == [end["at"]]
+    del end["at"]
+    assert of.latestOffset(end, None) == {**end, "at": 0}
+
+
+def test_rows_too_far_ahead_are_packed_as_bad_rows(tmp_path: Path) -> None:
+    rows = pa.table({"k": [1, 2, 3], "v": [1, 2, 3], "ts": pa.array([10, 20, 30], pa.timestamp("us"))})
+    streams = [replace(stream("a", 0, tmp_path), most_ahead=5)]
+    made = layout(streams, [query("q", "a")], 2, tmp_path / "ck")
+    (tmp_path / "a").mkdir()
+    parquet.write_table(rows, tmp_path / "a" / "1.parquet")
+    of = PacketReader(PackedLayout.of(made), 1, True)
+    of.prepareForTriggerAvailableNow()
+    start, end = of.initialOffset(), of.latestOffset(of.initialOffset(), None)
+    (work,) = of.partitions(start, {**end, "at": 15})
+    packets = [row for batch in of.read(work) for row in batch.to_pylist() if row["stream"] == 0]
+    assert packets[0]["rows"] == 2 and packets[0]["newest"] == 20
+    bad = [from_blob(row["bad"]) for row in packets if row["bad"]]
+    assert [table.column("k").to_pylist() for table in bad] == [["3"]]
+    assert bad[0].column("_reason")[0].as_py().startswith("ahead: event time lies after 1970-01-01T00:00:00.000020")

@@ -13,7 +13,7 @@ import pytest
 from eddyline import Session
 from eddyline.runtime.spark.job.ledger import Ledger
 from tests.property.compare import plain_rows
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed
 from tests.spark.simulated import Simulated
 from tests.spark.test_chains import SECOND, STREAMS, counted, epochs, table
 
@@ -63,7 +63,7 @@ def answers(text: str, names: list[str], brought: list[dict[str, pa.Table]]) -> 
 @pytest.mark.parametrize("block", range(3))
 def test_steps_answer_as_one_process_does(block: int, tmp_path: Path) -> None:
     deepest = 0
-    for seed in range(FIRST + 5 * block, FIRST + 5 * (block + 1)):
+    for seed in range(FIRST + cases(5) * block, FIRST + cases(5) * (block + 1)):
         rng = Random(seed)
         brought = epochs(rng)
         queries = {f"q{n}": text for n, text in enumerate(rng.sample(READERS, 4))}

@@ -126,10 +126,10 @@ def test_kafka_gets_a_json_text_per_result(tmp_path: Path) -> None:
 
 
 def test_kafka_may_repeat_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    from eddyline.language.catalog import Sink
+    from eddyline.language.catalog import DeclaredSink
 
     monkeypatch.setattr(table_sink, "data_source_is_there", lambda spark, name: True)
-    assert "twice" in (table_sink.check_sink(None, Sink("s", "q", {"format": "kafka", "topic": "t", "servers": "h"})) or "")
-    assert table_sink.check_sink(None, Sink("s", "q", {"format": "delta", "path": "/x"})) is None
+    assert "twice" in (table_sink.check_sink(None, DeclaredSink("s", "q", {"format": "kafka", "topic": "t", "servers": "h"})) or "")
+    assert table_sink.check_sink(None, DeclaredSink("s", "q", {"format": "delta", "path": "/x"})) is None
     with pytest.raises(SourceProblem, match="has no topic"):
-        table_sink.check_sink(None, Sink("s", "q", {"format": "kafka", "servers": "h"}))
+        table_sink.check_sink(None, DeclaredSink("s", "q", {"format": "kafka", "servers": "h"}))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from pathlib import Path
 from random import Random
@@ -21,10 +20,10 @@ from tests.property.compare import canonical, plain_rows
 from tests.property.specs import arrow_table
 from tests.property.templates import TemplateCase, random_ask, random_template
 from tests.property.test_templates import RequestRows, _text, rows_of
-from tests.seeds import first_seed
+from tests.seeds import cases, first_seed
 from tests.spark.simulated import Simulated
 
-CASES = 400 if os.environ.get("EDDYLINE_SOAK") else 40
+CASES = cases(40, soak=400)
 
 
 def asked(job: Simulated, texts: list[str], as_of: str | None = None) -> list[pa.Table]:

@@ -68,7 +68,7 @@ def embedded(folder: Path) -> tuple[pa.Table, list[pa.Table]]:
         return session.queries["asks"].table(), answers
 
 
-def wait(until: Callable[[], bool], seconds: float = 120.0) -> None:
+def wait(until: Callable[[], bool], seconds: float = 240.0) -> None:
     limit = time.monotonic() + seconds
     while not until():
         assert time.monotonic() < limit, "it took too long"
@@ -115,7 +115,7 @@ def test_a_running_job_is_asked_and_a_crash_repeats_nothing(spark, tmp_path: Pat
     try:
         wait(lambda: session.stats()["frontier"] is not None)
         ask = "n FROM traffic GROUP BY ()"
-        assert session.request(ask, timeout=60).to_pylist() == [{"n": 60, "_ts": datetime(1970, 1, 1, 0, 1, 38, 999999)}]
+        assert session.request(ask, timeout=240).to_pylist() == [{"n": 60, "_ts": datetime(1970, 1, 1, 0, 1, 38, 999999)}]
         many = session.request([ask, "src, n FROM traffic WHERE dst = 'b1' GROUP BY src"], as_of="1970-01-01 00:01:35")
         assert many[0].to_pylist()[0]["n"] == 61 and sum(many[1].column("n").to_pylist()) < 61
         with pytest.raises(UserError, match="too old"):

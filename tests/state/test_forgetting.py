@@ -123,7 +123,7 @@ class Model:
             assert store.gather(name, ids).to_pylist() == [row[name] for _, row, _ in self.rows]
         assert store.at("seq", ids).tolist() == [n for n, _, _ in self.rows]
         index, asked, far = store.indexes["key:k"], np.arange(KEYS), np.full(KEYS, 2**62)
-        left, right, visited = probe.probe_chains(probe.Asking(asked, far, -far), index.chains("seq", "seq", False))
+        left, right, visited = probe.probe_chains(probe.ProbeKeys(asked, far, -far), index.chains("seq", "seq", False))
         found = sorted(zip(left.tolist(), right.tolist(), strict=True))
         assert found == sorted((key, self.ids[n]) for n, _, key in self.rows)
         assert visited <= len(self.rows) * KEYS
@@ -168,7 +168,7 @@ def test_a_row_that_nothing_wants_leaves_its_chain_at_once() -> None:
     store.append(1000, {}, {"key:k": np.zeros(1000, np.int64), "seq": np.arange(1000)})
     store.drop(np.arange(1, 999, 2))
     index, one, far = store.indexes["key:k"], np.zeros(1, np.int64), np.array([2**62])
-    _, right, visited = probe.probe_chains(probe.Asking(one, far, -far), index.chains("seq", "seq", False))
+    _, right, visited = probe.probe_chains(probe.ProbeKeys(one, far, -far), index.chains("seq", "seq", False))
     assert visited == store.live == len(right) == 501
 
 

@@ -80,7 +80,7 @@ def check(store: Store, rows: list[tuple[dict[str, object], int]]) -> None:
 
         one = np.array([key])
         far = np.array([2**62])
-        _, right, _ = probe.probe_chains(probe.Asking(one, far, -far), index.chains("key", "key", False))
+        _, right, _ = probe.probe_chains(probe.ProbeKeys(one, far, -far), index.chains("key", "key", False))
         found[key] = sorted((right - store.first).tolist())
     assert found == {key: [i for i, (_, k) in enumerate(rows) if k == key] for key in range(9)}
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from pyarrow import parquet
 
-from eddyline.connectors.draws import Shape
+from eddyline.connectors.draws import GeneratorShape
 from eddyline.connectors.generate import orders
 from eddyline.session import Session
 
@@ -49,7 +49,7 @@ CHECKING, HANDLING = 2, 7
 
 def made_orders(folder: str, events: int, local: float, checking: int = CHECKING, handling: int = HANDLING) -> list[str]:
     """Statements that declare the orders; a share of them uses local stock."""
-    shape = Shape(100.0, events / 100, 0)
+    shape = GeneratorShape(100.0, events / 100, 0)
     shares = {"local": local, "cancelled": 0.0, "rejected": 0.0}
     return orders(folder, shape, concurrent=1_000, quotes=3, **shares, checking=checking, handling=handling, values=400).statements
 

@@ -30,7 +30,7 @@ from eddyline.operators.join.demand.policy import Demand
 from eddyline.operators.join.demand.waking import woken_pairs
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.join_slice import JoinSlice
-from eddyline.operators.join.policy import Output
+from eddyline.operators.join.policy import NodeOutput
 from eddyline.operators.join.probing import found_pairs
 from eddyline.state.columns import Ints
 
@@ -127,7 +127,7 @@ def resumed(values: int) -> tuple[float, int, int]:
         pairs = woken_pairs(gathering, demand.conditions.all[0].novel(last - ROWS, last, novelty.low), novelty.low, same, None)
         assert pairs is not None
         before = demand.edge.woken
-        nanoseconds = cpu(lambda: demand.resuming.wake(novelty, novelty.low, Output(None)))
+        nanoseconds = cpu(lambda: demand.resuming.wake(novelty, novelty.low, NodeOutput(None)))
         touched = (demand.edge.woken - before) // (ROUNDS + 1)
         return nanoseconds / touched, touched, len(pairs[0])
 

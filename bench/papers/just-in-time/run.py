@@ -25,7 +25,7 @@ import claims
 
 from bench import harness, plots, workloads
 from eddyline import Session
-from eddyline.connectors.draws import Shape
+from eddyline.connectors.draws import GeneratorShape
 from eddyline.connectors.generate import clique
 
 HERE = Path(__file__).parent
@@ -127,7 +127,11 @@ def run(setting: Setting, forms: tuple[tuple[str, str], ...]) -> dict[str, dict[
     with tempfile.TemporaryDirectory(prefix="eddyline-jit-") as folder:
         last = 100 if setting.shape == "left-deep" else 1
         made = clique(
-            folder, Shape(rate=setting.rate, seconds=setting.hours * 3600), sources=setting.sources, dmax=setting.dmax, last_factor=last
+            folder,
+            GeneratorShape(rate=setting.rate, seconds=setting.hours * 3600),
+            sources=setting.sources,
+            dmax=setting.dmax,
+            last_factor=last,
         )
         common = {"plan": setting.plan, "probe": setting.probe, "epoch_rows": setting.epoch_rows}
         wishes = {"REF": {"jit": "off"}} | {f"{jit} {control}": {"jit": jit, "jit_control": control} for jit, control in forms}

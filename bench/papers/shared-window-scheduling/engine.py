@@ -82,7 +82,7 @@ def setting(
         session.step()
         (group,) = session.pipeline.groups.values()
         handout = session.pipeline.handout
-        ways = {"plain": None} | {name: group.schedule(name) for name in NAMES}
+        ways = {"plain": None} | {name: group.schedule(Settings(scheduler=name)) for name in NAMES}
         found: dict[str, dict[int, tuple[list[float], float]]] = {name: {} for name in ways}
         begin = rows.first
         order = np.random.default_rng(1)

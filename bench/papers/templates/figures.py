@@ -27,9 +27,9 @@ from searches import search
 from eddyline import Session, Settings
 from eddyline.cli.calibrate_index import measure_index
 from eddyline.kernels.request_blocks import Alone, scan_each
-from eddyline.kernels.requests import Probes, Stretch, scan, table_of
+from eddyline.kernels.requests import Probes, RequestStretch, scan, table_of
 from eddyline.operators.template.blocks import Fields, clustered
-from eddyline.operators.template.search import Pattern
+from eddyline.operators.template.search import PatternLoad
 from eddyline.plan.budget import SHIPPED_INDEX, index_costs
 from eddyline.plan.index_choice.search import choose_index
 from eddyline.plan.index_choice.templates import TemplatePrice
@@ -88,7 +88,9 @@ def visits(requests: int = 400) -> Iterator[Line]:
 def configured(statistics: dict[str, float], window: int, bits: int = 16) -> str:
     """The IMP index that the cost model finds for a load and a window."""
     price = TemplatePrice(3, bits, index_costs())
-    patterns = [Pattern(sum(1 << "abc".index(name) for name in kind), 1e6 * w, float(window), 1e6 * w) for kind, w in statistics.items()]
+    patterns = [
+        PatternLoad(sum(1 << "abc".index(name) for name in kind), 1e6 * w, float(window), 1e6 * w) for kind, w in statistics.items()
+    ]
     found = price.best(patterns, [VALUES] * 3, float(window))
     return f"imp({', '.join(map(str, found.layout.bits))})"
 
@@ -300,7 +302,7 @@ def costs(rounds: int = 9) -> Iterator[Line]:
     rare, asked = random.integers(0, 1 << 40, (1, BLOCK)), random.integers(0, 1 << 40, (1, 400))
     few = Alone(np.zeros(1, np.int64), 1, keys[:, :40].copy(), np.zeros(40, np.int64), np.full(40, BLOCK))
     many = Probes(asked, np.zeros(400, np.int64), np.full(400, BLOCK))
-    stretch, chains = Stretch(rare, nulls, every, 0), table_of(asked)
+    stretch, chains = RequestStretch(rare, nulls, every, 0), table_of(asked)
     work: dict[str, tuple[int, Callable[[], object]]] = {
         "single_scan": (40, lambda: scan_each(words, nulls, every, 0, BLOCK, 0, 0, few, *room)),
         "shared_scan": (1, lambda: scan(stretch, 1, 0, many, *chains, *room)),

@@ -32,11 +32,13 @@ COMMANDS = (
     "constraints",
     "generate",
     "plan",
-    "index",
-    "calibrate",
+    "lab",
     "demo",
     "version",
 )
+
+#: Commands that stand below `lab` and are called by their old names too.
+OLD_NAMES = ("index", "calibrate")
 
 
 def parser(wanted: str | None = None) -> argparse.ArgumentParser:
@@ -46,7 +48,7 @@ def parser(wanted: str | None = None) -> argparse.ArgumentParser:
 
     root = argparse.ArgumentParser(prog="eddyline", description="Continuous queries over streams, embedded or on Spark.")
     commands = root.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name in COMMANDS if wanted not in COMMANDS else (wanted,):
+    for name in (wanted,) if wanted in COMMANDS + OLD_NAMES else COMMANDS:
         importlib.import_module(f"eddyline.cli.{name}").add_parser(commands)
     return root
 

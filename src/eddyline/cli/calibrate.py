@@ -1,4 +1,4 @@
-"""`eddyline calibrate`: measure on this machine what the engine's operations cost, and keep it for the planner.
+"""`eddyline lab calibrate`: measure on this machine what the engine's operations cost, and keep it for the planner.
 
 Answer   Runs small joins of two to four streams as several trees, with the real stores and kernels, counts what they did, and looks
          for the costs per operation that explain the CPU time of all runs best. Prints them as JSON: `arrive` (a row of a stream),
@@ -103,9 +103,9 @@ class _Run:
 
 
 def _once(case: Case, tree: str, rows: int) -> _Run:
-    lots = np.random.default_rng(7)
+    rng = np.random.default_rng(7)
     seconds = 0.0
-    with Session(keep_results=False) as session:
+    with Session(keep_results=False, keep_memory=True) as session:
         for name in case.streams:
             columns = "".join(f"k{pair} BIGINT, " for pair, _ in case.pairs if name in pair)
             session.execute(f"CREATE STREAM {name} ({columns}ts TIMESTAMP) WITH (time = 'ts')")
@@ -113,7 +113,7 @@ def _once(case: Case, tree: str, rows: int) -> _Run:
         for first in range(0, rows, _EPOCH):
             ts = pa.array(np.arange(first, first + _EPOCH) * 1000).cast(pa.timestamp("us"))
             for name in case.streams:
-                keys = {f"k{pair}": pa.array(lots.integers(0, values, _EPOCH)) for pair, values in case.pairs if name in pair}
+                keys = {f"k{pair}": pa.array(rng.integers(0, values, _EPOCH)) for pair, values in case.pairs if name in pair}
                 session.push(name, pa.table({**keys, "ts": ts}))
             began = process_time()
             session.step()

@@ -1,4 +1,4 @@
-"""The index part of `eddyline calibrate`: what addresses, runs and visited rows cost on this machine.
+"""The index part of `eddyline lab calibrate`: what addresses, runs and visited rows cost on this machine.
 
 Answer   `measure_index` clusters random rows as templates do, reads the blocks with requests that leave different numbers of bits open, and
          finds the seconds per run and per visited row that explain the times best.
@@ -18,7 +18,7 @@ import numpy as np
 
 from eddyline.cli.least_squares import explained
 from eddyline.kernels.request_blocks import Alone, read_blocks
-from eddyline.operators.template.blocks import Block, Fields, clustered
+from eddyline.operators.template.blocks import Fields, IndexBlock, clustered
 from eddyline.plan.index_costs import IndexCosts
 from eddyline.state.columns import Ints
 from eddyline.tuning import TemplateTuning
@@ -34,9 +34,9 @@ _REQUESTS = 200
 
 
 def measure_index(repeats: int = 5) -> IndexCosts:
-    lots = np.random.default_rng(7)
-    words = lots.integers(0, _VALUES, (2, _BLOCKS * _ROWS))
-    asked = {column: lots.integers(0, _VALUES, (1, _REQUESTS)) for column in (0, 1)}
+    rng = np.random.default_rng(7)
+    words = rng.integers(0, _VALUES, (2, _BLOCKS * _ROWS))
+    asked = {column: rng.integers(0, _VALUES, (1, _REQUESTS)) for column in (0, 1)}
     room = np.empty(_BLOCKS * _ROWS, np.int64), np.empty(_BLOCKS * _ROWS, np.int64)
     counts, seconds = [], []
     for widths in _WIDTHS:
@@ -56,7 +56,7 @@ def measure_index(repeats: int = 5) -> IndexCosts:
     return IndexCosts(*(float(f"{cost:.3g}") for cost in (hashing, run, visit)))
 
 
-def _block(words: Ints, number: int, widths: tuple[int, int]) -> Block:
+def _block(words: Ints, number: int, widths: tuple[int, int]) -> IndexBlock:
     first, stop = number * _ROWS, (number + 1) * _ROWS
     here = words[:, first:stop]
     return clustered(Fields(widths), here, np.zeros(_ROWS, np.int64), np.arange(_ROWS), first, stop, TemplateTuning())

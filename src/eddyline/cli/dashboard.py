@@ -10,8 +10,9 @@ import argparse
 import signal
 from types import FrameType
 
-from eddyline.dashboard.server import read_address, serve
+from eddyline.dashboard.server import check_installed, read_address, serve
 from eddyline.runtime.control import ControlFolder
+from eddyline.session import Session
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -26,6 +27,21 @@ def add_dashboard_options(parser: argparse.ArgumentParser, name: str, text: str)
     parser.add_argument(name, metavar="[HOST:]PORT", help=text)
     parser.add_argument("--dashboard-token-file", metavar="FILE", help="take the token from FILE; needed for a HOST that others can reach")
     parser.add_argument("--dashboard-readonly", action="store_true", help="the page adds, drops and asks nothing")
+
+
+def check_dashboard(args: argparse.Namespace) -> None:
+    """Refuse an address that cannot be read, before a job runs."""
+    if args.dashboard is not None:
+        read_address(args.dashboard)
+        check_installed()
+
+
+def serve_dashboard(session: Session, args: argparse.Namespace) -> None:
+    """Serve the page of a session if the options ask for it."""
+    if args.dashboard is not None:
+        host, port = read_address(args.dashboard)
+        address = session.dashboard(port, host=host, token_file=args.dashboard_token_file, readonly=args.dashboard_readonly)
+        print(f"dashboard: {address}", flush=True)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ from rich.console import Console
 from eddyline.cli import run as run_command
 from eddyline.cli import state as state_command
 from eddyline.cli.demo_state import show_state
-from eddyline.connectors.draws import Shape
+from eddyline.connectors.draws import GeneratorShape
 from eddyline.connectors.generate import auction
 from eddyline.connectors.sinks import as_rich
 from eddyline.model.clock import WALL
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     for made_before in (data, out, state):
         shutil.rmtree(made_before, ignore_errors=True)
     console.print(f"[bold]1.[/] generating {args.seconds:.0f} s of auctions and bids in {data}")
-    made = auction(data, Shape(rate=args.rate, seconds=args.seconds, files=10), open_seconds=_OPEN)
+    made = auction(data, GeneratorShape(rate=args.rate, seconds=args.seconds, files=10), open_seconds=_OPEN)
     # One file of each stream at a time, so that there is something to watch.
     statements = [statement.replace("time = 'ts'", "time = 'ts', files_per_batch = '1'") for statement in made.statements]
     # An item is in one auction.

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 
 from eddyline.connectors import generate
-from eddyline.connectors.draws import Shape
+from eddyline.connectors.draws import GeneratorShape
 
 #: Per kind: the function, its help, and its own options (name, type, default, help).
 KINDS: dict[str, tuple[Callable[..., generate.Generated], str, tuple[tuple[str, type, float, str], ...]]] = {
@@ -90,7 +90,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     function, _, options = KINDS[args.kind]
-    shape = Shape(args.rate, args.seconds, args.seed, args.skew, args.disorder, args.late, args.burst, args.files)
+    shape = GeneratorShape(args.rate, args.seconds, args.seed, args.skew, args.disorder, args.late, args.burst, args.files)
     done = function(args.out, shape, **{name: getattr(args, name) for name, *_ in options})
     for name, count in done.rows.items():
         print(f"{name}: {count:,} rows in {done.paths[name]}", file=sys.stderr)

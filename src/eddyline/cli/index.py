@@ -1,4 +1,4 @@
-"""`eddyline index workload.json --bits B`: share out the address bits of an index, without running anything.
+"""`eddyline lab index workload.json --bits B`: share out the address bits of an index, without running anything.
 
 Answer   Prints one JSON object: bits (per attribute), cost (CPU seconds per second), candidates (configurations priced), seconds.
 State    None.

@@ -21,7 +21,7 @@ import pyarrow.parquet
 from eddyline.connectors.finding import check_path, list_files
 from eddyline.connectors.listing import DataFile
 from eddyline.errors import SourceProblem, UserError
-from eddyline.language.syntax import ColumnDefinition, CreateStream, CreateTable, Option
+from eddyline.language.syntax import ColumnDefinition, CreateStream, CreateTable, WithOption
 from eddyline.model.datatypes import BIGINT, DATE, NULL, STRING, TIMESTAMP, DataType, from_arrow
 
 _ENDINGS = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json"}
@@ -55,13 +55,13 @@ def declaration(name: str, path: str, time: str | None = None) -> Declaration:
             columns.append(ColumnDefinition(field.name, STRING if found == NULL else found))
     known = {column.name.lower() for column in columns}
     columns += [ColumnDefinition(n, _folder_type(v)) for n, v in files[0].partitions.items() if n.lower() not in known]
-    options = [Option("format", kind), Option("path", path)]
+    options = [WithOption("format", kind), WithOption("path", path)]
     if ending == ".tsv":
-        options.append(Option("delimiter", "tab"))
+        options.append(WithOption("delimiter", "tab"))
     time = time or _time_of(columns)
     if time is None:
         return Declaration(CreateTable(name, tuple(columns), tuple(options)), tuple(left_out))
-    return Declaration(CreateStream(name, tuple(columns), (*options, Option("time", time))), tuple(left_out))
+    return Declaration(CreateStream(name, tuple(columns), (*options, WithOption("time", time))), tuple(left_out))
 
 
 def stem(path: str) -> str:

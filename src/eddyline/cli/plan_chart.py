@@ -29,8 +29,8 @@ def points(graph: JoinGraph, costs: UnitCosts, choice: Choice) -> list[PricedTre
     if model.count <= EVERY_TREE:
         shapes = list(every_shape(model.count))
     else:
-        lots = random.Random(model.count)
-        shapes = [random_shape(model.count, lots) for _ in range(SAMPLE)]
+        rng = random.Random(model.count)
+        shapes = [random_shape(model.count, rng) for _ in range(SAMPLE)]
     found = {str(priced.tree): priced for priced in choice.looked_at}
     for shape in shapes:
         price = model.price_shape(shape)

@@ -22,7 +22,7 @@ from eddyline.runtime.report import Report
 _IN_PLACE, _AS_LINES = 0.25, 2.0
 
 
-class Progress:
+class ProgressDisplay:
     def __init__(self, quiet: bool = False, console: Console | None = None, clock: Clock = WALL, seconds: float | None = None) -> None:
         """`seconds` lie between two displays; None: as a person can read them."""
         self._seconds = seconds
@@ -33,7 +33,7 @@ class Progress:
         self._shown = self._clock.now()
         self._rows = 0
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressDisplay:
         if not self.quiet and self.console.is_terminal:
             self._live = Live(console=self.console, auto_refresh=False, transient=True)
             self._live.__enter__()

@@ -91,8 +91,10 @@ def listed(folder: ControlFolder) -> list[dict[str, object]]:
     lines: dict[str, dict[str, object]] = {line["query"]: line for line in state["queries"]}
     if folder.waiting(state["applied"]):
         job = planned_job(folder)
-        pending = {query.name for query in job.queries}
-        for name in sorted(query.name for query in job.queries if query.feeds is None):
+        pending = set(job.names)
+        for name in sorted(pending):
+            if name in job.catalog.queries and not job.catalog.queries.holds(name):
+                continue
             if lines.get(name, {}).get("state") in (None, "dropped"):
                 lines[name] = {"query": name, "state": "pending", "start": None, "stop": None}
         for name, line in lines.items():

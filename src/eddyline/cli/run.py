@@ -13,13 +13,16 @@ from importlib.util import find_spec
 from types import FrameType
 from typing import Any
 
-from eddyline.cli.dashboard import add_dashboard_options
+from eddyline.cli.dashboard import add_dashboard_options, check_dashboard, serve_dashboard
 from eddyline.cli.jobs import read_job
-from eddyline.cli.progress import Progress
-from eddyline.dashboard.server import check_installed, read_address
+from eddyline.cli.progress import ProgressDisplay
 from eddyline.errors import SettingProblem, UserError
+from eddyline.model.clock import WALL
 from eddyline.session import Session
 from eddyline.state.whole_file import SHARED, write_whole
+
+#: Seconds within which several signals are one: a service manager may send it to a process and to its group.
+_ONE_SIGNAL = 2.0
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -39,9 +42,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     text = read_job(args.job)
-    if args.dashboard is not None:
-        read_address(args.dashboard)
-        check_installed()
+    check_dashboard(args)
     if args.stats:
         _check_file(args.stats)
     with opened(args) as session:
@@ -51,10 +52,7 @@ def run(args: argparse.Namespace) -> int:
             raise UserError(f"{args.job} has no query", hint="CREATE QUERY name AS SELECT …")
         for warning in session.warnings:
             print(f"warning: {warning}", file=sys.stderr)
-        if args.dashboard is not None:
-            host, port = read_address(args.dashboard)
-            token_file, readonly = args.dashboard_token_file, args.dashboard_readonly
-            print(f"dashboard: {session.dashboard(port, host=host, token_file=token_file, readonly=readonly)}", flush=True)
+        serve_dashboard(session, args)
         stats = _run(session, args)
     if args.stats:
         write_whole(args.stats, json.dumps(stats, indent=1), mode=SHARED)
@@ -76,6 +74,7 @@ def _check_file(path: str) -> None:
 def opened(args: argparse.Namespace) -> Iterator[Session]:
     """The session that the options ask for."""
     kept: dict[str, Any] = {"out": args.out, "checkpoint": args.checkpoint, "overwrite": args.overwrite, "keep_results": False}
+    kept["keep_memory"] = True
     if args.engine == "embedded":
         yield Session(follow=not args.once, **kept)
         return
@@ -96,12 +95,20 @@ def opened(args: argparse.Namespace) -> Iterator[Session]:
 
 
 def _run(session: Session, args: argparse.Namespace) -> dict[str, Any]:
+    asked: list[float] = []
+
     def stop(number: int, frame: FrameType | None) -> None:
+        now = WALL.now()
+        if asked and now - asked[0] > _ONE_SIGNAL:
+            # A second one does not wait for the epoch at hand: the next start begins before it.
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        asked.append(now)
         session.ask_to_stop()
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        with Progress(quiet=args.quiet) as progress:
+        with ProgressDisplay(quiet=args.quiet) as progress:
             session.observe(progress.observe)
             session.run(once=args.once)
     finally:

@@ -27,7 +27,7 @@ from eddyline.cli.jobs import read_job
 from eddyline.connectors.sinks import as_rich
 from eddyline.errors import EddylineError, UserError
 from eddyline.language import Dropped, ExplainRequest, Job, parse_script, render
-from eddyline.language.catalog import Sink
+from eddyline.language.catalog import DeclaredSink
 from eddyline.language.job import ExplainTemplate
 from eddyline.language.syntax import Event, Select, Statement
 from eddyline.model.constraint import ConstraintSet
@@ -186,7 +186,7 @@ class Shell:
                 self.say(f"query {query.name}; .run {query.name} shows its results")
             case Stream() | Table() as relation:
                 self.say(f"{_kind(relation)} {relation.name}, {len(relation.schema.columns)} columns")
-            case Sink() as sink:
+            case DeclaredSink() as sink:
                 self.say(f"sink {sink.name}; the shell shows results and writes none, eddyline run does")
             case ConstraintSet() as found:
                 self.say(f"constraints {found.name}, {len(found.rules)} rules")

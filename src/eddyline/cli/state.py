@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 
 from rich.console import Console
@@ -21,6 +22,12 @@ from eddyline.runtime.spark.job.shard_report import spark_state
 
 _NAMES = 60
 
+#: What reads the checkpoints of each engine; None: the folder is none of them.
+READERS: tuple[Callable[[str], CheckpointState | None], ...] = (
+    spark_state,
+    embedded_state,
+)
+
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser("state", help="show what a checkpoint holds")
@@ -30,7 +37,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    state = spark_state(args.checkpoint) or embedded_state(args.checkpoint)
+    state = next((found for read in READERS if (found := read(args.checkpoint)) is not None), None)
     if state is None:
         raise UserError(f"there is no checkpoint in {args.checkpoint}", hint="DIR is what --checkpoint of `eddyline run` was")
     if args.json:

@@ -18,7 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import TypeVar
 
-from eddyline.connectors.blocks import Block
+from eddyline.connectors.blocks import RecordBlock
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -27,20 +27,20 @@ Made = TypeVar("Made")
 _MOST = 4
 
 
-def read_ahead(blocks: Iterator[Block]) -> Iterator[Block]:
+def read_ahead(blocks: Iterator[RecordBlock]) -> Iterator[RecordBlock]:
     """The same blocks in the same order; the first is being read when this returns."""
     return _Ahead(blocks)
 
 
 class _Ahead:
-    def __init__(self, blocks: Iterator[Block]) -> None:
+    def __init__(self, blocks: Iterator[RecordBlock]) -> None:
         self._blocks = blocks
-        self._next: Future[Block | None] | None = _reading().submit(next, blocks, None)
+        self._next: Future[RecordBlock | None] | None = _reading().submit(next, blocks, None)
 
-    def __iter__(self) -> Iterator[Block]:
+    def __iter__(self) -> Iterator[RecordBlock]:
         return self
 
-    def __next__(self) -> Block:
+    def __next__(self) -> RecordBlock:
         if self._next is None:
             raise StopIteration
         block = self._next.result()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard
 
 import pyarrow as pa
 
@@ -58,7 +58,6 @@ class Source(Protocol):
     def close(self) -> None: ...
 
 
-@runtime_checkable
 class LoggedSource(Source, Protocol):
     """A source whose positions rest on a log beside the checkpoint."""
 
@@ -69,11 +68,28 @@ class LoggedSource(Source, Protocol):
         """A position for a later process. What it refers to is on the disk when this returns; its `log` is a file of the folder."""
 
 
+def is_logged(source: Source) -> TypeGuard[LoggedSource]:
+    """Whether a source is a `LoggedSource`; its class is looked at, since `finished` may read its first rows."""
+    return hasattr(type(source), "keep_log")
+
+
+class ContinuedSource(Source, Protocol):
+    """A source that may have more after its end."""
+
+    def go_on(self) -> None:
+        """After `close`: look for rows that have come since; the next read begins where the last one ended."""
+
+
+def is_continued(source: Source) -> TypeGuard[ContinuedSource]:
+    """Whether a source is a `ContinuedSource`."""
+    return hasattr(type(source), "go_on")
+
+
 class Sink(Protocol):
     """Results of one query, in delivery order."""
 
     def open(self, schema: pa.Schema) -> None:
-        """Called once before the first write; again where the schema has grown (`FOR ALL`)."""
+        """Called before the first write, again where the schema has grown (`FOR ALL`), and after `close` where a session goes on."""
 
     def write(self, epoch: int, table: pa.Table) -> None: ...
 

@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.connectors.listing import DataFile
+from eddyline.connectors.parsing_marks import UNMARKED, FileMarks
 from eddyline.model.schema import Schema
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class RecordBlock:
     #: Number of the first record in the file, from 0, and how many records there are.
     first: int
     count: int
@@ -38,7 +39,7 @@ class Block:
     #: Declared columns that no query reads were left out, because none of their values could make a row bad.
     projected: bool = False
 
-    def part(self, offset: int, count: int) -> Block:
+    def part(self, offset: int, count: int) -> RecordBlock:
         """Some of its records, without copying."""
         cut = replace(self, first=self.first + offset, count=count)
         if self.places is None or self.bad_places is None:
@@ -48,7 +49,7 @@ class Block:
         cut = replace(cut, places=self.places[low:high] - offset, bad_places=self.bad_places[bad_low:bad_high] - offset)
         return cut._within(low, high, bad_low, bad_high)
 
-    def _within(self, low: int, high: int, bad_low: int, bad_high: int) -> Block:
+    def _within(self, low: int, high: int, bad_low: int, bad_high: int) -> RecordBlock:
         return replace(
             self,
             rows=None if self.rows is None else self.rows.slice(low, high - low),
@@ -57,7 +58,9 @@ class Block:
         )
 
 
-class Reader(Protocol):
+class FileReader(Protocol):
     """Reads one file. An unreadable rest is one `bad` block that names the file; nothing is raised."""
 
-    def __call__(self, file: DataFile, schema: Schema, first: int, columns: frozenset[str] | None) -> Iterator[Block]: ...
+    def __call__(
+        self, file: DataFile, schema: Schema, first: int, columns: frozenset[str] | None, marks: FileMarks = UNMARKED
+    ) -> Iterator[RecordBlock]: ...

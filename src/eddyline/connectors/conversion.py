@@ -11,13 +11,14 @@ Limits   Nothing is rounded into a type silently: 3.5 is no BIGINT, 1.234 no DEC
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.connectors.nested import convert_nested, parsed
-from eddyline.model.datatypes import DataType
+from eddyline.model.datatypes import DataType, decimal
 
 #: The converted column, and which values fit (None: all). Nulls fit.
 Converted = tuple[pa.ChunkedArray, pa.ChunkedArray | None]
@@ -30,6 +31,8 @@ _FLOAT = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?(?i:nan|inf|infinity)$"
 _WHOLE = r"^\+?(-?)0*(\d+)(?:\.0*)?$"
 _POWER = r"^[+-]?(\d+\.?\d*|\.\d+)[eE][+-]?\d+$"
 _WIDE = pa.decimal128(38, 0)
+#: Digits of the widest decimals.
+_WIDEST = 76
 _TIME = r"^\d{4}-\d\d-\d\d([ T]\d\d(:\d\d(:\d\d(\.\d{1,6})?)?)?)?$"
 _ZONE = r"(Z|[+-]\d\d(:?\d\d)?)$"
 
@@ -161,7 +164,10 @@ def _to_integer(values: pa.ChunkedArray, kind: DataType) -> Converted:
         inside: Cast = lambda v: pc.and_(pc.greater_equal(v, float(low)), pc.less(v, high + 1.0))
         return _attempt(values, cast, lambda v: pc.and_(pc.equal(pc.floor(v), v), inside(v)))
     if pa.types.is_decimal(source):
-        return _attempt(values, cast, lambda v: pc.equal(pc.floor(v), v))
+        whole, fits = _to_decimal(values, decimal(38, 0))
+        inside = pc.fill_null(_within(whole, pa.scalar(low, _WIDE), pa.scalar(high, _WIDE)), True)
+        kept = pc.if_else(inside, whole, pa.scalar(None, _WIDE)).cast(kind.arrow)
+        return kept, inside if fits is None else pc.and_(fits, inside)
     if pa.types.is_string(source):
         return _integers_of_text(_trimmed(values), kind)
     return _none_fits(values, kind)
@@ -194,8 +200,11 @@ def _with_exponents(text: pa.ChunkedArray, number: pa.ChunkedArray, fits: pa.Chu
     if not _any(powers):
         return number, fits
     written = pc.replace_substring_regex(text.filter(powers), r"^\+", "")
-    read, exact = _attempt(written, lambda v: v.cast(number.type))
-    known = pc.is_valid(read) if exact is None else exact
+    # What is far too large would leave the 128 bits of its value unseen.
+    most = 1.5 * 10.0 ** (number.type.precision - number.type.scale)
+    written = pc.if_else(pc.less(pc.abs(written.cast(pa.float64())), most), written, pa.scalar(None, pa.string()))
+    read, _ = _attempt(written, lambda v: v.cast(number.type))
+    known = pc.is_valid(read)
     # One after another into the places of the mask.
     return _placed(number, powers, read), _placed(fits, powers, known)
 
@@ -302,30 +311,54 @@ def _to_decimal(values: pa.ChunkedArray, kind: DataType) -> Converted:
         # Arrow wants room for every possible integer, so the value goes through the widest decimal.
         return _to_decimal(values.cast(pa.decimal128(20, 0)), kind) if source != target else (values, None)
     if pa.types.is_decimal(source):
-        return _attempt(values, lambda v: v.cast(target), lambda v: _decimal_fits(v, kind))
+        return _rescaled(values, kind)
     if pa.types.is_floating(source):
         wide = values.cast(pa.float64())
         return _attempt(wide, lambda v: v.cast(target), lambda v: pc.less(pc.abs(v), 10.0**whole_digits))
     if pa.types.is_string(source):
         text = _trimmed(values)
-        try:
-            return text.cast(target), None
-        except pa.ArrowInvalid:
-            pass
+        # Arrow does not see when a longer text leaves the 128 bits of its value.
+        short = (pc.max(pc.utf8_length(text)).as_py() or 0) <= 38 - kind.scale and not _has_letter(text, b"eE")
+        if short:
+            try:
+                return text.cast(target), None
+            except pa.ArrowInvalid:
+                pass
         plain = pc.replace_substring_regex(text, r"^\+", "")
         plain = pc.replace_substring_regex(plain, r"^(-?)0+(\d)", r"\1\2")
         plain = pc.replace_substring_regex(plain, rf"(\.\d{{{kind.scale}}})0+$", r"\1")
         fraction = rf"(\.\d{{0,{kind.scale}}})?"
         form = rf"^-?\d{{0,{whole_digits}}}{fraction}$" if whole_digits else rf"^-?0?{fraction}$"
-        column, fits = _attempt(plain, lambda v: v.cast(target), lambda v: pc.match_substring_regex(v, form))
-        return _with_exponents(text, column, fits) if fits is not None else (column, fits)
+        formed = pc.fill_null(pc.match_substring_regex(plain, form), True)
+        column, fits = _attempt(pc.if_else(formed, plain, pa.scalar(None, pa.string())), lambda v: v.cast(target))
+        return _with_exponents(text, column, formed if fits is None else pc.and_(formed, fits))
     return _none_fits(values, kind)
 
 
-def _decimal_fits(values: pa.ChunkedArray, kind: DataType) -> pa.ChunkedArray:
-    exact = pc.equal(pc.round(values, ndigits=kind.scale), values) if values.type.scale > kind.scale else pc.is_valid(values)
-    limit = 10 ** (kind.precision - kind.scale)
-    return pc.and_(exact, pc.less(pc.abs(values.cast(pa.float64())), float(limit)))
+def _rescaled(values: pa.ChunkedArray, kind: DataType) -> Converted:
+    """Decimals in another precision and scale; Arrow's own casts between scales give wrong digits for some wide values."""
+    # Most jobs convert no decimals, and the kernels take time to load.
+    from eddyline.kernels.decimals import DOWN, UP
+    from eddyline.operators.functions_decimal import rounded
+
+    if values.type.scale < 0:
+        plain, fits = _attempt(values, lambda v: v.cast(pa.decimal256(_WIDEST, 0)))
+        column, also = _rescaled(plain, kind)
+        return column, also if fits is None else fits if also is None else pc.and_(fits, also)
+    column = values.combine_chunks()
+    fits = pc.is_valid(column)
+    # Rounded up and down are the same where no digit is cut off.
+    cut = rounded(column, kind.scale, DOWN)
+    if values.type.scale > kind.scale:
+        fits = pc.and_(fits, pc.equal(cut, rounded(column, kind.scale, UP)))
+    scale, digits = cut.type.scale, kind.precision - kind.scale
+    if digits + scale < _WIDEST:
+        fits = pc.and_(fits, pc.less(pc.abs(cut), pa.scalar(Decimal(10) ** digits, pa.decimal256(_WIDEST, scale))))
+    fits = pc.fill_null(fits, False)
+    kept = pc.if_else(fits, cut, pa.scalar(None, cut.type))
+    made = pa.chunked_array([kept.cast(pa.decimal256(_WIDEST, kind.scale), safe=False).cast(kind.arrow, safe=False)])
+    fits = pa.chunked_array([pc.or_(fits, pc.is_null(column))])
+    return made, None if pc.all(fits).as_py() else fits
 
 
 def _any(mask: pa.ChunkedArray) -> bool:

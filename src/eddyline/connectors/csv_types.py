@@ -36,20 +36,20 @@ class Typed:
     def __init__(self, names: list[str], schema: Schema, columns: frozenset[str] | None) -> None:
         found = {column.name: find_column(names, column.name) for column in schema.columns}
         # Each declared column is one of the file's, and each name of the file is there once.
-        self._hopeful = all(place >= 0 for place in found.values()) and len(set(names)) == len(names)
+        self._may_parse_typed = all(place >= 0 for place in found.values()) and len(set(names)) == len(names)
         kinds = {names[found[column.name]]: column.type for column in schema.columns if found[column.name] >= 0}
         types = {name: kind.arrow if kind.name in _DIRECT else pa.string() for name, kind in kinds.items()}
         text = {column.name for column in schema.columns if column.type.name == "STRING"}
         needed = [names[found[name]] for name in schema.names if columns is None or name in columns or name not in text]
         self._integers = any(kind.name in ("INT", "BIGINT") for kind in kinds.values())
-        # A value of another type may be found wanting later, when its text is gone.
-        self._hopeful &= all(kind.name in (*_DIRECT, "STRING") for kind in kinds.values())
+        # A value of another type may fail conversion later, when its text is gone.
+        self._may_parse_typed &= all(kind.name in (*_DIRECT, "STRING") for kind in kinds.values())
         self._projects = len(needed) < len(types)
         self._whole, self._part = (converting(types, chosen) for chosen in (list(types), needed))
 
     def takes(self, lines: Lines) -> bool:
         """Whether to try at all."""
-        return self._hopeful and not (self._integers and lines.hexadecimal)
+        return self._may_parse_typed and not (self._integers and lines.hexadecimal)
 
     def projects(self, lines: Lines) -> bool:
         """Whether columns are left out: only where all text is ASCII, because text that is not UTF-8 makes a row bad."""
@@ -61,8 +61,8 @@ class Typed:
             table = parse(self._part if self.projects(lines) else self._whole)
         except pa.ArrowInvalid:
             table = None
-        self._hopeful = table is not None and all(_certain(column) for column in table.columns)
-        return table if self._hopeful else None
+        self._may_parse_typed = table is not None and all(_certain(column) for column in table.columns)
+        return table if self._may_parse_typed else None
 
 
 def converting(types: dict[str, pa.DataType], chosen: list[str]) -> pa.csv.ConvertOptions:

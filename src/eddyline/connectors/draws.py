@@ -19,7 +19,7 @@ START = 1_704_067_200 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class GeneratorShape:
     """What all generators have in common."""
 
     #: Rows per second of event time (of each stream, where there are several), and for how long.
@@ -61,7 +61,7 @@ def rng_for(seed: int, name: str) -> np.random.Generator:
     return np.random.default_rng([seed, *name.encode()])
 
 
-def event_times(rng: np.random.Generator, shape: Shape, offset: float = 0.0) -> np.ndarray:
+def event_times(rng: np.random.Generator, shape: GeneratorShape, offset: float = 0.0) -> np.ndarray:
     """Ascending event times in microseconds; the first is at the start plus `offset` gaps."""
     if shape.burst is None:
         return START + np.round((np.arange(shape.count) + offset) * (SECOND / shape.rate)).astype(np.int64)
@@ -81,7 +81,7 @@ def keys(rng: np.random.Generator, count: int, domain: int, skew: float = 0.0) -
     return np.searchsorted(edges, rng.random(count) * edges[-1], side="right").clip(0, domain - 1) + 1
 
 
-def arrival_order(rng: np.random.Generator, times: np.ndarray, shape: Shape) -> np.ndarray:
+def arrival_order(rng: np.random.Generator, times: np.ndarray, shape: GeneratorShape) -> np.ndarray:
     """The order in which rows with ascending times arrive.
 
     A row is held back by up to `disorder`; so it is never more than that behind the newest row. A late row is held back by

@@ -29,7 +29,7 @@ WATCHED = 1000
 _HOLDS = "the names of files that were read"
 
 
-class Seen(NamedTuple):
+class SeenFile(NamedTuple):
     """A file as it was when reading began."""
 
     name: str
@@ -45,10 +45,10 @@ class TakenFiles:
         self._tuning = tuning or InputTuning()
         self._names = TakenNames()
         #: Files that no saved position counts, in the order of reading; empty without a log.
-        self._recent: deque[Seen] = deque()
+        self._recent: deque[SeenFile] = deque()
         self._recent_names: set[str] = set()
         self.count = 0
-        self.newest: deque[Seen] = deque(maxlen=WATCHED)
+        self.newest: deque[SeenFile] = deque(maxlen=WATCHED)
         self._folder: str | None = None
         self._log: str | None = None
         self._begun = self._appended = 0
@@ -56,7 +56,7 @@ class TakenFiles:
     def __contains__(self, name: str) -> bool:
         return name in self._recent_names or name in self._names
 
-    def add(self, file: Seen) -> None:
+    def add(self, file: SeenFile) -> None:
         self.count += 1
         if self._folder is None:
             self._names.add(file.name)
@@ -132,7 +132,7 @@ class TakenFiles:
             if "taken" in record:
                 self._names = TakenNames.from_json(record["taken"])
             for name, size, changed in record["newest"] if "taken" in record else record["names"]:
-                self.newest.append(Seen(name, size, changed))
+                self.newest.append(SeenFile(name, size, changed))
                 if "taken" not in record:
                     self._names.add(name)
             if record["files"] == self.count:

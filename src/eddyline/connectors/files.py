@@ -21,14 +21,15 @@ import pyarrow as pa
 
 from eddyline.connectors.ahead import read_ahead
 from eddyline.connectors.base import Chunk, Position, Source
-from eddyline.connectors.blocks import Block, Reader
+from eddyline.connectors.blocks import FileReader, RecordBlock
 from eddyline.connectors.conform import bad_row, conform, find_column, target_of, wanted_columns
-from eddyline.connectors.file_log import Seen, TakenFiles
+from eddyline.connectors.file_log import SeenFile, TakenFiles
 from eddyline.connectors.finding import Finder, check_path, list_files
 from eddyline.connectors.listing import DataFile, required_path
 from eddyline.connectors.parquet import PLAIN, first_line, read_parquet
+from eddyline.connectors.parsing_marks import UNMARKED, FileMarks, Marks
 from eddyline.connectors.text import read_csv, read_json
-from eddyline.connectors.watch import Watch, seen, warn_of
+from eddyline.connectors.watch import FileWatch, seen, warn_of
 from eddyline.errors import CheckpointProblem, SourceProblem
 from eddyline.model.clock import WALL, Clock
 from eddyline.model.schema import Schema, Stream, Table
@@ -53,7 +54,7 @@ def open_source(
     return FileSource(stream, path, reader, wanted_columns(stream, columns), follow, clock, tuning)
 
 
-def checked_source(stream: Stream, follow: bool = False, tuning: InputTuning = PLAIN) -> tuple[str, Reader]:
+def checked_source(stream: Stream, follow: bool = False, tuning: InputTuning = PLAIN) -> tuple[str, FileReader]:
     """The path of a stream and what reads its files.
 
     Raises:
@@ -84,10 +85,10 @@ def read_table(table: Table) -> pa.Table:
     return pa.concat_tables(pieces).combine_chunks() if pieces else target.empty_table()
 
 
-def read_chunks(stream: Stream, file: DataFile, first: int = 0) -> Iterator[Chunk]:
+def read_chunks(stream: Stream, file: DataFile, first: int = 0, marks: FileMarks = UNMARKED) -> Iterator[Chunk]:
     """One file of a stream from a record on, a stretch at a time: for drivers that keep order and positions themselves."""
-    for block in _reader(stream.options, f"stream {stream.name}")(file, stream.schema, first, None):
-        yield _conformed(block, file, stream, None)
+    for block in _reader(stream.options, f"stream {stream.name}")(file, stream.schema, first, None, marks):
+        yield _conformed(block, file, stream, None, marks)
 
 
 def is_unfinished(stream: Stream, file: DataFile, tuning: InputTuning) -> bool:
@@ -98,22 +99,29 @@ def is_unfinished(stream: Stream, file: DataFile, tuning: InputTuning) -> bool:
     return first is not None and first.last and first.first == 0
 
 
-def _reader(options: Any, what: str, tuning: InputTuning = PLAIN) -> Reader:
+def _reader(options: Any, what: str, tuning: InputTuning = PLAIN) -> FileReader:
     return partial(_read_regular, partial(_reader_of_format(options, what), tuning=tuning))
 
 
-def _read_regular(reader: Reader, file: DataFile, schema: Schema, first: int, columns: frozenset[str] | None) -> Iterator[Block]:
+def _read_regular(
+    reader: Callable[..., Iterator[RecordBlock]],
+    file: DataFile,
+    schema: Schema,
+    first: int,
+    columns: frozenset[str] | None,
+    marks: FileMarks = UNMARKED,
+) -> Iterator[RecordBlock]:
     """What the reader of a format gives; a file that is none is one bad row, and is not opened: a pipe would wait for ever."""
     try:
         problem = "" if stat.S_ISREG(os.stat(file.path).st_mode) else "it is no regular file"
     except (OSError, ValueError) as found:
         problem = first_line(found)
     if problem:
-        return iter([Block(first, 1, bad=bad_row(schema, f"{file.shown} cannot be read: {problem}"), last=True)])
-    return reader(file, schema, first, columns)
+        return iter([RecordBlock(first, 1, bad=bad_row(schema, f"{file.shown} cannot be read: {problem}"), last=True)])
+    return reader(file, schema, first, columns, marks=marks)
 
 
-def _reader_of_format(options: Any, what: str) -> Callable[..., Iterator[Block]]:
+def _reader_of_format(options: Any, what: str) -> Callable[..., Iterator[RecordBlock]]:
     name = str(options.get("format", "parquet")).strip().lower()
     if name == "parquet":
         return read_parquet
@@ -139,7 +147,7 @@ class FileSource:
     """Rows of a stream's files. See the head of this file."""
 
     def __init__(
-        self, stream: Stream, path: str, reader: Reader, columns: frozenset[str] | None, follow: bool, clock: Clock, tuning: InputTuning
+        self, stream: Stream, path: str, reader: FileReader, columns: frozenset[str] | None, follow: bool, clock: Clock, tuning: InputTuning
     ):
         self.stream = stream
         self._tuning = tuning
@@ -149,18 +157,20 @@ class FileSource:
         self._reader = reader
         self._columns = columns
         self._finder = Finder(path, clock, tuning)
+        #: What this process is parsing; None: a later one will not ask.
+        self.marks: Marks | None = None
         #: Files read out; never read again.
         self._taken = TakenFiles(tuning)
-        self._watch = Watch(stream.name, lambda name: self._finder.path_of(name), clock=clock, seconds=tuning.watch_seconds)
+        self._watch = FileWatch(stream.name, lambda name: self._finder.path_of(name), clock=clock, seconds=tuning.watch_seconds)
         #: Known files not yet read out, in name order; the first one may be begun.
         self._waiting: list[DataFile] = []
         #: Records of the first waiting file that have been handed out.
         self._row = 0
         #: That file as it was when reading began.
-        self._begun: Seen | None = None
-        self._blocks: Iterator[Block] | None = None
+        self._begun: SeenFile | None = None
+        self._blocks: Iterator[RecordBlock] | None = None
         #: What is left of the block read last.
-        self._rest: Block | None = None
+        self._rest: RecordBlock | None = None
         self._next_look = float("-inf")
         self._empty = target_of(stream.schema, columns).empty_table()
         self._look()
@@ -207,23 +217,34 @@ class FileSource:
         self._row, self._begun = 0, None
         self._watch.look(self._taken.newest, now=True)
         if position["file"] is not None:
-            index = next((i for i, f in enumerate(self._waiting) if f.name == position["file"]), None)
-            if index is None:
-                raise CheckpointProblem(
-                    f"stream {self.stream.name} cannot continue: {position['file']} is gone",
-                    detail=f"{position['row']} of its rows were read before the checkpoint",
-                    hint=f"put the file back under {self._path}, or begin without the checkpoint",
-                )
-            # The begun file is finished first, whatever has appeared before it in name order.
-            self._waiting.insert(0, self._waiting.pop(index))
             self._row = int(position["row"])
+            self._begin_with(position["file"])
             self._begun = seen(position["file"], self._waiting[0].path)
             if position.get("begun") not in (None, [*self._begun[1:]]):
                 warn_of(self.stream.name, [self._begun.name])
 
+    def _begin_with(self, name: str | None) -> None:
+        """The begun file, if there is one, is finished first, whatever has appeared before it in name order."""
+        if name is None:
+            return
+        index = next((i for i, f in enumerate(self._waiting) if f.name == name), None)
+        if index is None:
+            raise CheckpointProblem(
+                f"stream {self.stream.name} cannot continue: {name} is gone",
+                detail=f"{self._row} of its rows were read before the checkpoint",
+                hint=f"put the file back under {self._path}, or begin without the checkpoint",
+            )
+        self._waiting.insert(0, self._waiting.pop(index))
+
     def close(self) -> None:
         self._drop()
         self._waiting = []
+
+    def go_on(self) -> None:
+        self._finder = Finder(self._path, self._clock, self._tuning)
+        self._next_look = float("-inf")
+        self._look()
+        self._begin_with(self._begun.name if self._row and self._begun is not None else None)
 
     def _drop(self) -> None:
         self._blocks = None
@@ -252,7 +273,7 @@ class FileSource:
             file = self._waiting[0]
             if self._blocks is None:
                 self._begun = self._begun if self._row and self._begun else seen(file.name, file.path)
-                blocks = self._reader(file, self.stream.schema, self._row, self._columns)
+                blocks = self._reader(file, self.stream.schema, self._row, self._columns, self._marks_of(file))
                 # A file of several blocks is read while its rows are worked on; for a small one a second thread is not worth its cost.
                 self._blocks = read_ahead(blocks) if self._begun.size > self._tuning.text_bytes else blocks
             block = next(self._blocks, None)
@@ -267,7 +288,7 @@ class FileSource:
 
     def _finish(self) -> None:
         name = self._waiting.pop(0).name
-        self._taken.add(self._begun if self._begun is not None else Seen(name, 0, 0))
+        self._taken.add(self._begun if self._begun is not None else SeenFile(name, 0, 0))
         self._row, self._begun = 0, None
         self._blocks = None
 
@@ -278,7 +299,7 @@ class FileSource:
         self._rest = block.part(count, block.count - count) if count < block.count else None
         self._row += count
         file, part = self._waiting[0], block.part(0, count)
-        chunk = _conformed(part, file, self.stream, self._columns)
+        chunk = _conformed(part, file, self.stream, self._columns, self._marks_of(file))
         if chunk.bad is not None and part.projected:
             # Nothing of a bad row may be lost: read it again with all its columns.
             chunk = Chunk(chunk.rows, self._bad_in_full(file, part))
@@ -286,12 +307,16 @@ class FileSource:
             self._finish()
         return chunk
 
-    def _bad_in_full(self, file: DataFile, part: Block) -> pa.Table:
+    def _marks_of(self, file: DataFile) -> FileMarks:
+        return UNMARKED if self.marks is None else self.marks.of(file.path)
+
+    def _bad_in_full(self, file: DataFile, part: RecordBlock) -> pa.Table:
         left, found = part.count, []
-        for block in self._reader(file, self.stream.schema, part.first, None):
+        marks = self._marks_of(file)
+        for block in self._reader(file, self.stream.schema, part.first, None, marks):
             again = block.part(0, min(left, block.count))
             left -= again.count
-            bad = _conformed(again, file, self.stream, None).bad
+            bad = _conformed(again, file, self.stream, None, marks).bad
             if bad is not None:
                 found.append(bad)
             if left == 0:
@@ -307,12 +332,15 @@ def _is_young(file: DataFile, tuning: InputTuning) -> bool:
         return False
 
 
-def _conformed(block: Block, file: DataFile, target: Stream | Table, columns: frozenset[str] | None) -> Chunk:
+def _conformed(
+    block: RecordBlock, file: DataFile, target: Stream | Table, columns: frozenset[str] | None, marks: FileMarks = UNMARKED
+) -> Chunk:
     if block.rows is None:
         return Chunk(target_of(target.schema, columns).empty_table(), block.bad)
     rows = _with_partitions(block.rows, file, target.schema) if "=" in file.name else block.rows
     read = columns if block.projected else None
-    chunk = conform(rows, target, file.shown, block.first, columns=read, numbers=block.numbers, unit=block.unit)
+    with marks.parsing(block.first, block.count):
+        chunk = conform(rows, target, file.shown, block.first, columns=read, numbers=block.numbers, unit=block.unit)
     if columns is not None and not block.projected:
         chunk = Chunk(chunk.rows.select(target_of(target.schema, columns).names), chunk.bad)
     if block.bad is None or block.bad.num_rows == 0:

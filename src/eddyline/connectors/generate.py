@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eddyline.connectors.draws import SECOND, Shape, arrival_order, event_times, keys, rng_for, texts
+from eddyline.connectors.draws import SECOND, GeneratorShape, arrival_order, event_times, keys, rng_for, texts
 from eddyline.connectors.nexmark import events
 from eddyline.connectors.workflow import order_events
 from eddyline.errors import UserError
@@ -38,7 +38,7 @@ class Generated:
 
 def auction(
     folder: str,
-    shape: Shape | None = None,
+    shape: GeneratorShape | None = None,
     *,
     bids_per_auction: float = 10.0,
     open_seconds: float = 300.0,
@@ -47,7 +47,7 @@ def auction(
     bidders: int = 10_000,
 ) -> Generated:
     """Auctions with closing times, bids on those that are open, and a table of categories. `rate` is that of bids."""
-    shape = shape or Shape()
+    shape = shape or GeneratorShape()
     if bids_per_auction <= 0 or open_seconds <= 0:
         raise UserError("auctions need bids and time", hint="bids_per_auction and open_seconds above 0")
     rng = rng_for(shape.seed, "auctions")
@@ -102,9 +102,9 @@ def _open_items(
     return item
 
 
-def sensors(folder: str, shape: Shape | None = None, *, locations: int = 100) -> Generated:
+def sensors(folder: str, shape: GeneratorShape | None = None, *, locations: int = 100) -> Generated:
     """Temperature, humidity and light, each measured at places drawn from `locations`. `rate` is that of each stream."""
-    shape = shape or Shape()
+    shape = shape or GeneratorShape()
     done = Generated()
     for name, unit, mean, swing, noise in [
         ("temperature", "celsius", 18.0, 8.0, 0.5),
@@ -124,9 +124,9 @@ def sensors(folder: str, shape: Shape | None = None, *, locations: int = 100) ->
     return done
 
 
-def clique(folder: str, shape: Shape | None = None, *, sources: int = 4, dmax: int = 200, last_factor: int = 1) -> Generated:
+def clique(folder: str, shape: GeneratorShape | None = None, *, sources: int = 4, dmax: int = 200, last_factor: int = 1) -> Generated:
     """Streams a, b, c, … with one column per pair, uniform in 1..dmax; those of the last stream in 1..dmax * last_factor."""
-    shape = shape or Shape(rate=1.0, seconds=18_000.0)
+    shape = shape or GeneratorShape(rate=1.0, seconds=18_000.0)
     if not 2 <= sources <= len(ascii_lowercase):
         raise UserError(f"a clique of {sources} sources cannot be made", hint="2 to 26 sources")
     pairs = list(combinations(range(sources), 2))
@@ -144,7 +144,7 @@ def clique(folder: str, shape: Shape | None = None, *, sources: int = 4, dmax: i
 
 def orders(
     folder: str,
-    shape: Shape | None = None,
+    shape: GeneratorShape | None = None,
     *,
     concurrent: int = 1_000,
     quotes: int = 3,
@@ -157,7 +157,7 @@ def orders(
     values: int = 400,
 ) -> Generated:
     """Events of online orders, many traces interleaved; `workflow.order_events` says what the shares mean."""
-    shape = shape or Shape()
+    shape = shape or GeneratorShape()
     trace, kind, times = order_events(
         rng_for(shape.seed, "orders"),
         shape,
@@ -187,10 +187,16 @@ def orders(
 
 
 def nexmark(
-    folder: str, shape: Shape | None = None, *, hot_bids: float = 0.5, extra: int = 100, open_seconds: float = 20.0, side_rows: int = 10_000
+    folder: str,
+    shape: GeneratorShape | None = None,
+    *,
+    hot_bids: float = 0.5,
+    extra: int = 100,
+    open_seconds: float = 20.0,
+    side_rows: int = 10_000,
 ) -> Generated:
     """The streams person, auction and bid of NEXMark, and the table `side` that q13 joins. `rate` is that of all three together."""
-    shape = shape or Shape()
+    shape = shape or GeneratorShape()
     done = Generated()
     for name, columns in events(shape, hot_bids=hot_bids, extra=extra, open_seconds=open_seconds).items():
         times = columns["ts"]
@@ -207,7 +213,7 @@ def _times(micros: np.ndarray) -> pa.Array:
     return pa.array(micros.astype(np.int64)).view(pa.timestamp("us"))
 
 
-def _write_stream(done: Generated, folder: str, name: str, columns: dict[str, object], order: np.ndarray, shape: Shape) -> None:
+def _write_stream(done: Generated, folder: str, name: str, columns: dict[str, object], order: np.ndarray, shape: GeneratorShape) -> None:
     table = pa.table(columns)
     if not np.array_equal(order, np.arange(len(order))):
         table = table.take(pa.array(order))

@@ -35,7 +35,7 @@ class Piece(NamedTuple):
     table: pa.Table
 
 
-class Journal:
+class ResultJournal:
     def __init__(self, folder: str, checkpoint: str) -> None:
         self.folder = folder
         self._checkpoint = checkpoint

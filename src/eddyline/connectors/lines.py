@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from eddyline.kernels.text import survey
+from eddyline.kernels.text import enclosed, survey
 
 _LONGEST = 32 << 20
 _NEWLINE, _RETURN, _QUOTE = 10, 13, 34
@@ -98,9 +98,30 @@ class Lines:
         places = np.flatnonzero(found) + starts[0]
         return bool((np.searchsorted(places, ends) - np.searchsorted(places, starts) > limit).any())
 
-    def after(self, count: int) -> Lines:
-        places = _Places(self.starts[count:], self.ends[count:], self.numbers[count:])
-        return Lines(self.data, places, len(self) - count, plain=self.plain, hexadecimal=self.hexadecimal)
+    def enclosed(self, letters: bytes, low: int, high: int) -> np.ndarray:
+        """Which records of a range begin with the first letter and end with the second, blanks around them aside."""
+        return enclosed(np.frombuffer(self.data, np.uint8), self.starts[low:high], self.ends[low:high], letters[0], letters[1])
+
+    def only(self, records: np.ndarray) -> Lines:
+        """Some of the records, one after the other; `records` rises."""
+        if not len(records):
+            return Lines(b"", _Places(records, records, records), 0)
+        breaks = np.flatnonzero(np.diff(records) != 1) + 1
+        firsts, lasts = records[np.concatenate(([0], breaks))], records[np.concatenate((breaks - 1, [len(records) - 1]))]
+        runs = zip(self.starts[firsts].tolist(), self.ends[lasts].tolist(), strict=True)
+        # The last record of a file may lack its line end.
+        text = memoryview(self.data)
+        kept = b"".join([bytes(text[a:b]) + b"\n" for a, b in runs])
+        lengths = self.ends[records] + 1 - self.starts[records]
+        starts = np.cumsum(lengths) - lengths
+        return Lines(kept, _Places(starts, starts + lengths - 1, self.numbers[records]), len(records))
+
+    def part(self, low: int, high: int) -> Lines:
+        """The records from one number to another, without copying."""
+        if low == 0 and high == len(self):
+            return self
+        places = _Places(self.starts[low:high], self.ends[low:high], self.numbers[low:high])
+        return Lines(self.data, places, high - low, plain=self.plain, hexadecimal=self.hexadecimal)
 
 
 def read_lines(path: str, portion_bytes: int, multiline: bool = False) -> Iterator[Lines]:

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from eddyline.connectors.base import Chunk, Position
 from eddyline.connectors.conform import EARLIEST, conform, target_of
 from eddyline.connectors.json_values import json_text
+from eddyline.connectors.valid_text import with_valid_text
 from eddyline.errors import CheckpointProblem, DataProblem
 from eddyline.model.records import Records
 from eddyline.model.schema import Schema, Stream
@@ -39,14 +40,18 @@ class MemorySource:
         self._waiting: deque[pa.Table | Records] = deque()
         #: Event time and `sequence` of the newest row that was read; the first instant of all, where there is none.
         self._newest: tuple[int, Any] = (EARLIEST, None)
+        #: Rows after it do not count as the newest.
+        self._limit: int | None = None
         #: Rows read, over all runs.
         self._row = 0
         for rows in tables:
             self.push(rows)
         #: Tables that wait and were given at the beginning.
         self._given = len(self._waiting)
-        if tables:
-            self.end()
+        #: Its rows were given at the beginning.
+        self._ends = bool(tables)
+        self._is_closed = False
+        self.bounded = self._ends
 
     def push(self, rows: Rows) -> int:
         """Add rows: an Arrow table or batch, dictionaries, or sequences in the declared order; how many there were."""
@@ -81,7 +86,7 @@ class MemorySource:
         bad: list[pa.Table] = []
         records: list[Records] = []
         left = max_rows
-        while left > 0:
+        while left > 0 and not self._is_closed:
             with self._lock:
                 if not self._waiting:
                     break
@@ -94,7 +99,7 @@ class MemorySource:
                     table = table.slice(0, left)
                 else:
                     self._given = max(0, self._given - 1)
-            chunk = conform(table, self.stream, "pushed", self._row)
+            chunk = conform(with_valid_text(table), self.stream, "pushed", self._row)
             self._row += table.num_rows
             left -= table.num_rows
             rows.append(chunk.rows)
@@ -106,7 +111,13 @@ class MemorySource:
         whole = rows[0] if len(rows) == 1 else pa.concat_tables(rows) if rows else target_of(self.stream.schema).empty_table()
         return Chunk(whole, pa.concat_tables(bad) if bad else None, tuple(records))
 
+    def place_up_to(self, limit: int | None) -> None:
+        """Rows of the next read with a later event time will be taken out: no record stands after them."""
+        self._limit = limit
+
     def _note_newest(self, rows: pa.Table) -> None:
+        if self._limit is not None:
+            rows = rows.filter(pc.less_equal(rows.column(self.stream.time).cast(pa.int64()), self._limit))
         if self.stream.herald is not None:
             # A herald is no row.
             rows = rows.filter(pc.is_null(rows.column(self.stream.herald)))
@@ -160,8 +171,11 @@ class MemorySource:
             self._row = wanted
 
     def close(self) -> None:
-        with self._lock:
-            self._waiting.clear()
+        """Nothing is read any more. What waits stays: the session may go on."""
+        self._is_closed = True
+
+    def go_on(self) -> None:
+        self.bounded, self._is_closed = self._ends, False
 
 
 def as_table(rows: Rows, schema: Schema) -> pa.Table:

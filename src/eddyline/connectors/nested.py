@@ -3,7 +3,7 @@
 Answer   `convert_nested` gives a column in the declared nested type, and which of its values fit: fields and elements are converted by
          the rules of their own types, and a value fits when all that is in it does. `json_face` is how JSON shows a type.
 Limits   A field that the declaration has and a value has not is null; further fields are left out. Everything is computed on
-         whole columns; only texts with very many brackets are looked at one by one, for their depth.
+         whole columns; only texts that are no JSON are looked at one by one.
 """
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from eddyline.connectors.json_values import DEEPEST, check_depth
+from eddyline.connectors.json_values import decode
+from eddyline.kernels.json_text import MALFORMED, Path, locate
 from eddyline.model.datatypes import DataType
+from eddyline.state.columns import string_buffers
 
 Converted = tuple[pa.ChunkedArray, pa.ChunkedArray | None]
 Convert = Callable[[pa.ChunkedArray, DataType], Converted]
+#: The path to a whole text.
+_WHOLE = Path(np.empty(0, np.int64), np.empty(0, np.int64), np.zeros(1, np.int64), np.frombuffer(b" ", np.uint8))
 #: How JSON shows the values of a type; times and dates are text.
 _FACES = {"BOOLEAN": pa.bool_(), "INT": pa.int64(), "BIGINT": pa.int64(), "DOUBLE": pa.float64()}
 
@@ -84,22 +88,28 @@ def _both(fits: np.ndarray | None, fit: pa.ChunkedArray | None) -> np.ndarray | 
     return found if fits is None else fits & found
 
 
+def _check(texts: pa.StringArray) -> None:
+    """Refuse what is not one JSON value, or nested too deep, before Arrow's parser sees it: that takes `1,"w":2` within an object for 1."""
+    states, _, _ = locate(*string_buffers(texts), _WHOLE)
+    for place in np.flatnonzero(states == MALFORMED):
+        try:
+            # Python also knows NaN and Infinity.
+            decode(texts[int(place)].as_py())
+        except ValueError as problem:
+            raise pa.ArrowInvalid(str(problem)) from problem
+
+
 def parsed(text: pa.ChunkedArray, kind: DataType) -> pa.ChunkedArray:
     """Texts of JSON values as a column of the type's face.
 
     Raises:
         pa.ArrowInvalid: one of them is no such value.
     """
-    brackets = pc.add(pc.count_substring(text, "["), pc.count_substring(text, "{"))
-    for place in np.flatnonzero(pc.fill_null(pc.greater(brackets, DEEPEST), False).to_numpy()):
-        try:
-            check_depth(text[int(place)].as_py())
-        except ValueError as problem:
-            raise pa.ArrowInvalid(str(problem)) from problem
-    plain = pc.fill_null(pc.replace_substring_regex(text, "[\r\n]", " "), "null")
     if not len(text):
         return pa.chunked_array([pa.nulls(0, json_face(kind))])
-    lines = pc.binary_join_element_wise('{"v":', plain, "}\n", "").combine_chunks()
+    plain = pc.fill_null(pc.replace_substring_regex(text, "[\r\n]", " "), "null").combine_chunks()
+    _check(plain)
+    lines = pc.binary_join_element_wise('{"v":', plain, "}\n", "")
     offsets = np.frombuffer(lines.buffers()[1], np.int32)[lines.offset : lines.offset + len(lines) + 1]
     data = lines.buffers()[2].slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
     found = pyarrow.json.read_json(

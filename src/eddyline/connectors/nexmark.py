@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from eddyline.connectors.draws import Shape, event_times, rng_for, texts
+from eddyline.connectors.draws import GeneratorShape, event_times, rng_for, texts
 
 PERSONS, AUCTIONS, BIDS = 1, 3, 46
 TOGETHER = PERSONS + AUCTIONS + BIDS
@@ -24,7 +24,7 @@ _CHANNELS = ("google", "facebook", "baidu", "apple")
 Columns = dict[str, object]
 
 
-def events(shape: Shape, *, hot_bids: float = 0.5, extra: int = 100, open_seconds: float = 20.0) -> dict[str, Columns]:
+def events(shape: GeneratorShape, *, hot_bids: float = 0.5, extra: int = 100, open_seconds: float = 20.0) -> dict[str, Columns]:
     """Columns by stream; event times are microseconds.
 
     Args:
@@ -48,7 +48,7 @@ def events(shape: Shape, *, hot_bids: float = 0.5, extra: int = 100, open_second
     }
 
 
-def _persons(shape: Shape, times: np.ndarray, persons: np.ndarray, extra: int) -> Columns:
+def _persons(shape: GeneratorShape, times: np.ndarray, persons: np.ndarray, extra: int) -> Columns:
     rng = rng_for(shape.seed, "nexmark persons")
     ids = FIRST + persons - 1
     cards = rng.integers(0, 10_000, (4, len(times)))
@@ -64,7 +64,9 @@ def _persons(shape: Shape, times: np.ndarray, persons: np.ndarray, extra: int) -
     }
 
 
-def _auctions(shape: Shape, times: np.ndarray, persons: np.ndarray, auctions: np.ndarray, extra: int, open_seconds: float) -> Columns:
+def _auctions(
+    shape: GeneratorShape, times: np.ndarray, persons: np.ndarray, auctions: np.ndarray, extra: int, open_seconds: float
+) -> Columns:
     rng = rng_for(shape.seed, "nexmark auctions")
     count = len(times)
     hot = (persons - 1) // _HOT * _HOT
@@ -85,7 +87,7 @@ def _auctions(shape: Shape, times: np.ndarray, persons: np.ndarray, auctions: np
     }
 
 
-def _bids(shape: Shape, times: np.ndarray, persons: np.ndarray, auctions: np.ndarray, hot_bids: float, extra: int) -> Columns:
+def _bids(shape: GeneratorShape, times: np.ndarray, persons: np.ndarray, auctions: np.ndarray, hot_bids: float, extra: int) -> Columns:
     rng = rng_for(shape.seed, "nexmark bids")
     count = len(times)
     hot_auction, hot_bidder = (auctions - 1) // _HOT * _HOT, (persons - 1) // _HOT * _HOT

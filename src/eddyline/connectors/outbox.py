@@ -23,7 +23,7 @@ from collections.abc import Mapping
 
 from eddyline.connectors.base import Sink
 from eddyline.connectors.encoders import ENCODERS
-from eddyline.connectors.journal import Journal, Piece
+from eddyline.connectors.journal import Piece, ResultJournal
 from eddyline.connectors.output import FileSink, last_epoch
 from eddyline.tuning import OutputTuning
 
@@ -48,7 +48,7 @@ class Outbox:
         self.tuning = tuning or OutputTuning()
         self._each = files == "each"
         self._seconds = seconds
-        self._journal = None if checkpoint is None else Journal(os.path.join(checkpoint, below, "pending"), checkpoint)
+        self._journal = None if checkpoint is None else ResultJournal(os.path.join(checkpoint, below, "pending"), checkpoint)
         self._sinks: dict[str, FileSink] = {}
         #: Sinks with rows that are in no file, and since when; None: since the epoch at hand.
         self._since: dict[str, float | None] = {}
@@ -138,6 +138,7 @@ class Outbox:
         noted: list[FileSink] = []
         for key in list(self._since):
             sink = self._sinks[key]
+            sink.end_epoch(epoch)
             if last or self._each or self._journal is None or sink.new_bytes >= self.tuning.small_bytes:
                 sink.close_up_to(epoch if closable is None else closable)
                 sink.close_up_to(epoch)

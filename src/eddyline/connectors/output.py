@@ -2,7 +2,8 @@
 
 Answer   `FileSink` collects results and writes them as `<newest epoch, 12 digits>-<part, 4 digits>.<suffix>`, in a thread of its
          own, under a hidden name first. Names in order are results in order; a query without results leaves one file with
-         its schema and no rows.
+         its schema and no rows. An epoch with more results than a file may have becomes several: they are written while the epoch
+         runs, and get their names together when it has ended.
 State    Results since the last file. A sink of its own closes a file at every checkpoint, so that files after it can be removed
          by name; one that gathers has an outbox, which keeps what is in no file in the checkpoint.
 Limits   Safe when the process dies; no fsync, so the machine's last seconds may be lost when the power goes.
@@ -91,6 +92,8 @@ class FileSink:
         self._journaled = -1
         #: An epoch of which a part is in a file: the rest follows when it ends. None: there is none.
         self._split: int | None = None
+        #: The files of that epoch, each under its hidden name and with the one that it gets.
+        self._unnamed: list[tuple[str, str]] = []
         #: Epoch and part of the file named last.
         self._epoch, self._part = -1, -1
         self._futures: deque[Future[None]] = deque()
@@ -126,14 +129,15 @@ class FileSink:
         if table.num_rows == 0:
             return
         if epoch != self._newest:
+            self._name()
             if self._size.is_large(self._tuning):
                 self._hand_over(self._tables)
             self._newest_size = _Size()
         self._new_bytes += self._collect(epoch, table)
         if self._newest_size.is_large(self._tuning) or self._writer.collected >= self._tuning.collected_bytes:
             self.close_up_to(epoch - 1)
-            self._hand_over(self._tables)
             self._split = epoch
+            self._hand_over(self._tables)
 
     def _collect(self, epoch: int, table: pa.Table) -> int:
         """Keep a table; its bytes."""
@@ -151,11 +155,15 @@ class FileSink:
         """Everything becomes a file; of sinks that gather, the outbox takes care."""
         if self._outbox is None:
             self._hand_over(self._tables)
+            self._name()
             self.settle()
 
     def truncate_after(self, epoch: int) -> None:
         self._forget(self._tables)
         self.settle()
+        for hidden, _ in self._unnamed:
+            os.remove(hidden)
+        self._unnamed, self._split = [], None
         for number, _, path in self._files():
             if number > epoch:
                 os.remove(path)
@@ -166,6 +174,7 @@ class FileSink:
         if self._schema is None:
             return
         self._hand_over(self._tables)
+        self._name()
         self.settle()
         if not self._files():
             path = os.path.join(self.folder, f"{0:012d}-{0:04d}{self._encoder.suffix}")
@@ -187,8 +196,8 @@ class FileSink:
 
     @property
     def waiting(self) -> bool:
-        """Whether there are rows that are in no file."""
-        return bool(self._tables)
+        """Whether there are rows that are in no file that has its name."""
+        return bool(self._tables or self._unnamed)
 
     @property
     def new_bytes(self) -> int:
@@ -211,12 +220,15 @@ class FileSink:
 
     def end_epoch(self, epoch: int) -> None:
         """All rows of an epoch are here: they are in files, all of them, or none is."""
-        if self._split == epoch:
-            self._hand_over(self._tables)
+        if self._split is not None and self._split <= epoch:
+            self._hand_over([held for held in self._tables if held.epoch <= epoch])
+            self._name()
 
     def close_up_to(self, epoch: int) -> None:
-        """Rows up to an epoch become a file."""
+        """Rows up to an epoch, which has ended, become a file."""
         self._hand_over([held for held in self._tables if held.epoch <= epoch])
+        if self._split is not None and self._split <= epoch:
+            self._name()
 
     def is_written(self) -> bool:
         """Whether everything that was handed over is written; what went wrong is raised."""
@@ -239,20 +251,36 @@ class FileSink:
         self._part = self._part + 1 if epoch == self._epoch else 0
         self._epoch = epoch
         path = os.path.join(self.folder, f"{epoch:012d}-{self._part:04d}{self._encoder.suffix}")
-        schema, placeholder, encoder = self._schema, self._placeholder, self._encoder
-        if path == placeholder:
-            placeholder = None
-        self._placeholder = None
+        schema, encoder = self._schema, self._encoder
+        hidden = _hidden(path)
+        self._unnamed.append((hidden, path))
 
         def work() -> None:
-            _write_whole(encoder, pa.concat_tables([_conformed(held.table, schema) for held in closing]), path)
-            if placeholder is not None and os.path.exists(placeholder):
-                os.remove(placeholder)
+            encoder.encode(pa.concat_tables([_conformed(held.table, schema) for held in closing]), hidden)
 
         size = self._forget(closing)
         self._futures.append(self._writer.submit(work, size, self._tuning.under_way_bytes))
+        if self._split != epoch:
+            self._name()
+
+    def _name(self) -> None:
+        """The files that were written under hidden names are complete: a listing has them from now on."""
+        unnamed, placeholder = self._unnamed, self._placeholder
+        self._split, self._unnamed = None, []
+        if not unnamed:
+            return
+        self._placeholder = None
+        paths = [path for _, path in unnamed]
+
+        def work() -> None:
+            for hidden, path in unnamed:
+                os.replace(hidden, path)
+            if placeholder is not None and placeholder not in paths and os.path.exists(placeholder):
+                os.remove(placeholder)
+
+        self._futures.append(self._writer.submit(work, 0, self._tuning.under_way_bytes))
         if self._outbox is not None:
-            self._outbox.closed(self, epoch)
+            self._outbox.closed(self, self._epoch)
 
     def _forget(self, closing: list[_Held]) -> int:
         """The oldest tables are no longer here; their bytes."""
@@ -338,7 +366,10 @@ def _make_folder(folder: str) -> None:
 
 def _write_whole(encoder: Encoder, table: pa.Table, path: str) -> None:
     """Under a hidden name first: a listing of the folder has complete files only."""
+    encoder.encode(table, _hidden(path))
+    os.replace(_hidden(path), path)
+
+
+def _hidden(path: str) -> str:
     folder, name = os.path.split(path)
-    hidden = os.path.join(folder, f".{name}.tmp")
-    encoder.encode(table, hidden)
-    os.replace(hidden, path)
+    return os.path.join(folder, f".{name}.tmp")

@@ -9,13 +9,17 @@ Limits   Only needed columns are decoded, provided that no other column could ma
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eddyline.connectors.blocks import Block
+from eddyline.connectors.blocks import RecordBlock
+from eddyline.connectors.blocks_apart import blocks_apart
 from eddyline.connectors.conform import bad_row, find_column
 from eddyline.connectors.listing import DataFile
+from eddyline.connectors.parsing_marks import UNMARKED, FileMarks
+from eddyline.connectors.valid_text import with_valid_text
 from eddyline.model.datatypes import DataType
 from eddyline.model.schema import Schema
 from eddyline.tuning import InputTuning
@@ -24,25 +28,47 @@ PLAIN = InputTuning()
 
 
 def read_parquet(
-    file: DataFile, schema: Schema, first: int = 0, columns: frozenset[str] | None = None, *, tuning: InputTuning = PLAIN
-) -> Iterator[Block]:
+    file: DataFile,
+    schema: Schema,
+    first: int = 0,
+    columns: frozenset[str] | None = None,
+    *,
+    tuning: InputTuning = PLAIN,
+    marks: FileMarks = UNMARKED,
+) -> Iterator[RecordBlock]:
     """The rows of one file from row `first` on."""
+    suspect = marks.suspects()
+    if suspect:
+        # Up to the last row with which a process has died; what comes after it is read as ever.
+        end = max(low + count for low, count in suspect)
+        if end > first:
+            reader = partial(read_parquet, file, schema, columns=columns, tuning=tuning)
+            if (yield from blocks_apart(reader, file, schema, first, end, marks)):
+                yield from read_parquet(file, schema, end, columns, tuning=tuning, marks=marks)
+            return
     row = first
     try:
         # Mapped files would crash the process when cut short while they are read; plain reads only fail.
-        with pq.ParquetFile(file.path, pre_buffer=False) as opened:
+        with marks.parsing(first, tuning.parquet_rows):
+            opened = pq.ParquetFile(file.path, pre_buffer=False)
+        with opened:
             groups, skip = _groups_from(opened.metadata, first)
             names, projected = _projection(opened.schema_arrow, schema, columns)
-            for batch in opened.iter_batches(tuning.parquet_rows, row_groups=groups, columns=names, use_threads=False):
+            batches = opened.iter_batches(tuning.parquet_rows, row_groups=groups, columns=names, use_threads=False)
+            while True:
+                with marks.parsing(row, tuning.parquet_rows):
+                    batch = next(batches, None)
+                if batch is None:
+                    break
                 if skip >= batch.num_rows:
                     skip -= batch.num_rows
                     continue
-                rows = pa.Table.from_batches([batch.slice(skip)]).replace_schema_metadata(None)
+                rows = with_valid_text(pa.Table.from_batches([batch.slice(skip)]).replace_schema_metadata(None))
                 skip = 0
-                yield Block(row, rows.num_rows, rows, projected=projected)
+                yield RecordBlock(row, rows.num_rows, rows, projected=projected)
                 row += rows.num_rows
     except (pa.ArrowException, OSError, ValueError) as problem:
-        yield Block(row, 1, bad=bad_row(schema, f"{file.shown} cannot be read{_from(row)}: {first_line(problem)}"), last=True)
+        yield RecordBlock(row, 1, bad=bad_row(schema, f"{file.shown} cannot be read{_from(row)}: {first_line(problem)}"), last=True)
 
 
 def _from(row: int) -> str:

@@ -261,6 +261,11 @@ class AllSink:
     def close(self) -> None:
         self._inner.close()
 
+    def open_again(self) -> None:
+        """After `close`, for the queries that it had."""
+        assert self._union is not None
+        self._inner.open(self._union)
+
     def leave(self) -> None:
         self._open -= 1
         if self._open == 0:

@@ -1,6 +1,6 @@
 """Files that change after they were read: noticed, never read again.
 
-Answer   `Watch.look` compares size and time of the newest files that were read with what they were then, and logs one warning for all
+Answer   `FileWatch.look` compares size and time of the newest files that were read with what they were then, and logs one warning for all
          that have changed since the last look.
 Limits   A file that has gone has not changed. Only the newest files are watched, now and then, so that the cost does not grow with
          the number of files.
@@ -12,22 +12,22 @@ import logging
 import os
 from collections.abc import Callable, MutableSequence
 
-from eddyline.connectors.file_log import Seen
+from eddyline.connectors.file_log import SeenFile
 from eddyline.model.clock import WALL, Clock
 
 log = logging.getLogger(__name__)
 
 
-def seen(name: str, path: str) -> Seen:
+def seen(name: str, path: str) -> SeenFile:
     """A file as it is now; one that cannot be looked at is empty."""
     try:
         found = os.stat(path)
     except OSError:
-        return Seen(name, 0, 0)
-    return Seen(name, found.st_size, found.st_mtime_ns)
+        return SeenFile(name, 0, 0)
+    return SeenFile(name, found.st_size, found.st_mtime_ns)
 
 
-class Watch:
+class FileWatch:
     """Looks at files of one stream. `path_of` gives the path of a name."""
 
     def __init__(
@@ -46,7 +46,7 @@ class Watch:
         self._seconds = seconds
         self._next = float("-inf")
 
-    def look(self, files: MutableSequence[Seen], *, now: bool = False) -> None:
+    def look(self, files: MutableSequence[SeenFile], *, now: bool = False) -> None:
         """Warn of files that have changed, once each; where it is not time yet, nothing is done."""
         if not now and self._clock.now() < self._next:
             return
@@ -57,7 +57,7 @@ class Watch:
         if changed:
             self._warn(self._stream, [file.name for file in changed])
 
-    def _has_changed(self, file: Seen) -> bool:
+    def _has_changed(self, file: SeenFile) -> bool:
         current = seen(file.name, self._path_of(file.name))
         return current.changed != 0 and current != file
 

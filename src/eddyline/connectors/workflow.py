@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from eddyline.connectors.draws import SECOND, START, Shape
+from eddyline.connectors.draws import SECOND, START, GeneratorShape
 from eddyline.errors import UserError
 
 RECEIVE, REJECT, FINISH, CANCEL = "ReceiveOrder", "RejectOrder", "FinishOrder", "CancelOrder"
@@ -46,7 +46,7 @@ _CODE = {name: code for code, name in enumerate(_NAMES)}
 
 def order_events(
     rng: np.random.Generator,
-    shape: Shape,
+    shape: GeneratorShape,
     *,
     concurrent: int,
     quotes: int,

@@ -3,7 +3,8 @@
 Answer   The page and its files, the interface for programs (`/api/…`), `/events` and `/metrics`. Every mistake of a user comes back as JSON
          with message, detail, hint and place, and status 400.
 State    What was encoded of the newest report, for all pages that ask for it.
-Limits   A body of at most 1 MiB, as JSON. Read-only: nothing is sent to the job. Work that reads many files runs beside the event loop.
+Limits   A body of at most 1 MiB, as JSON, whole within ten seconds; eight pieces of work at once, each answered with 503 after two
+         minutes. Read-only: nothing is sent to the job. Work that reads many files runs beside the event loop.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from importlib.resources import files
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
@@ -35,6 +36,14 @@ from eddyline.runtime.reporting.history import read_lines, read_overview, read_q
 _LARGEST = 1 << 20
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml", "txt": "text/plain"}
 _EVENTS, _HOUR, _POINTS = 500, 3600.0, 600
+#: Pieces of work beside the event loop at once; seconds for one of them; seconds for the body of a request.
+_AT_ONCE, _WORK_SECONDS, _BODY_SECONDS = 8, 120.0, 10.0
+#: The longest name of a file of the page.
+_LONGEST_NAME = 200
+
+
+class _Busy(UserError):
+    """Too much has been asked for at once, or it takes too long."""
 
 
 class Dashboard:
@@ -44,6 +53,8 @@ class Dashboard:
         self.console = Console(feed.places.job)
         self.broadcast = Broadcast(feed, self._encoded_anew)
         self._encoded: dict[str, bytes] = {}
+        #: Work that goes on beside the event loop.
+        self._working: set[asyncio.Future[Any]] = set()
         self._page = files("eddyline.dashboard").joinpath("page")
         routes = [
             Route("/", partial(self._file, name="index.html")),
@@ -70,7 +81,8 @@ class Dashboard:
 
     async def _file(self, request: Request, name: str | None = None) -> Response:
         wanted = name or str(request.path_params["name"])
-        if not all(part and not part.startswith(".") for part in wanted.split("/")):
+        is_name = len(wanted) <= _LONGEST_NAME and "\0" not in wanted
+        if not is_name or not all(part and not part.startswith(".") for part in wanted.split("/")):
             return _problem(404, "there is no such page")
         found = self._page.joinpath(wanted)
         if not found.is_file():
@@ -117,11 +129,26 @@ class Dashboard:
             return _problem(400, "seconds and points are numbers")
         places, since = self.feed.places, time.time() - seconds
         read = partial(read_overview, places.overview) if name is None else partial(read_query, places.lines, name)
-        return _json({"query": name, "points": await asyncio.to_thread(read, since, points)})
+        return await self._answered(lambda: {"query": name, "points": read(since, points)})
 
     async def _decisions(self, request: Request) -> Response:
-        found = await asyncio.to_thread(lambda: list(read_lines(self.feed.places.decisions))[-_EVENTS:])
-        return _json({"events": found})
+        return await self._answered(lambda: {"events": list(read_lines(self.feed.places.decisions))[-_EVENTS:]})
+
+    async def _answered(self, work: Callable[[], dict[str, Any]]) -> Response:
+        """What work beside the event loop gives, which is bounded in number and time."""
+        try:
+            if len(self._working) >= _AT_ONCE:
+                raise _Busy("the dashboard is busy", detail=f"{_AT_ONCE} requests are worked on", hint="ask again in a moment")
+            working = asyncio.ensure_future(asyncio.to_thread(work))
+            self._working.add(working)
+            working.add_done_callback(self._working.discard)
+            try:
+                # Shielded: a thread cannot be stopped, and counts until it ends.
+                return _json(await asyncio.wait_for(asyncio.shield(working), _WORK_SECONDS))
+            except TimeoutError:
+                raise _Busy("the request takes too long", detail=f"it has taken {_WORK_SECONDS:.0f} seconds", hint="ask for less") from None
+        except EddylineError as problem:
+            return _json({"error": problem_document(problem)}, 503 if isinstance(problem, _Busy) else 400)
 
     def _look(self) -> None:
         if self.feed.look():
@@ -143,10 +170,14 @@ class Dashboard:
         if self.readonly:
             return _problem(403, "this dashboard is read-only", hint="it was started with --dashboard-readonly")
         try:
-            body = await _read(request)
-            return _json(await asyncio.to_thread(self._carried_out, name, body))
+            body = await asyncio.wait_for(_read(request), _BODY_SECONDS)
+        except ClientDisconnect:
+            return _problem(400, "the request did not come whole")
+        except TimeoutError:
+            return _problem(408, "the request did not come whole", hint=f"its body comes within {_BODY_SECONDS:.0f} seconds")
         except EddylineError as problem:
             return _json({"error": problem_document(problem)}, 400)
+        return await self._answered(partial(self._carried_out, name, body))
 
     def _carried_out(self, name: str, body: dict[str, Any]) -> dict[str, Any]:
         console = self.console
@@ -177,6 +208,8 @@ async def _read(request: Request) -> dict[str, Any]:
             raise UserError("the request is too large", detail=f"at most {_LARGEST:,} bytes")
     try:
         found = json.loads(whole)
+        # Half of a character that takes two, written as an escape, is no text.
+        json.dumps(found, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as problem:
         raise UserError("a request has a body of JSON", detail=str(problem)) from problem
     if not isinstance(found, dict):

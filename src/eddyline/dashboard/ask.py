@@ -3,12 +3,14 @@
 Answer   Everything goes through the job's control folder, as `eddyline query` and `eddyline request` do it, and is checked before it is
          sent: a mistake comes back with the engine's own message, detail, hint, line and column. `outcome` says what became of a record.
 State    Control records, and one file per lease.
-Limits   A query that is tried has a lease of 30 seconds, which its page renews. A job that does not run takes no requests, tries nothing.
+Limits   A query that is tried has a lease of 30 seconds, which its page renews; 20 are tried at once. A text has at most 100,000
+         characters, and 100 requests. A job that does not run takes no requests, tries nothing.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import time
 import uuid
@@ -22,19 +24,21 @@ from eddyline.plan.prepare import check, notices
 from eddyline.runtime.answers import check_running, wait_for
 from eddyline.runtime.control import ControlFolder, apply_record, planned_job
 from eddyline.runtime.control_record import add_record, drop_record, request_record
-from eddyline.runtime.reporting.places import Places
+from eddyline.runtime.reporting.places import ReportPlaces
 from eddyline.runtime.reporting.samples import TAIL, shown_rows
 
 LEASE_SECONDS = 30
 _PREFIX = "try_"
 #: Seconds that a page waits for the answer to a request, and rows of it that it is shown.
 _PATIENCE, _ROWS = 15.0, 1_000
+#: The most that a page asks for: characters of a text, requests in it, queries that are tried at once.
+_CHARACTERS, _REQUESTS, _TRIED = 100_000, 100, 20
 
 
 class Console:
     def __init__(self, folder: str) -> None:
         self.control = ControlFolder(folder)
-        self.places = Places(folder)
+        self.places = ReportPlaces(folder)
 
     def add(self, sql: str) -> dict[str, Any]:
         """Add the queries of some statements."""
@@ -44,16 +48,22 @@ class Console:
         """Try a SELECT on the rows to come."""
         check_running(self.places.job)
         name = _PREFIX + secrets.token_hex(4)
-        self.renew(name)
+        self.places.make()
+        self._renew(name, os.O_CREAT)
         # The statement stands on lines of its own, so that places in it are those of the text.
         body = select.strip().rstrip(";")
         try:
-            return self._added(f"CREATE QUERY {name} WITH (lease = {LEASE_SECONDS}) AS\n{body}")
+            return self._added(f"CREATE QUERY {name} WITH (lease = {LEASE_SECONDS}) AS\n{body}", tries=True)
         except EddylineError as problem:
             raise _one_line_up(problem) from problem
 
-    def _added(self, sql: str) -> dict[str, Any]:
+    def _added(self, sql: str, tries: bool = False) -> dict[str, Any]:
+        _check_size(sql, "eddyline query add takes longer texts")
         job = planned_job(self.control)
+        if tries and sum(name.startswith(_PREFIX) for name in job.catalog.queries) >= _TRIED:
+            raise UserError(
+                "too many queries are tried at once", detail=f"at most {_TRIED}", hint="close a page, or add the query for good"
+            )
         record = add_record(sql)
         change = apply_record(job, record)
         sources: dict[str, Stream | Table] = {**job.catalog.streams, **job.catalog.tables}
@@ -65,14 +75,16 @@ class Console:
 
     def renew(self, name: str) -> dict[str, Any]:
         """A page still looks at a query that it tries."""
-        if not name.startswith(_PREFIX):
-            raise UserError(f"{name} is no query that is tried")
-        self.places.make()
-        path = self.places.lease(name)
-        with open(path, "a"):
-            os.utime(path)
+        if re.fullmatch(_PREFIX + "[0-9a-f]{8}", name) is None or not os.path.exists(self.places.lease(name)):
+            raise UserError(f"{name[:40]} is no query that is tried")
+        self._renew(name)
         self._forget_leases()
         return {"query": name, "seconds": LEASE_SECONDS}
+
+    def _renew(self, name: str, how: int = 0) -> None:
+        path = self.places.lease(name)
+        os.close(os.open(path, os.O_WRONLY | os.O_CLOEXEC | how, 0o600))
+        os.utime(path)
 
     def _forget_leases(self) -> None:
         """Files of leases that ended long ago go."""
@@ -88,7 +100,12 @@ class Console:
 
     def request(self, text: str) -> dict[str, Any]:
         """Ask templates; the answers of several requests come one after the other."""
+        _check_size(text, "ask for less at once")
         texts = [ask.text for ask in parse_asks(text)]
+        if len(texts) > _REQUESTS:
+            raise UserError(
+                "too many requests at once", detail=f"{len(texts):,}, and at most {_REQUESTS}", hint="eddyline request takes more"
+            )
         bind_asks(texts, None, planned_job(self.control).catalog)
         check_running(self.places.job)
         token = uuid.uuid4().hex
@@ -113,6 +130,12 @@ class Console:
         if reason is not None:
             return {"state": "refused", "reason": reason}
         return {"state": "taken" if state["applied"] > number else "waiting", "reason": None}
+
+
+def _check_size(text: str, hint: str) -> None:
+    """Refuse a text that would keep this process busy for long: the job has its interpreter too."""
+    if len(text) > _CHARACTERS:
+        raise UserError("the text is too long", detail=f"{len(text):,} characters, and at most {_CHARACTERS:,}", hint=hint)
 
 
 def problem_document(problem: EddylineError) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typing import Any
 from uuid import uuid4
 
 from eddyline.model.clock import WALL
-from eddyline.runtime.reporting.places import Places, read_json, replace_file
+from eddyline.runtime.reporting.places import ReportPlaces, read_json, replace_file
 
 Document = dict[str, Any]
 #: Rates are averages over about the first number of seconds; the file in `wanted` is written anew after the second.
@@ -26,7 +26,7 @@ _RATE_SECONDS, _RENEW_SECONDS = 5.0, 5.0
 
 class Feed:
     def __init__(self, folder: str, latest: Callable[[], Document | None] | None = None) -> None:
-        self.places = Places(folder)
+        self.places = ReportPlaces(folder)
         self.document: Document | None = None
         #: The queries as they were described last.
         self.described: dict[str, dict[str, Any]] = {}

@@ -1,7 +1,8 @@
 """What stands before every request: the token, the origin, the headers of every answer.
 
 Answer   A request without the token gets 401. The token comes as `?token=`, as a cookie (set by the first page that brings it), or as
-         `Authorization: Bearer`. A browser's request from another origin gets 403. Every answer says what a page may load: its own files.
+         `Authorization: Bearer`. A browser's request from another origin gets 403, a Host or Origin that is none 400. Every answer says
+         what a page may load: its own files.
 State    None: a token is compared, never logged.
 Limits   No CORS: programs send the header, pages are our own.
 """
@@ -10,10 +11,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qs, urlsplit
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; "
@@ -27,7 +31,11 @@ HEADERS = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 )
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+#: Hosts that only programs on this machine reach. A site's name is none of them, whatever address it leads to.
+LOOPBACK = re.compile(r"127(\.\d+){3}|localhost|::1", re.IGNORECASE)
+_HOST = r"(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<name>[\w.~-]+))(?::\d{1,5})?"
+_WHOLE_HOST = re.compile(_HOST, re.ASCII)
+_ORIGIN = re.compile(rf"null|[a-zA-Z][a-zA-Z0-9+.-]*://(?P<host>{_HOST})", re.ASCII)
 
 
 class Guard:
@@ -46,7 +54,11 @@ class Guard:
         if not self._is_known(headers, brought):
             await _answer(send, 401, "a token is needed: the address that the job printed has it\n", ((b"www-authenticate", b"Bearer"),))
             return
-        if not self._is_same_origin(headers, scope["method"]):
+        host, origin = _WHOLE_HOST.fullmatch(headers.get("host", "")), _ORIGIN.fullmatch(headers.get("origin", "null"))
+        if host is None or origin is None:
+            await _answer(send, 400, "Host and Origin name a host and a port\n")
+            return
+        if not self._is_same_origin(headers, host["six"] or host["name"], scope["method"]):
             await _answer(send, 403, "requests come from the page itself\n")
             return
         cookie = f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict" if brought else None
@@ -73,9 +85,8 @@ class Guard:
             offered.append(cookies[self._cookie].value)
         return any(hmac.compare_digest(one.encode(), self._token.encode()) for one in offered)
 
-    def _is_same_origin(self, headers: dict[str, str], method: str) -> bool:
-        host = headers.get("host", "")
-        if self._loopback and urlsplit(f"//{host}").hostname not in _LOOPBACK:
+    def _is_same_origin(self, headers: dict[str, str], host: str, method: str) -> bool:
+        if self._loopback and LOOPBACK.fullmatch(host) is None:
             # The request names another host, whose address leads to this server: a page of another site sent it.
             return False
         site = headers.get("sec-fetch-site")
@@ -83,7 +94,7 @@ class Guard:
         if site is not None and site not in ("same-origin", "none") and not is_page:
             return False
         origin = headers.get("origin")
-        return origin is None or urlsplit(origin).netloc == host
+        return origin is None or origin.partition("://")[2] == headers["host"]
 
 
 async def _answer(send: Send, status: int, text: str, more: tuple[tuple[bytes, bytes], ...] = ()) -> None:

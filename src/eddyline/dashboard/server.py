@@ -2,14 +2,13 @@
 
 Answer   `serve` opens the port at once, so that a port in use is an error of the caller; `Server.address` has the token. `Server.start`
          serves in the background, `Server.run` until it is interrupted, `Server.stop` ends either.
-State    One socket, one event loop.
+State    One socket, one event loop, a bounded number of connections (`connections.py`).
 Limits   Loopback unless the caller brings a token of its own: then any host, and the caller answers for the network between.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
 import socket
 import threading
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from eddyline.dashboard.feed import Document, Feed
+from eddyline.dashboard.guard import LOOPBACK
 from eddyline.dashboard.token import job_token, token_from
 from eddyline.errors import SettingProblem, UserError
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from eddyline.dashboard.app import Dashboard
 
 HOST = "127.0.0.1"
-_LOOPBACK = re.compile(r"127(\.\d+){3}|localhost|::1")
 
 
 def read_address(text: str) -> tuple[str, int]:
@@ -50,6 +49,8 @@ def check_installed() -> None:
 
 #: Seconds after which a server sees that it is to stop.
 _STOP_SECONDS = 0.5
+#: Connections that wait in the system until they are accepted.
+_BACKLOG = 128
 
 
 class Server:
@@ -77,16 +78,23 @@ class Server:
     def run(self, ready: threading.Event | None = None) -> None:
         import uvicorn
 
+        from eddyline.dashboard.connections import AT_ONCE, ConnectionLimit, bounded_protocol, most_connections
+
+        limit = ConnectionLimit(most_connections())
         config = uvicorn.Config(
-            self.dashboard.app, loop="asyncio", http="h11", ws="none", lifespan="off", log_level="error", access_log=False,
-            timeout_graceful_shutdown=1, server_header=False, date_header=False,
+            self.dashboard.app, loop="asyncio", http=bounded_protocol(limit), ws="none", lifespan="off", log_level="error",
+            access_log=False, timeout_graceful_shutdown=1, server_header=False, date_header=False,
+            backlog=AT_ONCE, proxy_headers=False,
         )  # fmt: skip
         self._server = server = uvicorn.Server(config)
 
         async def main_loop() -> None:
+            # The event loop accepts `backlog` connections at once; the system may let more of them wait.
+            self._socket.listen(_BACKLOG)
             # The server's own loop wakes ten times a second, for headers and limits that are not used here.
             while not server.should_exit:
                 await asyncio.sleep(_STOP_SECONDS)
+                limit.sweep()
 
         server.main_loop = main_loop  # type: ignore[method-assign]
 
@@ -130,7 +138,7 @@ def serve(
         latest: Gives the newest report of a job in this process.
     """
     check_installed()
-    loopback = _LOOPBACK.fullmatch(host) is not None
+    loopback = LOOPBACK.fullmatch(host) is not None
     if not loopback and token_file is None:
         raise UserError(
             f"a dashboard on {host} needs a token of your own",
@@ -151,7 +159,7 @@ def _opened(host: str, port: int) -> socket.socket:
         try:
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             opened.bind(address)
-            opened.listen(128)
+            opened.listen(_BACKLOG)
         except OSError:
             opened.close()
             raise

@@ -11,7 +11,7 @@ import re
 import secrets
 
 from eddyline.errors import UserError
-from eddyline.runtime.reporting.places import Places, replace_file
+from eddyline.runtime.reporting.places import ReportPlaces, replace_file
 
 _BYTES = 24
 #: What can stand in an address, a cookie and a header as it is.
@@ -19,7 +19,7 @@ _FORM = re.compile(r"[A-Za-z0-9._~-]{16,256}")
 
 
 def job_token(folder: str) -> str:
-    places = Places(folder)
+    places = ReportPlaces(folder)
     try:
         with open(places.token, encoding="ascii") as file:
             found = file.read().strip()

@@ -9,7 +9,7 @@ Answer   `process` takes the events of a slice. Per event: the trace it belongs 
 
          A leaf accepts an event if all leaves before it are reached. Matches are enumerated by backtracking over chains, leaves
          that come last first, so that a leaf's events lie before the oldest of those that follow it.
-State    The caller's arrays, in groups (`Traces`, `Runs`, `Links`, `Events`); free runs, blocks and links are chained.
+State    The caller's arrays, in groups (`Traces`, `PatternRuns`, `Links`, `Events`); free runs, blocks and links are chained.
 Limits   The caller has made room for what one slice can bring. When the output is full, `process` returns 1 and `resume` says
          where it goes on; it returns 0 at the end of the slice.
 """
@@ -200,7 +200,7 @@ def _process(rows, traces, runs, links, events, machines, monitor, scratch, out,
                 scratch.todo_sinks[at] = _ZERO
             resume[RUN], resume[SKIP], resume[SOME] = at + 1, 0, 0
         for at in range(count[TODO]):
-            # Runs that had a match. All runs of the pattern have had theirs with this event before the first of them is settled.
+            # Runs with a match settle after every run of the pattern saw the event.
             single = machines.single[runs.machine[scratch.todo_run[at]]]
             if scratch.todo_sinks[at] == _ZERO and single >= 0:
                 settle_runs(trace, single, traces, machines, runs, links, events, count)

@@ -33,7 +33,7 @@ class Traces(NamedTuple):
     run: np.ndarray
 
 
-class Runs(NamedTuple):
+class PatternRuns(NamedTuple):
     next: np.ndarray
     machine: np.ndarray
     reached: np.ndarray
@@ -117,7 +117,7 @@ class Monitor(NamedTuple):
     cyclic: np.ndarray
 
 
-class Slice(NamedTuple):
+class EventSlice(NamedTuple):
     """Rows of the slice are events base, base + 1, …"""
 
     base: int
@@ -127,7 +127,7 @@ class Slice(NamedTuple):
     pair_slot: np.ndarray
 
 
-class Output(NamedTuple):
+class MatchOutput(NamedTuple):
     events: np.ndarray
     machine: np.ndarray
     row: np.ndarray

@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from eddyline.kernels.hashing import fold, mix
-from eddyline.kernels.probe import Asking, Chains, _by_bucket, is_held
+from eddyline.kernels.probe import ChainedRows, ProbeKeys, _by_bucket, is_held
 
 #: Words per key: 16 bits each, about one false positive in three hundred.
 _KEYS_PER_WORD = 4
@@ -46,7 +46,7 @@ class PairKey(NamedTuple):
     own_first: bool
 
 
-class Asked(NamedTuple):
+class ProbedStore(NamedTuple):
     """The store that is asked whether it holds the key of a pair."""
 
     heads: Any
@@ -197,7 +197,7 @@ def _pairs(found, begin, count, n):
     return left, right
 
 
-def probe_wanted(asking: Asking, stored: Chains, sides: PairKey, asked_floor: Any, asked: Asked) -> tuple[Any, Any, int, int]:
+def probe_wanted(asking: ProbeKeys, stored: ChainedRows, sides: PairKey, asked_floor: Any, asked: ProbedStore) -> tuple[Any, Any, int, int]:
     """Pairs (o, id) as `probe_chains` finds them, without those whose key the asked store does not hold.
 
     Args:

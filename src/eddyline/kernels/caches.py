@@ -7,6 +7,8 @@ Answer   `prepare` runs before the first kernel is declared.
          `forgive` makes a cache file that cannot be read one that is not there: the kernel is compiled and written again.
          `name_by_content` keeps processes that compile at the same time from mixing their files. Numba numbers the files of a kernel's
          signatures, and two processes that count at once give one number to two signatures: one of them then ran the code of the other.
+         `number_apart` keeps code of two processes apart that a third one loads. Numba numbers the functions that it compiles, and the name
+         of a sort inside a kernel is that number and its types: two kernels from two processes could run each other's sort.
          `stamp_whole_sources` makes a kernel that is compiled with functions of other files stale when one of those files changes. Numba
          itself looks only at the kernel's own file, and an upgrade would go on with the old form of an inlined function.
 Limits   Methods of Numba's own are wrapped; where a version has others, nothing is changed.
@@ -15,6 +17,7 @@ Limits   Methods of Numba's own are wrapped; where a version has others, nothing
 from __future__ import annotations
 
 import glob
+import itertools
 import os
 import pickle
 import re
@@ -25,7 +28,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from numba.core import caching, config, dispatcher
+from numba.core import bytecode, caching, config, dispatcher
 
 #: Files of kernels import each other as `from eddyline.kernels.NAME import …`.
 _IMPORTED = re.compile(rb"^from eddyline\.kernels\.(\w+) import", re.MULTILINE)
@@ -34,6 +37,7 @@ _IMPORTED = re.compile(rb"^from eddyline\.kernels\.(\w+) import", re.MULTILINE)
 def prepare() -> None:
     forgive()
     name_by_content()
+    number_apart()
     stamp_whole_sources(Path(__file__).parent)
     choose_folder(Path(__file__))
 
@@ -52,6 +56,19 @@ def forgive() -> None:
             return {}
 
     kept._load_index = index
+
+
+def number_apart() -> None:
+    """The functions that this process, and each process forked from it, compiles have numbers that no other process gives."""
+    identity = getattr(bytecode, "FunctionIdentity", None)
+    if identity is None or not hasattr(identity, "_unique_ids"):
+        return
+
+    def begin_anywhere() -> None:
+        identity._unique_ids = itertools.count(int.from_bytes(os.urandom(6), "big"))
+
+    begin_anywhere()
+    os.register_at_fork(after_in_child=begin_anywhere)
 
 
 def name_by_content() -> None:

@@ -19,10 +19,11 @@ from numba import njit
 
 from eddyline.kernels.group import add_counts, count_down, count_up
 from eddyline.kernels.heaps import best, insert, remove
-from eddyline.kernels.sums import add_floats, add_whole, is_doubtful
+from eddyline.kernels.sums import add_floats, is_doubtful, is_uncertain
+from eddyline.kernels.whole_sums import add_whole
 
 
-class Moves(NamedTuple):
+class ContributionMoves(NamedTuple):
     """Contributions that come, or that leave, in the order of instants: groups, values or slots, validity, where each instant ends."""
 
     codes: Any
@@ -48,7 +49,7 @@ class Instants(NamedTuple):
     ends: Any
 
 
-class FloatSums(NamedTuple):
+class FloatSumArrays(NamedTuple):
     """Sums of doubles, of their squares (empty: not wanted), and tallies, by group or by row."""
 
     sums: Any
@@ -56,7 +57,7 @@ class FloatSums(NamedTuple):
     tallies: Any
 
 
-class WholeSums(NamedTuple):
+class WholeSumArrays(NamedTuple):
     """Sums of whole numbers and tallies, by group or by row."""
 
     sums: Any
@@ -207,6 +208,7 @@ def follow_floats(coming, leaving, rows_at, start, renewed, checked, by_group, b
     sums, squares, tallies = by_group
     row_sums, row_squares, row_tallies = by_row
     with_squares = len(squares) > 0
+    difference = np.zeros((1, 5), np.float64)
     for i in range(start, len(row_ends)):
         r = row_ends[i - 1] if i > 0 else 0
         if not (renewed and i == start):
@@ -216,7 +218,10 @@ def follow_floats(coming, leaving, rows_at, start, renewed, checked, by_group, b
             add_floats(left[d : left_ends[i]], left_values[d : left_ends[i]], left_valid[d : left_ends[i]], -1, sums, squares, tallies)
             if checked:
                 for k in range(r, row_ends[i]):
-                    if is_doubtful(sums, rows[k]) or (with_squares and is_doubtful(squares, rows[k])):
+                    g = rows[k]
+                    if is_doubtful(sums, g):
+                        return i
+                    if with_squares and (is_doubtful(squares, g) or is_uncertain(sums, squares, tallies, g, difference)):
                         return i
         for k in range(r, row_ends[i]):
             for j in range(5):
@@ -247,8 +252,8 @@ def follow_whole(coming, leaving, rows_at, by_group, by_row):
         c = e
         d = f
         while r < row_ends[i]:
-            row_sums[r, 0] = sums[rows[r], 0]
-            row_sums[r, 1] = sums[rows[r], 1]
+            for k in range(sums.shape[1]):
+                row_sums[r, k] = sums[rows[r], k]
             row_tallies[r] = tallies[rows[r]]
             r += 1
 

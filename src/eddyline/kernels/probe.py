@@ -27,9 +27,11 @@ _FAR = 2**31 - 1
 _KNOWN = 1024
 _NOWHERE = np.iinfo(np.int64).min + 1
 _UNKNOWN = np.iinfo(np.int64).min
+#: More pairs than this are never made.
+_ALL = np.iinfo(np.int64).max
 
 
-class Asking(NamedTuple):
+class ProbeKeys(NamedTuple):
     """Probing rows: the key of each, the order that partners are below, and the death that partners are not below."""
 
     hashes: Any
@@ -37,7 +39,7 @@ class Asking(NamedTuple):
     floor: Any
 
 
-class Chains(NamedTuple):
+class ChainedRows(NamedTuple):
     """Stored rows with their chains. `in_time_order`: `dead` falls along a chain, so that the first dead row ends the walk."""
 
     heads: Any
@@ -50,7 +52,7 @@ class Chains(NamedTuple):
     in_time_order: bool
 
 
-class Stretch(NamedTuple):
+class StoredStretch(NamedTuple):
     """Stored rows without chains: those with ids first … end-1."""
 
     keys: Any
@@ -171,7 +173,7 @@ def held(words, least, stored):
     return out
 
 
-class Asked(NamedTuple):
+class ProbeMarks(NamedTuple):
     """Marks of the rows that ask: their keys, places and times, and the id of the first."""
 
     keys: Any
@@ -263,15 +265,18 @@ def unmet(ids, asked, span, shut, stored):
 
 
 @njit(cache=True, nogil=True)
-def _walk_into(left, right, n, o, asking, stored):
-    """Walk for probing rows from `o` on while their pairs fit; returns pairs written, the next row and the rows visited."""
+def _walk_into(left, right, n, o, start, asking, stored):
+    """Walk for probing rows from `o` on while their pairs fit, the first of them from the stored row `start` on, or from the head of its
+    chain (-1); returns pairs written of whole rows, the next row and the rows visited, and of the next row: all pairs written, the rows
+    visited and where it stopped."""
     hashes, limit, floor = asking
     heads, back, keys, order, dead, base, first, in_time_order = stored
     mask = np.uint64(len(heads) - 1)
     visited = 0
     while o < len(hashes):
         key, bound, least = hashes[o], limit[o], floor[o]
-        row = heads[mix(key) & mask]
+        row = heads[mix(key) & mask] if start < 0 else start
+        start = -1
         begun, seen = n, 0
         while row >= first:
             p = row - base
@@ -281,7 +286,7 @@ def _walk_into(left, right, n, o, asking, stored):
                 break
             if keys[p] == key and order[p] < bound and lives:
                 if n == len(left):
-                    return begun, o, visited
+                    return begun, o, visited, n, seen - 1, row
                 left[n] = o
                 right[n] = row
                 n += 1
@@ -291,7 +296,40 @@ def _walk_into(left, right, n, o, asking, stored):
             row -= step
         visited += seen
         o += 1
-    return n, o, visited
+    return n, o, visited, n, 0, np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def probe_portion(asking, stored, start, most):
+    """Pairs (o, id) of the first probing rows, about `most` of them at the most. A row with more pairs than that is cut.
+
+    Args:
+        start: where the walk of the first row goes on that an earlier portion has cut; -1: it begins.
+
+    Returns:
+        probing positions (rising), stored ids, rows visited, rows that are done, and where the next row goes on, or -1.
+    """
+    # One walk: it took half the time of a walk to count and one to write. The room grows outside the loop: a check inside is cheap, an
+    # array that changes there is not.
+    rows = len(asking.hashes)
+    left = np.empty(min(1024 + 2 * rows, most), np.int64)
+    right = np.empty(len(left), np.int64)
+    whole, o, visited, n, seen, at = _walk_into(left, right, 0, 0, start, asking, stored)
+    while o < rows:
+        if len(left) >= most:
+            if whole:
+                return left[:whole], right[:whole], visited, o, np.int64(-1)
+            return left[:n], right[:n], visited + seen, o, at
+        # As many pairs for each row that is left as for those before, and a quarter more.
+        room = min(2 * len(left) + np.int64(1.25 * whole * (rows - o) / (o + 1)), most)
+        wide_left = np.empty(room, np.int64)
+        wide_right = np.empty(room, np.int64)
+        wide_left[:whole] = left[:whole]
+        wide_right[:whole] = right[:whole]
+        left, right = wide_left, wide_right
+        whole, o, more, n, seen, at = _walk_into(left, right, whole, o, start if o == 0 else -1, asking, stored)
+        visited += more
+    return left[:whole], right[:whole], visited, o, np.int64(-1)
 
 
 @njit(cache=True, nogil=True)
@@ -301,23 +339,8 @@ def probe_chains(asking, stored):
     Returns:
         probing positions (rising), stored ids, rows visited.
     """
-    # One walk: it took half the time of a walk to count and one to write. The room grows outside the loop: a check inside is cheap, an
-    # array that changes there is not.
-    rows = len(asking.hashes)
-    left = np.empty(1024 + 2 * rows, np.int64)
-    right = np.empty(len(left), np.int64)
-    n, o, visited = _walk_into(left, right, 0, 0, asking, stored)
-    while o < rows:
-        # As many pairs for each row that is left as for those before, and a quarter more.
-        room = 2 * len(left) + np.int64(1.25 * n * (rows - o) / (o + 1))
-        wide_left = np.empty(room, np.int64)
-        wide_right = np.empty(room, np.int64)
-        wide_left[:n] = left[:n]
-        wide_right[:n] = right[:n]
-        left, right = wide_left, wide_right
-        n, o, more = _walk_into(left, right, n, o, asking, stored)
-        visited += more
-    return left[:n], right[:n], visited
+    left, right, visited, _, _ = probe_portion(asking, stored, -1, _ALL)
+    return left, right, visited
 
 
 @njit(cache=True, nogil=True)

@@ -27,7 +27,7 @@ FIRST, STOP, ROWS, OFFSETS, IDS, WORDS, NULLS, FORMS, NULL_BITS, TOGETHER, HASH_
 FIELDS, PER_FIELD = 11, 5
 BITS, SHIFT, KIND, SORTED, COUNT = range(5)
 HASHED, CODES, CUTS = range(3)
-#: Beginning a run costs as much as looking at this number of rows, by the costs of `eddyline calibrate` (6.4 ns and 0.076 ns) rounded down.
+#: Beginning a run costs as much as looking at this number of rows, by the costs of `lab calibrate` (6.4 ns and 0.076 ns) rounded down.
 RUN_ROWS = 64
 #: Rows of a run whose short forms are compared at once: as many as a word has bits. Behind the last form of a block lie as many more, which
 #: are read and mean nothing.

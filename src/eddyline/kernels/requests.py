@@ -35,7 +35,7 @@ class Clustered(NamedTuple):
     first: int
 
 
-class Stretch(NamedTuple):
+class RequestStretch(NamedTuple):
     """Rows of a stretch that begins with row id `first`."""
 
     #: Key words, one line per fixed column, and bits of the columns that are null.
@@ -54,7 +54,7 @@ class Probes(NamedTuple):
     high: npt.NDArray[np.int64]
 
 
-class Places(NamedTuple):
+class ProbePlaces(NamedTuple):
     """Where probes look in a block: the fixed fields of each address, and the probes whose values the block can hold.
 
     `free` has the bits that the probes leave open, without the lowest ones: these are `low_free` in number and form one run.

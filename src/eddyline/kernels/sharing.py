@@ -24,7 +24,7 @@ _FEW_WORDS = 4
 _LEAST = np.iinfo(np.int64).min
 
 
-class Shares(NamedTuple):
+class ShareArrays(NamedTuple):
     """Where shares are written: the place of the query, the probing row, the stored row's position."""
 
     place: Any

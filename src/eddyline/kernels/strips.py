@@ -29,7 +29,7 @@ _BLOCK = 64
 
 
 class Walkers(NamedTuple):
-    """Probing rows on their way: key hashes, what ages are measured from, the next stored row, and where each stands in `Runs`."""
+    """Probing rows on their way: key hashes, what ages are measured from, the next stored row, and where each stands in `RunPlaces`."""
 
     hashes: Any
     measure: Any
@@ -37,7 +37,7 @@ class Walkers(NamedTuple):
     place: Any
 
 
-class Runs(NamedTuple):
+class RunPlaces(NamedTuple):
     """Where runs lie, and per row and window how much of the run lies in it: written from column `before` on, where column
     `before - 1` says how long the run is now."""
 

@@ -1,11 +1,11 @@
 """Sums that can be taken back: exact while their parts span less than about 150 bits.
 
 Answer   `add_floats` adds values (or takes them away: sign -1) to sums of three doubles, without rounding: each addition leaves its error
-         to the next double. NaN and infinities are counted, not added. `merge_floats` adds whole sums to sums. `add_whole` keeps sums of
-         integers in 128 bits.
-State    floats: `sums[g]` = (sum, error, error of the error, largest magnitude, 1 where a rest was lost); `tallies[g]` = (values, NaN,
-         +infinity, -infinity). whole: `sums[g]` = (low, high) words, `tallies[g]` = values.
+         to the next double. NaN and infinities are counted, not added. `merge_floats` adds whole sums to sums.
+State    `sums[g]` = (sum, error, error of the error, largest magnitude, 1 where a rest was lost); `tallies[g]` = (values, NaN,
+         +infinity, -infinity).
 Limits   Where a rest was lost and little of the largest magnitude remains, the sum has to be computed anew from live values: `doubtful`.
+         So have sums of squares where little remains of a deviation: `uncertain`.
 Reading  Knuth's TwoSum, Dekker's product
 """
 
@@ -20,6 +20,7 @@ _SPLIT = 134217729.0
 #: Sums of squares from here on are scaled down before they are multiplied.
 _LARGE = 2.0**900
 _SCALE = 2.0**200
+_SMALLEST = 2.0**-1074
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -146,6 +147,48 @@ def read_sums(codes, sums, tallies, mean):
     return out
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _spread(sums, squares, g, n, difference):
+    """The scale of n times the sum of squares, less the square of the sum, which goes into the three doubles of `difference`.
+
+    Most digits cancel, so both are added up in three doubles.
+    """
+    scale = 1.0 if abs(squares[g, 0]) < _LARGE else 1.0 / _SCALE
+    difference[:] = 0.0
+    for k in range(3):
+        p, rest = _two_product(np.float64(n), squares[g, k] * scale * scale)
+        _accumulate(difference, 0, p)
+        _accumulate(difference, 0, rest)
+        for j in range(k + 1):
+            p, rest = _two_product(sums[g, k] * scale, (sums[g, j] if j == k else 2.0 * sums[g, j]) * scale)
+            _accumulate(difference, 0, -p)
+            _accumulate(difference, 0, -rest)
+    return scale
+
+
+@njit(cache=True, nogil=True, inline="always")
+def is_uncertain(sums, squares, tallies, g, difference):
+    """Whether the deviation of a group may have lost digits that count, though its sums have not."""
+    n = tallies[g, 0]
+    if n < 2 or (sums[g, 4] == 0.0 and squares[g, 4] == 0.0):
+        return False
+    scale = _spread(sums, squares, g, n, difference)
+    # The largest sum counts with its square: digits that it lost are multiplied by the sum.
+    largest = max(squares[g, 3] * scale * scale, (sums[g, 3] * scale) ** 2 / n)
+    rest = _normal(difference, 0) / n
+    return not (rest >= largest * _LITTLE and rest < np.inf)
+
+
+@njit(cache=True, nogil=True)
+def uncertain(codes, sums, squares, tallies):
+    """Which of the groups' deviations may have lost digits that count."""
+    out = np.empty(len(codes), np.bool_)
+    difference = np.zeros((1, 5), np.float64)
+    for i in range(len(codes)):
+        out[i] = is_uncertain(sums, squares, tallies, codes[i], difference)
+    return out
+
+
 @njit(cache=True, nogil=True)
 def read_deviations(codes, sums, squares, tallies):
     """Sample standard deviations; what stands at groups with fewer than two values is arbitrary."""
@@ -159,35 +202,11 @@ def read_deviations(codes, sums, squares, tallies):
         if tallies[g, 1] + tallies[g, 2] + tallies[g, 3] > 0:
             out[i] = np.nan
             continue
-        # n times the sum of squares, less the square of the sum: most digits cancel, so both are added up in three doubles.
-        scale = 1.0 if abs(squares[g, 0]) < _LARGE else 1.0 / _SCALE
-        difference[:] = 0.0
-        for k in range(3):
-            p, rest = _two_product(np.float64(n), squares[g, k] * scale * scale)
-            _accumulate(difference, 0, p)
-            _accumulate(difference, 0, rest)
-            for j in range(k + 1):
-                p, rest = _two_product(sums[g, k] * scale, (sums[g, j] if j == k else 2.0 * sums[g, j]) * scale)
-                _accumulate(difference, 0, -p)
-                _accumulate(difference, 0, -rest)
-        variance = _normal(difference, 0) / np.float64(n) / np.float64(n - 1)
-        out[i] = np.sqrt(max(variance, 0.0)) / scale if variance == variance else np.nan
-    return out
-
-
-@njit(cache=True, nogil=True)
-def add_whole(codes, low, high, valid, sign, sums, tallies):
-    """Add 128-bit integers, or take them away; `valid` is empty where all count."""
-    for i in range(len(codes)):
-        if len(valid) and not valid[i]:
+        scale = _spread(sums, squares, g, n, difference)
+        spread = _normal(difference, 0)
+        # A square below the smallest double is rounded to it: so small a rest says nothing.
+        if spread <= (8.0 * n * n + 64.0) * _SMALLEST:
             continue
-        g = codes[i]
-        tallies[g] += sign
-        before = np.uint64(sums[g, 0])
-        if sign > 0:
-            after = before + np.uint64(low[i])
-            sums[g, 1] += high[i] + np.int64(after < before)
-        else:
-            after = before - np.uint64(low[i])
-            sums[g, 1] -= high[i] + np.int64(after > before)
-        sums[g, 0] = np.int64(after)
+        variance = spread / np.float64(n) / np.float64(n - 1)
+        out[i] = np.sqrt(variance) / scale if variance == variance else np.nan
+    return out

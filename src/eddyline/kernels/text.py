@@ -1,7 +1,8 @@
 """Text as bytes: what a stretch of lines has in it, in one pass.
 
 Answer   `survey`: how many line ends there are, whether all is ASCII, whether a number such as 0x10 may be in it, and whether some line may
-         be blank (nothing, or a carriage return alone). `nth_pieces`: of each of many strings the n-th of the pieces between separators.
+         be blank (nothing, or a carriage return alone). `enclosed`: which records begin and end with given letters.
+         `nth_pieces`: of each of many strings the n-th of the pieces between separators.
 """
 
 from __future__ import annotations
@@ -62,6 +63,25 @@ def survey(data):
             odd |= previous == 48 and (byte == 120 or byte == 88)
             empty |= previous == 10 and (byte == 10 or byte == 13)
     return count, plain, odd, empty
+
+
+@njit(cache=True, nogil=True)
+def enclosed(data, starts, ends, first, last):
+    """Which records begin with one letter and end with another; blanks around them (of JSON) do not count."""
+    fits = np.empty(len(starts), np.bool_)
+    for i in range(len(starts)):
+        begin, end = starts[i], ends[i]
+        while begin < end and _is_blank(data[begin]):
+            begin += 1
+        while end > begin and _is_blank(data[end - 1]):
+            end -= 1
+        fits[i] = end - begin > 1 and data[begin] == first and data[end - 1] == last
+    return fits
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _is_blank(letter):
+    return letter == 32 or letter == 9 or letter == 10 or letter == 13
 
 
 @njit(cache=True, nogil=True)

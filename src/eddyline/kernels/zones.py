@@ -48,7 +48,7 @@ class Within(NamedTuple):
     most: Any
 
 
-class Cells(NamedTuple):
+class ZoneCells(NamedTuple):
     """Stretches of probing rows against stretches of stored rows: where both are cut, and the kind of each cell."""
 
     row_cuts: Any

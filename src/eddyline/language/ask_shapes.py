@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 
 from eddyline.language.catalog import Catalog
-from eddyline.model.template import Condition, Request, Template
+from eddyline.model.template import Request, RequestCondition, Template
 
 #: The most shapes that are remembered.
 MOST = 256
@@ -50,7 +50,7 @@ class Shapes:
             value = _value(shape.template, key, literal)
             if value is None:
                 return None
-            conditions[place] = Condition(key, "in", (value,))
+            conditions[place] = RequestCondition(key, "in", (value,))
         known = shape.request
         return Request(known.template, known.columns, known.group_by, tuple(conditions), known.window, known.as_of, text)
 

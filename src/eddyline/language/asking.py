@@ -8,27 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from eddyline.errors import Position, SyntaxProblem
-from eddyline.language.reader import Reader
-from eddyline.language.syntax import Ask, ColumnDefinition, Constant, CreateRequests, CreateTemplate, Name, Option, Select
+from eddyline.errors import Position, SyntaxProblem, Unsupported
+from eddyline.language.reader import StatementReader
+from eddyline.language.syntax import Ask, ColumnDefinition, Constant, CreateRequests, CreateTemplate, Name, Node, Select, WithOption
 from eddyline.language.windows import read_window
 
 _FORM = "REQUEST column, … FROM template [WHERE …] [GROUP BY …] [AS OF TIMESTAMP '…']"
 
 
 def read_template(
-    reader: Reader, name: str, start: Position, options: tuple[Option, ...], select: Callable[[Reader], Select]
+    reader: StatementReader, name: str, start: Position, options: tuple[WithOption, ...], select: Callable[[StatementReader], Select]
 ) -> CreateTemplate:
     reader.expect("AS", hint="CREATE TEMPLATE name [WITH (…)] AS SELECT … GROUP BY …")
     return CreateTemplate(name, select(reader), options, start)
 
 
 def read_requests(
-    reader: Reader,
+    reader: StatementReader,
     name: str,
     start: Position,
-    columns: Callable[[Reader], tuple[ColumnDefinition, ...]],
-    options: Callable[[Reader], tuple[Option, ...]],
+    columns: Callable[[StatementReader], tuple[ColumnDefinition, ...]],
+    options: Callable[[StatementReader], tuple[WithOption, ...]],
 ) -> CreateRequests:
     found = columns(reader)
     reader.expect("FOR", hint="CREATE REQUESTS name (column TYPE, …) FOR template WITH (…)")
@@ -36,14 +36,27 @@ def read_requests(
     return CreateRequests(name, found, template, options(reader), start)
 
 
-def read_ask(reader: Reader) -> Ask:
+def _condition(reader: StatementReader) -> Node:
+    try:
+        return reader.expression()
+    except Unsupported as problem:
+        if "subqueries" in str(problem):
+            raise Unsupported(
+                "a request has no subqueries",
+                hint="its conditions are on grouping columns of the template; a query says WHERE [NOT] EXISTS (SELECT …)",
+                position=problem.position,
+            ) from None
+        raise
+
+
+def read_ask(reader: StatementReader) -> Ask:
     """A request, from its first column on; the word REQUEST has been taken, or is left out on a command line."""
     first, start = reader.index, reader.position
     items = () if reader.take("*") else _names(reader, "a column of the template")
     reader.expect("FROM", hint=_FORM)
     template = reader.name("the name of a template")
     window = read_window(reader)
-    where = reader.expression() if reader.take("WHERE") else None
+    where = _condition(reader) if reader.take("WHERE") else None
     group_by: tuple[Name, ...] | None = None
     if reader.take("GROUP"):
         reader.expect("BY")
@@ -63,14 +76,14 @@ def read_ask(reader: Reader) -> Ask:
     return Ask(items, template, window, where, group_by, as_of, reader.text_since(first), start)
 
 
-def _names(reader: Reader, what: str) -> tuple[Name, ...]:
+def _names(reader: StatementReader, what: str) -> tuple[Name, ...]:
     found = [_one(reader, what)]
     while reader.take(","):
         found.append(_one(reader, what))
     return tuple(found)
 
 
-def _one(reader: Reader, what: str) -> Name:
+def _one(reader: StatementReader, what: str) -> Name:
     start = reader.position
     name = reader.name(what)
     if reader.at("("):

@@ -22,11 +22,11 @@ from eddyline.language.grouping import check_close, check_groups
 from eddyline.language.partitions import check_windows, partition_of
 from eddyline.language.ranking import Overs, check_ranking
 from eddyline.language.reader import NESTED
-from eddyline.language.scope import Entry, Scope
-from eddyline.language.syntax import Apply, Constant, Item, Name, Option, Over, Select, Source, Star
+from eddyline.language.scope import Scope, ScopeEntry
+from eddyline.language.syntax import Apply, Constant, FromEntry, Item, Name, Over, Select, Star, WithOption
 from eddyline.model.datatypes import INTERVAL, NULL, DataType
 from eddyline.model.expression import Call, ColumnRef, Expression, Literal, conjuncts
-from eddyline.model.query import BoundQuery, Emit, Output, Reference
+from eddyline.model.query import BoundQuery, Emit, OutputColumn, Reference
 from eddyline.model.schema import Stream, Table
 from eddyline.model.window import UNBOUNDED, PartitionedRows, Rows
 from eddyline.settings import Settings
@@ -96,7 +96,7 @@ def _query(name: str, select: Select, settings: Settings, catalog: Catalog) -> B
     return query
 
 
-def bind_settings(options: tuple[Option, ...], settings: Settings) -> Settings:
+def bind_settings(options: tuple[WithOption, ...], settings: Settings) -> Settings:
     """The settings, with what a query's WITH says changed."""
     for option in options:
         try:
@@ -107,9 +107,9 @@ def bind_settings(options: tuple[Option, ...], settings: Settings) -> Settings:
     return settings
 
 
-def entries_of(select: Select, catalog: Catalog, alone: bool = True) -> tuple[Entry, ...]:
+def entries_of(select: Select, catalog: Catalog, alone: bool = True) -> tuple[ScopeEntry, ...]:
     """What FROM names; at least one is a stream, unless the SELECT does not stand alone."""
-    entries: list[Entry] = []
+    entries: list[ScopeEntry] = []
     for source in select.sources:
         entry = _entry(source, catalog.relation(source.name, source.position))
         if any(e.alias.lower() == entry.alias.lower() for e in entries):
@@ -128,7 +128,7 @@ def entries_of(select: Select, catalog: Catalog, alone: bool = True) -> tuple[En
     return tuple(entries)
 
 
-def _entry(source: Source, relation: Stream | Table) -> Entry:
+def _entry(source: FromEntry, relation: Stream | Table) -> ScopeEntry:
     derived = isinstance(relation, Stream) and relation.is_derived
     alias = source.alias or (source.name if derived else relation.name)
     if alias.startswith("_"):
@@ -141,7 +141,7 @@ def _entry(source: Source, relation: Stream | Table) -> Entry:
                 hint="windows belong to streams; remove it",
                 position=source.position,
             )
-        return Entry(Reference(alias, relation.name, None), relation)
+        return ScopeEntry(Reference(alias, relation.name, None), relation)
     window = source.window
     if isinstance(window, PartitionedRows):
         window = partition_of(window, relation, source.position)
@@ -152,7 +152,7 @@ def _entry(source: Source, relation: Stream | Table) -> Entry:
             hint="write [RANGE …]; or give it an order: CREATE STREAM … WITH (sequence = 'column') AS SELECT …",
             position=source.position,
         )
-    return Entry(Reference(alias, relation.name, window or UNBOUNDED, derived), relation)
+    return ScopeEntry(Reference(alias, relation.name, window or UNBOUNDED, derived), relation)
 
 
 def _where(select: Select, scope: Scope) -> tuple[Expression, ...]:
@@ -167,16 +167,16 @@ def _where(select: Select, scope: Scope) -> tuple[Expression, ...]:
     return tuple(parts)
 
 
-def _outputs(select: Select, scope: Scope, names: dict[str, Expression], overs: Overs) -> tuple[tuple[Output, ...], tuple[Item, ...]]:
+def _outputs(select: Select, scope: Scope, names: dict[str, Expression], overs: Overs) -> tuple[tuple[OutputColumn, ...], tuple[Item, ...]]:
     """The outputs, and for each the item of SELECT that it comes from."""
-    outputs: list[Output] = []
+    outputs: list[OutputColumn] = []
     items: list[Item] = []
     for item in select.items:
         if isinstance(item.value, Star):
             found = _star(item.value, scope)
         else:
             expression = bind_expression(item.value, Clause("SELECT", scope, aggregates=True, first=names, over=overs.bound))
-            found = [Output(item.alias or default_name(item, expression, len(outputs) + 1), expression)]
+            found = [OutputColumn(item.alias or default_name(item, expression, len(outputs) + 1), expression)]
         outputs += found
         items += [item] * len(found)
     check_outputs(outputs, items)
@@ -186,7 +186,7 @@ def _outputs(select: Select, scope: Scope, names: dict[str, Expression], overs: 
     return tuple(outputs), tuple(items)
 
 
-def check_outputs(outputs: Sequence[Output], items: Sequence[Item]) -> None:
+def check_outputs(outputs: Sequence[OutputColumn], items: Sequence[Item]) -> None:
     """Refuses outputs that cannot be columns; each comes from one item."""
     seen: set[str] = set()
     for output, item in zip(outputs, items, strict=True):
@@ -194,10 +194,10 @@ def check_outputs(outputs: Sequence[Output], items: Sequence[Item]) -> None:
         seen.add(output.name.lower())
 
 
-def _star(star: Star, scope: Scope) -> list[Output]:
+def _star(star: Star, scope: Scope) -> list[OutputColumn]:
     entries = scope.entries if star.table is None else (scope.entry(star.table, star.position),)
     alone = len(scope.entries) == 1
-    return [Output(c.column if alone else f"{c.ref}_{c.column}", c) for e in entries for c in e.columns()]
+    return [OutputColumn(c.column if alone else f"{c.ref}_{c.column}", c) for e in entries for c in e.columns()]
 
 
 def default_name(item: Item, expression: Expression, number: int) -> str:
@@ -218,7 +218,7 @@ def default_name(item: Item, expression: Expression, number: int) -> str:
 _NOT_NAMES = frozenset(("and", "or", "not", "neg", "in", "like", "ilike", "is_null", "is_not_null", "is_not_distinct", "case"))
 
 
-def _check_output(output: Output, item: Item, seen: set[str]) -> None:
+def _check_output(output: OutputColumn, item: Item, seen: set[str]) -> None:
     if output.name.startswith("_"):
         raise BindingProblem(
             f"output name {output.name} is reserved",
@@ -239,7 +239,9 @@ def _check_output(output: Output, item: Item, seen: set[str]) -> None:
         raise BindingProblem(f"output {output.name} is NULL without a type", hint="say which: CAST(NULL AS INT)", position=item.position)
 
 
-def _group_by(select: Select, scope: Scope, outputs: tuple[Output, ...], names: dict[str, Expression]) -> dict[Expression, Position | None]:
+def _group_by(
+    select: Select, scope: Scope, outputs: tuple[OutputColumn, ...], names: dict[str, Expression]
+) -> dict[Expression, Position | None]:
     """The grouping expressions in order, each with its place in the text."""
     found: dict[Expression, Position | None] = {}
     for node in select.group_by:

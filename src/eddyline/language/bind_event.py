@@ -1,6 +1,6 @@
 """EVENT queries and CREATE CONSTRAINTS, checked.
 
-Answer   `bind_event` turns an EVENT into a `BoundQuery` with a `Pattern`: leaves typed, the expression as disjuncts, WHERE split at
+Answer   `bind_event` turns an EVENT into a `BoundQuery` with a `EventPattern`: leaves typed, the expression as disjuncts, WHERE split at
          AND, outputs named. `bind_constraints` gives the `ConstraintSet` of a statement.
 Limits   Whether the pattern can ever match is for `plan/satisfy.py`.
 """
@@ -16,14 +16,14 @@ from eddyline.language.columns import column_of
 from eddyline.language.disjuncts import disjuncts_of
 from eddyline.language.expressions import Clause, bind_condition, bind_expression
 from eddyline.language.reader import NESTED
-from eddyline.language.scope import Entry, Scope
+from eddyline.language.scope import Scope, ScopeEntry
 from eddyline.language.syntax import BookClause, CreateConstraints, Event, EventLeaf, Item, Name, Star
-from eddyline.model.constraint import Book, ConstraintSet, EventType, Rule
+from eddyline.model.constraint import ConstraintSet, EventBook, EventType, Rule
 from eddyline.model.datatypes import DataType
 from eddyline.model.expression import ColumnRef, Expression, conjuncts, refs_of
 from eddyline.model.own_function import OwnFunction
-from eddyline.model.pattern import MOST_LEAVES, TRACE, Leaf, Pattern
-from eddyline.model.query import BoundQuery, Output, Reference
+from eddyline.model.pattern import MOST_LEAVES, TRACE, EventPattern, Leaf
+from eddyline.model.query import BoundQuery, OutputColumn, Reference
 from eddyline.model.schema import Stream
 from eddyline.model.window import UNBOUNDED
 from eddyline.settings import Settings
@@ -51,7 +51,9 @@ def _event(name: str, event: Event, settings: Settings, catalog: Catalog) -> Bou
     if event.where is not None:
         where = conjuncts(bind_condition(event.where, Clause("WHERE", scope)))
         _check_negated(where, leaves, event.where.position)
-    pattern = Pattern(book, leaves, parts, where, event.within, event.first, _keys(book, stream), " ".join(event.expression_text.split()))
+    pattern = EventPattern(
+        book, leaves, parts, where, event.within, event.first, _keys(book, stream), " ".join(event.expression_text.split())
+    )
     return BoundQuery(
         name=name,
         references=(Reference(stream.name, stream.name, UNBOUNDED, stream.is_derived),),
@@ -93,11 +95,11 @@ def bind_constraints(
     return ConstraintSet(statement.name, book, rules, settings, _keys(book, stream), statement.text)
 
 
-def _keys(book: Book, stream: Stream) -> tuple[ColumnRef, ...]:
+def _keys(book: EventBook, stream: Stream) -> tuple[ColumnRef, ...]:
     return tuple(ColumnRef(stream.name, name, _found(stream, name)) for name in book.partition)
 
 
-def _book(clause: BookClause, catalog: Catalog) -> tuple[Book, Stream]:
+def _book(clause: BookClause, catalog: Catalog) -> tuple[EventBook, Stream]:
     relation = catalog.relation(clause.stream, clause.position)
     if not isinstance(relation, Stream):
         raise BindingProblem(f"{relation.name} is a table", hint="events are rows of a stream", position=clause.position)
@@ -111,14 +113,14 @@ def _book(clause: BookClause, catalog: Catalog) -> tuple[Book, Stream]:
     spelled = [_column(relation, column, clause.position) for column in (clause.type, *clause.partition)]
     if len(set(spelled[1:])) < len(spelled[1:]):
         raise BindingProblem("PARTITION BY names a column twice", position=clause.position)
-    return Book(relation.name, spelled[0], tuple(spelled[1:])), relation
+    return EventBook(relation.name, spelled[0], tuple(spelled[1:])), relation
 
 
 def _column(stream: Stream, name: str, position: Position | None) -> str:
     return column_of(stream.name, stream.schema, name, position).name
 
 
-def _type_of(stream: Stream, book: Book) -> DataType:
+def _type_of(stream: Stream, book: EventBook) -> DataType:
     column = stream.schema.find(book.type)
     assert column is not None
     if column.type.name not in ("STRING", "INT", "BIGINT"):
@@ -126,7 +128,7 @@ def _type_of(stream: Stream, book: Book) -> DataType:
     return column.type
 
 
-def _check_type(value: EventType, kind: DataType, book: Book, position: Position | None) -> None:
+def _check_type(value: EventType, kind: DataType, book: EventBook, position: Position | None) -> None:
     if isinstance(value, str) != (kind.name == "STRING"):
         hint = "write the type as a number" if isinstance(value, str) else "write the type as a word or a 'text'"
         raise BindingProblem(f"column {book.type} is {kind}, and {value!r} is not", hint=hint, position=position)
@@ -135,7 +137,7 @@ def _check_type(value: EventType, kind: DataType, book: Book, position: Position
         raise BindingProblem(f"{value} does not fit into column {book.type}, which is {kind}", position=position)
 
 
-def _leaf(leaf: EventLeaf, negated: bool, kind: DataType, book: Book, stream: Stream, catalog: Catalog) -> Leaf:
+def _leaf(leaf: EventLeaf, negated: bool, kind: DataType, book: EventBook, stream: Stream, catalog: Catalog) -> Leaf:
     _check_type(leaf.type, kind, book, leaf.position)
     if leaf.name.startswith("_"):
         raise BindingProblem(f"alias {leaf.name} is reserved", hint="names that begin with _ are the engine's own", position=leaf.position)
@@ -146,11 +148,11 @@ def _leaf(leaf: EventLeaf, negated: bool, kind: DataType, book: Book, stream: St
     return Leaf(leaf.name, leaf.type, condition, negated)
 
 
-def _entry(name: str, stream: Stream) -> Entry:
-    return Entry(Reference(name, stream.name, UNBOUNDED), stream)
+def _entry(name: str, stream: Stream) -> ScopeEntry:
+    return ScopeEntry(Reference(name, stream.name, UNBOUNDED), stream)
 
 
-def _entries(leaves: tuple[Leaf, ...], written: Sequence[tuple[EventLeaf, bool]], stream: Stream) -> list[Entry]:
+def _entries(leaves: tuple[Leaf, ...], written: Sequence[tuple[EventLeaf, bool]], stream: Stream) -> list[ScopeEntry]:
     """One entry per name; a name is spelled in one way, and is negated everywhere or nowhere."""
     found: dict[str, Leaf] = {}
     for leaf, (syntax, _) in zip(leaves, written, strict=True):
@@ -167,7 +169,7 @@ def _entries(leaves: tuple[Leaf, ...], written: Sequence[tuple[EventLeaf, bool]]
 class _TraceScope(Scope):
     """Names of a pattern; a column without a name before it is one of PARTITION BY, which all events of a trace share."""
 
-    def __init__(self, entries: tuple[Entry, ...], book: Book, stream: Stream, own: Callable[[str], OwnFunction | None]) -> None:
+    def __init__(self, entries: tuple[ScopeEntry, ...], book: EventBook, stream: Stream, own: Callable[[str], OwnFunction | None]) -> None:
         super().__init__(entries, own)
         self._book, self._stream = book, stream
 
@@ -199,12 +201,12 @@ def _check_negated(where: tuple[Expression, ...], leaves: tuple[Leaf, ...], posi
             raise Unsupported(f"a condition names two NOTs: {' and '.join(found)}", detail=str(part), position=position)
 
 
-def _outputs(event: Event, pattern: Pattern, scope: Scope, stream: Stream) -> tuple[Output, ...]:
+def _outputs(event: Event, pattern: EventPattern, scope: Scope, stream: Stream) -> tuple[OutputColumn, ...]:
     visible = replace_entries(scope, tuple(e for e in scope.entries if e.alias in pattern.names))
     if event.items is None:
         shared = [ColumnRef(TRACE, name, _found(stream, name)) for name in pattern.book.partition]
-        outputs = [Output(c.column, c) for c in shared]
-        outputs += [Output(f"{c.ref}_{c.column}", c) for entry in visible.entries for c in entry.columns()]
+        outputs = [OutputColumn(c.column, c) for c in shared]
+        outputs += [OutputColumn(f"{c.ref}_{c.column}", c) for entry in visible.entries for c in entry.columns()]
         items: list[Item] = [Item(Star(), None, event.position)] * len(outputs)
     else:
         outputs, items = [], []
@@ -215,7 +217,7 @@ def _outputs(event: Event, pattern: Pattern, scope: Scope, stream: Stream) -> tu
             if isinstance(item.value, Name) and (item.value.table or "").lower() in negated:
                 raise BindingProblem(f"RETURN names {item.value.table}, which is a NOT", hint="it binds no event", position=item.position)
             expression = bind_expression(item.value, Clause("RETURN", visible))
-            outputs.append(Output(item.alias or default_name(item, expression, len(outputs) + 1), expression))
+            outputs.append(OutputColumn(item.alias or default_name(item, expression, len(outputs) + 1), expression))
             items.append(item)
     check_outputs(outputs, items)
     return tuple(outputs)
@@ -227,7 +229,7 @@ def _found(stream: Stream, name: str) -> DataType:
     return column.type
 
 
-def replace_entries(scope: Scope, entries: tuple[Entry, ...]) -> Scope:
+def replace_entries(scope: Scope, entries: tuple[ScopeEntry, ...]) -> Scope:
     """The same scope with fewer names."""
     assert isinstance(scope, _TraceScope)
     return _TraceScope(entries, scope._book, scope._stream, scope.own)

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eddyline.errors import BindingProblem, Position
-from eddyline.model.constraint import Book, ConstraintSet
+from eddyline.language.deferred import Queries
+from eddyline.model.constraint import ConstraintSet, EventBook
 from eddyline.model.own_function import OwnFunction, calls
-from eddyline.model.punctuation import Derived
+from eddyline.model.punctuation import DerivedPunctuation
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.model.template import RequestStream, Template
@@ -29,7 +30,7 @@ LONGEST_NAME = 200
 
 
 @dataclass(frozen=True)
-class Sink:
+class DeclaredSink:
     """Where results go; `query` is None for all queries."""
 
     name: str
@@ -38,7 +39,7 @@ class Sink:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
-Entry = Stream | Table | BoundQuery | Sink | Template | RequestStream | ConstraintSet | Derived | OwnFunction
+Entry = Stream | Table | BoundQuery | DeclaredSink | Template | RequestStream | ConstraintSet | DerivedPunctuation | OwnFunction
 
 #: Kinds whose names exclude each other.
 _TOGETHER = {
@@ -54,16 +55,16 @@ class Catalog:
     #: In the order of creation.
     streams: dict[str, Stream]
     tables: dict[str, Table]
-    queries: dict[str, BoundQuery]
-    sinks: dict[str, Sink]
+    queries: Queries
+    sinks: dict[str, DeclaredSink]
     templates: dict[str, Template]
     requests: dict[str, RequestStream]
     constraints: dict[str, ConstraintSet]
-    punctuations: dict[str, Derived]
+    punctuations: dict[str, DerivedPunctuation]
     functions: dict[str, OwnFunction]
 
     def __init__(self) -> None:
-        self.streams, self.tables, self.queries, self.sinks = {}, {}, {}, {}
+        self.streams, self.tables, self.queries, self.sinks = {}, {}, Queries(), {}
         self.templates, self.requests, self.constraints, self.punctuations = {}, {}, {}, {}
         self.functions = {}
         #: The queries that make named derived streams, by stream.
@@ -93,7 +94,7 @@ class Catalog:
                 hint="read another stream, or put it after what it reads",
                 position=position,
             )
-        spelled = self._spelling["query"].get(name.lower())
+        spelled = self._found("query", name)
         if spelled is not None and self.queries[spelled].is_changelog:
             hint = f"the table of an EMIT EVERY query is joined: s JOIN LATEST {name} ON …; what is final is a stream: CREATE STREAM …"
         elif spelled is not None:
@@ -105,6 +106,10 @@ class Catalog:
 
     def query(self, name: str, position: Position | None = None) -> BoundQuery:
         return self.queries[self._spelled("query", name, position)]
+
+    def query_or_none(self, name: str) -> BoundQuery | None:
+        spelled = self._found("query", name)
+        return None if spelled is None else self.queries[spelled]
 
     def template(self, name: str, position: Position | None = None) -> Template:
         return self.templates[self._spelled("template", name, position)]
@@ -123,18 +128,18 @@ class Catalog:
                 hint=f"REQUEST … FROM {name} asks it, and a stream of requests (CREATE REQUESTS … FOR {name}) has results",
                 position=position,
             )
-        return self.query(name, position).name
+        return self._spelled("query", name, position)
 
     def function(self, name: str) -> OwnFunction | None:
         """The function of one's own of that name, if there is one."""
         spelled = self._spelling["function"].get(name.lower())
         return None if spelled is None else self.functions[spelled]
 
-    def constraints_of(self, book: Book) -> tuple[ConstraintSet, ...]:
+    def constraints_of(self, book: EventBook) -> tuple[ConstraintSet, ...]:
         """The constraints of a book; they add up."""
         return tuple(c for c in self.constraints.values() if c.book == book)
 
-    def sinks_of(self, query: str) -> tuple[Sink, ...]:
+    def sinks_of(self, query: str) -> tuple[DeclaredSink, ...]:
         """The sinks that a query's results go to."""
         return tuple(s for s in self.sinks.values() if s.query is None or s.query == query)
 
@@ -147,10 +152,39 @@ class Catalog:
             self.add(entry.stream)
         if isinstance(entry, ConstraintSet):
             self._constrain(entry.book.stream)
-        if isinstance(entry, Derived):
+        if isinstance(entry, DerivedPunctuation):
             self._promise(entry)
         if isinstance(entry, Stream):
             self.next_position = max(self.next_position, entry.position) + 1
+
+    def defer_query(self, name: str, bind: Callable[[], BoundQuery], certain: bool) -> None:
+        """Take a query that was bound before and is bound again when it is asked for; one that has the name already stays.
+
+        Args:
+            certain: It can be bound; otherwise it is not there if it cannot.
+        """
+        if name.lower() in self._spelling["query"]:
+            return
+
+        def bound() -> BoundQuery:
+            # What only the statement being bound knows is not for this query.
+            local, self.local = self.local, {}
+            unfinished, self.unfinished = self.unfinished, frozenset()
+            try:
+                return bind()
+            finally:
+                self.local, self.unfinished = local, unfinished
+
+        self._spelling["query"][name.lower()] = name
+        self.queries.defer(name, bound, certain)
+
+    def forget_queries(self, names: Iterable[str]) -> None:
+        """Let queries and their sinks go, unbound."""
+        gone = {name for name in names if name in self.queries}
+        for name in gone:
+            del self._spelling["query"][name.lower()], self.queries[name]
+        for sink in [sink.name for sink in self.sinks.values() if sink.query in gone]:
+            self.drop("sink", sink)
 
     def check_free(self, kind: str, name: str, position: Position | None = None) -> None:
         """Refuses a name that is taken, or that cannot name a folder of results."""
@@ -168,7 +202,7 @@ class Catalog:
                 position=position,
             )
         for other in _TOGETHER.get(kind, (kind,)):
-            spelled = self._spelling[other].get(name.lower())
+            spelled = self._found(other, name)
             if spelled is not None:
                 raise BindingProblem(
                     f"there {'are' if other == 'constraints' else 'is'} already {_a(other)} {spelled}",
@@ -197,7 +231,7 @@ class Catalog:
             self.drop("stream", spelled)
         if isinstance(entry, ConstraintSet):
             self._constrain(entry.book.stream)
-        if isinstance(entry, Derived):
+        if isinstance(entry, DerivedPunctuation):
             self._promise(entry)
         return entry
 
@@ -206,7 +240,7 @@ class Catalog:
         found = tuple(c for c in self.constraints.values() if c.book.stream == stream)
         self.streams[stream] = replace(self.streams[stream], constraints=found)
 
-    def _promise(self, derived: Derived) -> None:
+    def _promise(self, derived: DerivedPunctuation) -> None:
         """Streams carry what CREATE PUNCTUATION says of them, and what is derived from their rows."""
         for name in {derived.stream, derived.source}:
             said = tuple(d for d in self.punctuations.values() if d.stream == name)
@@ -233,8 +267,16 @@ class Catalog:
             found += [f"stream of requests {r.name}" for r in self.requests.values() if r.template.name == name]
         return found
 
-    def _spelled(self, kind: str, name: str, position: Position | None) -> str:
+    def _found(self, kind: str, name: str) -> str | None:
+        """The name as it is spelled, if there is such an entry."""
         spelled = self._spelling[kind].get(name.lower())
+        if kind == "query" and spelled is not None and not self.queries.holds(spelled):
+            del self._spelling[kind][name.lower()]
+            return None
+        return spelled
+
+    def _spelled(self, kind: str, name: str, position: Position | None) -> str:
+        spelled = self._found(kind, name)
         if spelled is None:
             known, verb = list(self._shelf(kind)), "are" if kind == "constraints" else "is"
             what = "stream of requests" if kind == "requests" else kind
@@ -273,11 +315,11 @@ _KINDS: dict[type, str] = {
     Stream: "stream",
     Table: "table",
     BoundQuery: "query",
-    Sink: "sink",
+    DeclaredSink: "sink",
     Template: "template",
     RequestStream: "requests",
     ConstraintSet: "constraints",
-    Derived: "punctuation",
+    DerivedPunctuation: "punctuation",
     OwnFunction: "function",
 }
 

@@ -12,8 +12,8 @@ from dataclasses import fields, is_dataclass
 
 from eddyline.errors import Unsupported
 from eddyline.language.catalog import Catalog
-from eddyline.language.scope import Entry
-from eddyline.language.syntax import Select, Source
+from eddyline.language.scope import ScopeEntry
+from eddyline.language.syntax import FromEntry, Select
 from eddyline.model.datatypes import TIMESTAMP
 from eddyline.model.expression import ColumnRef, Expression
 from eddyline.model.functions import resolve
@@ -32,8 +32,8 @@ def refuse_changing(select: Select, catalog: Catalog) -> None:
             )
 
 
-def _sources(part: object) -> Iterator[Source]:
-    if isinstance(part, Source):
+def _sources(part: object) -> Iterator[FromEntry]:
+    if isinstance(part, FromEntry):
         yield part
     elif isinstance(part, tuple):
         for one in part:
@@ -43,7 +43,7 @@ def _sources(part: object) -> Iterator[Source]:
             yield from _sources(getattr(part, field.name))
 
 
-def version_conditions(entries: tuple[Entry, ...]) -> tuple[Expression, ...]:
+def version_conditions(entries: tuple[ScopeEntry, ...]) -> tuple[Expression, ...]:
     """The conditions that choose versions; none where no table changes."""
     changing = [e.alias for e in entries if isinstance(e.relation, Table) and e.relation.refresh is not None]
     times = tuple(ColumnRef(e.alias, e.relation.time, TIMESTAMP) for e in entries if isinstance(e.relation, Stream))

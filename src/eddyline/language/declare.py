@@ -1,18 +1,18 @@
 """CREATE STREAM, CREATE TABLE and CREATE SINK, checked.
 
 Answer   `bind_stream`, `bind_table` and `bind_sink` turn a statement into the model's `Stream`, `Table` and the catalog's
-         `Sink`; what WITH says is checked by name, and by value where the meaning is the language's.
+         `DeclaredSink`; what WITH says is checked by name, and by value where the meaning is the language's.
 Limits   Options of a format (path, header …) are kept as text for `connectors`, which know their values.
 """
 
 from __future__ import annotations
 
 from eddyline.errors import BindingProblem, EddylineError, Position
-from eddyline.language.catalog import Catalog, Sink
+from eddyline.language.catalog import Catalog, DeclaredSink
 from eddyline.language.columns import column_of
 from eddyline.language.heralds import herald_column
 from eddyline.language.punctuations import check_marked, key_columns, punctuation_column
-from eddyline.language.syntax import ColumnDefinition, CreateSink, CreateStream, CreateTable, Option
+from eddyline.language.syntax import ColumnDefinition, CreateSink, CreateStream, CreateTable, WithOption
 from eddyline.language.windows import parse_span
 from eddyline.model.schema import RESULT_TIME, Column, Schema, Stream, Table
 
@@ -22,6 +22,7 @@ STREAM_OPTIONS = (
     "time",
     "lateness",
     "idle",
+    "most_ahead",
     "sequence",
     "key",
     "punctuation",
@@ -48,6 +49,7 @@ def bind_stream(statement: CreateStream, catalog: Catalog) -> Stream:
             f"stream {statement.name} has no event time", hint="WITH (time = '…') names its TIMESTAMP column", position=statement.position
         )
     lateness, idle, sequence = given.pop("lateness", None), given.pop("idle", None), given.pop("sequence", None)
+    ahead = given.pop("most_ahead", None)
     herald = given.pop("herald", None)
     key, mark, remember = given.pop("key", None), given.pop("punctuation", None), given.pop("remember", None)
     if sequence is not None:
@@ -62,6 +64,7 @@ def bind_stream(statement: CreateStream, catalog: Catalog) -> Stream:
             time=_spelling(schema, time),
             lateness=0 if lateness is None else parse_span(lateness, places["lateness"]),
             idle=None if idle is None else parse_span(idle, places["idle"]),
+            most_ahead=None if ahead is None else parse_span(ahead, places["most_ahead"]),
             sequence=sequence,
             position=catalog.next_position,
             options=given,
@@ -90,7 +93,7 @@ def bind_table(statement: CreateTable, catalog: Catalog) -> Table:
     catalog.check_free("table", statement.name, statement.position)
     schema = _schema(statement.columns)
     for option in statement.options:
-        if option.name in ("time", "lateness", "idle", "sequence", "key", "punctuation", "remember", "herald"):
+        if option.name in ("time", "lateness", "idle", "most_ahead", "sequence", "key", "punctuation", "remember", "herald"):
             raise BindingProblem(
                 f"a table has no {option.name}",
                 hint="a static table is read once; rows that come in time are a STREAM",
@@ -111,11 +114,11 @@ def _period(text: str, statement: CreateTable) -> int:
     return period
 
 
-def bind_sink(statement: CreateSink, catalog: Catalog) -> Sink:
+def bind_sink(statement: CreateSink, catalog: Catalog) -> DeclaredSink:
     """The sink that a statement declares; it is not yet in the catalog."""
     catalog.check_free("sink", statement.name, statement.position)
     query = None if statement.query is None else catalog.results_of(statement.query, statement.position)
-    sink = Sink(statement.name, query, _given(statement.options, SINK_OPTIONS, "sink", None))
+    sink = DeclaredSink(statement.name, query, _given(statement.options, SINK_OPTIONS, "sink", None))
     check_marked(sink, catalog, next((o.position for o in statement.options if o.name == "punctuation"), None))
     return sink
 
@@ -137,7 +140,7 @@ def _schema(columns: tuple[ColumnDefinition, ...], of_stream: bool = False) -> S
     return Schema(tuple(Column(c.name, c.type) for c in columns))
 
 
-def _given(options: tuple[Option, ...], known: tuple[str, ...], kind: str, schema: Schema | None) -> dict[str, str]:
+def _given(options: tuple[WithOption, ...], known: tuple[str, ...], kind: str, schema: Schema | None) -> dict[str, str]:
     given = {}
     for option in options:
         name = option.name
@@ -162,7 +165,7 @@ def _spelling(schema: Schema, name: str) -> str:
     return name if column is None else column.name
 
 
-def _check_number(option: Option) -> None:
+def _check_number(option: WithOption) -> None:
     try:
         good = float(option.value) > 0
     except ValueError:

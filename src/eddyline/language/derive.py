@@ -22,7 +22,7 @@ from eddyline.language.catalog import Catalog
 from eddyline.language.changing import refuse_changing
 from eddyline.language.latest import latest_sources
 from eddyline.language.outer import bind_outer, has_outer
-from eddyline.language.syntax import Body, CreateDerived, Event, Item, Select, Source, Star, Union
+from eddyline.language.syntax import Body, CreateDerived, Event, FromEntry, Item, Select, Star, Union
 from eddyline.language.unnest import Unnesting
 from eddyline.model.datatypes import TIMESTAMP
 from eddyline.model.expression import Expression
@@ -99,7 +99,7 @@ class _Derivation:
         if isinstance(body, Union):
             with self.names(body.named):
                 whole = self.derived(body)
-            select = Select((Item(Star()),), (Source(whole.name, "all"),), text=body.text, position=body.position)
+            select = Select((Item(Star()),), (FromEntry(whole.name, "all"),), text=body.text, position=body.position)
             with self._known({whole.name.lower(): whole}):
                 return bind_query(name, select, self.settings, self.catalog)
         with self.names(body.named):
@@ -122,7 +122,7 @@ class _Derivation:
                     return bind_outer(self, name, select)
                 return bind_query(name, select, self.settings, self.catalog)
 
-    def plain_source(self, source: Source) -> Source:
+    def plain_source(self, source: FromEntry) -> FromEntry:
         """The source with the name of its stream in the place of a subquery; the name is known from then on."""
         if source.query is None:
             return source

@@ -19,7 +19,7 @@ from sqlglot.tokens import Tokenizer as BaseTokenizer
 from sqlglot.tokens import TokenType
 
 from eddyline.errors import SyntaxProblem, Unsupported
-from eddyline.language.reader import NESTED, Places, Token
+from eddyline.language.reader import NESTED, TextPlaces, Token
 from eddyline.language.syntax import Node
 from eddyline.language.translation import SUBQUERY, Translation
 
@@ -43,6 +43,11 @@ class _Failure(ParseError):
         self.token = token
 
 
+#: Tokens that are literals, and those after which one stands alone in a list.
+_LITERALS = frozenset({TokenType.NUMBER, TokenType.STRING})
+_AFTER = frozenset({TokenType.COMMA, TokenType.R_PAREN})
+
+
 class ExpressionParser(Parser):
     """sqlglot's expressions, without its many functions: every call stays a name with arguments."""
 
@@ -53,9 +58,9 @@ class ExpressionParser(Parser):
         kind: lambda self, this, kind: exp.Cast(this=this, to=kind, action="literal") for kind in (exp.DType.TIMESTAMP, exp.DType.DATE)
     }
 
-    _places: Places
+    _places: TextPlaces
 
-    def read(self, text: str, raw: list[RawToken], index: int, tokens: list[Token], places: Places) -> tuple[Node, int]:
+    def read(self, text: str, raw: list[RawToken], index: int, tokens: list[Token], places: TextPlaces) -> tuple[Node, int]:
         """The expression that begins at the token `index`, and the index of the token after it."""
         self.reset()
         self.sql = text
@@ -146,6 +151,11 @@ class ExpressionParser(Parser):
         first = parse_method()
         found = [] if first is None else [first]
         while self._match(sep):
+            # Of a long list most items are literals alone: those need no look at operators.
+            if self._curr and self._curr.token_type in _LITERALS and self._next and self._next.token_type in _AFTER:
+                self._advance()
+                found.append(self.PRIMARY_PARSERS[self._prev.token_type](self, self._prev))
+                continue
             item = parse_method()
             if item is None:
                 self.raise_error("Expecting an expression")

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from eddyline.errors import Position, SyntaxProblem, Unsupported
-from eddyline.language.reader import Reader
-from eddyline.language.syntax import BookClause, CreateConstraints, Event, EventGroup, EventLeaf, EventNode, Item, Option
+from eddyline.language.reader import StatementReader
+from eddyline.language.syntax import BookClause, CreateConstraints, Event, EventGroup, EventLeaf, EventNode, Item, WithOption
 from eddyline.language.windows import read_span
 from eddyline.model.constraint import EventType, Rule
 
@@ -29,7 +29,7 @@ _DECLARE: dict[str, tuple[str, Callable[[tuple[EventType, ...]], tuple[EventType
 _WORKING = ", ".join((*_RULES, "IF … THEN …", "END AFTER", *_DECLARE))
 
 
-def read_event(reader: Reader, items: Callable[[Reader], tuple[Item, ...]]) -> Event:
+def read_event(reader: StatementReader, items: Callable[[StatementReader], tuple[Item, ...]]) -> Event:
     """An EVENT query, where the reader stands; `items` reads a list as SELECT has it."""
     first, start = reader.index, reader.position
     reader.expect("EVENT")
@@ -61,7 +61,7 @@ def read_event(reader: Reader, items: Callable[[Reader], tuple[Item, ...]]) -> E
     return Event(expression, book, where, within, first_only, returned, reader.text_since(first), text, start)
 
 
-def _book(reader: Reader) -> BookClause:
+def _book(reader: StatementReader) -> BookClause:
     start = reader.position
     stream = reader.name("a stream")
     reader.expect("TYPE", hint="stream TYPE column says which column holds the types of events")
@@ -75,7 +75,7 @@ def _book(reader: Reader) -> BookClause:
     return BookClause(stream, column, tuple(partition), start)
 
 
-def _expression(reader: Reader) -> EventNode:
+def _expression(reader: StatementReader) -> EventNode:
     start = reader.position
     word = reader.at_any("SEQ", "AND", "OR", "NOT")
     if word and reader.tokens[reader.index + 1].text == "(":
@@ -102,7 +102,7 @@ def _expression(reader: Reader) -> EventNode:
     return EventLeaf(kind, bare, condition, alias, start)
 
 
-def event_type(reader: Reader) -> EventType:
+def event_type(reader: StatementReader) -> EventType:
     """A type, as written."""
     token = reader.next
     if token.kind == "string":
@@ -117,7 +117,9 @@ def event_type(reader: Reader) -> EventType:
     return reader.name(_LEAF)
 
 
-def read_constraints(reader: Reader, name: str, start: Position, options: Callable[[Reader], tuple[Option, ...]]) -> CreateConstraints:
+def read_constraints(
+    reader: StatementReader, name: str, start: Position, options: Callable[[StatementReader], tuple[WithOption, ...]]
+) -> CreateConstraints:
     """What follows `CREATE CONSTRAINTS name`."""
     first = reader.index - 3
     reader.expect("ON", hint="CREATE CONSTRAINTS name ON stream TYPE column [PARTITION BY …] (…)")
@@ -137,7 +139,7 @@ def read_constraints(reader: Reader, name: str, start: Position, options: Callab
     return CreateConstraints(name, book, tuple(rules), None, (), reader.text_since(first), start)
 
 
-def _rule(reader: Reader) -> Rule:
+def _rule(reader: StatementReader) -> Rule:
     position = reader.position
     if reader.take("IF"):
         return _clause(reader)
@@ -159,7 +161,7 @@ def _refuse(word: str, position: Position) -> NoReturn:
     raise Unsupported(f"the constraint {word} is not supported", hint=f"constraints are {_WORKING}", position=position)
 
 
-def _types(reader: Reader, word: str, count: int | None) -> tuple[EventType, ...]:
+def _types(reader: StatementReader, word: str, count: int | None) -> tuple[EventType, ...]:
     position = reader.position
     reader.expect("(", hint=f"{word}(type{', …' if count != 1 else ''})")
     found = [event_type(reader)]
@@ -177,7 +179,7 @@ def _checked(rule: Rule, position: Position) -> Rule:
     return rule
 
 
-def _clause(reader: Reader) -> Rule:
+def _clause(reader: StatementReader) -> Rule:
     given = [event_type(reader)]
     while reader.take("AND"):
         given.append(event_type(reader))

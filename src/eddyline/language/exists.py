@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from eddyline.errors import Unsupported
-from eddyline.language.reader import Reader
+from eddyline.language.reader import StatementReader
 from eddyline.language.syntax import Apply, Exists, Node, Select
 
 _HINT = "WHERE condition AND [NOT] EXISTS (SELECT …)"
 
 
-def read_where(reader: Reader, read_select: Callable[[Reader], Select]) -> tuple[Node | None, tuple[Exists, ...]]:
+def read_where(reader: StatementReader, read_select: Callable[[StatementReader], Select]) -> tuple[Node | None, tuple[Exists, ...]]:
     """The conditions after WHERE: those that are expressions as one, and the others."""
     begin = reader.index
     where: Node | None = None
@@ -34,7 +34,7 @@ def read_where(reader: Reader, read_select: Callable[[Reader], Select]) -> tuple
     return where, tuple(found)
 
 
-def _exists(reader: Reader, read_select: Callable[[Reader], Select]) -> Exists:
+def _exists(reader: StatementReader, read_select: Callable[[StatementReader], Select]) -> Exists:
     position = reader.position
     negated = reader.take("NOT")
     reader.expect("EXISTS", "(")
@@ -43,12 +43,12 @@ def _exists(reader: Reader, read_select: Callable[[Reader], Select]) -> Exists:
     return Exists(select, negated, position)
 
 
-def _at_exists(reader: Reader, index: int) -> bool:
+def _at_exists(reader: StatementReader, index: int) -> bool:
     words = [token.upper for token in reader.tokens[index : index + 3]]
     return words[:2] == ["EXISTS", "("] or words == ["NOT", "EXISTS", "("]
 
 
-def _next_exists(reader: Reader) -> int | None:
+def _next_exists(reader: StatementReader) -> int | None:
     """The index of the AND before the next EXISTS of this WHERE; None: there is none."""
     depth = 0
     for index in range(reader.index, len(reader.tokens)):
@@ -61,7 +61,7 @@ def _next_exists(reader: Reader) -> int | None:
     return None
 
 
-def _refuse_or(reader: Reader, begin: int) -> None:
+def _refuse_or(reader: StatementReader, begin: int) -> None:
     """Refuses an OR that stands in no parentheses since the token `begin`, or comes next."""
     depth = 0
     for token in reader.tokens[begin : reader.index + 1]:

@@ -6,6 +6,7 @@ Limits   STRING_AGG puts texts in the order of rows: a derived stream whose rows
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 
@@ -40,9 +41,16 @@ def bind_further(name: str, node: Apply, bind: Callable[[Node], Expression], sco
         if name == "array_agg":
             return in_order(name, value, None, times, node.position, None if node.where is None else bind(node.where))
         return in_order(name, value, _separator(node.args[1], hint), times, node.position)
+    found = approximate(name, value, _part(node.args[1], hint) if name == "approx_quantile" else None, node.position)
     if find_spec("datasketches") is None:
-        raise Unsupported(f"{name} needs the package datasketches", hint="pip install 'eddyline[sketches]'", position=node.position)
-    return approximate(name, value, _part(node.args[1], hint) if name == "approx_quantile" else None, node.position)
+        raise Unsupported(f"{name} needs the package datasketches", hint=_sketches_hint(), position=node.position)
+    return found
+
+
+def _sketches_hint() -> str:
+    if sys.version_info < (3, 14):
+        return "pip install 'eddyline[sketches]'"
+    return "it has no wheel for this Python: use Python 3.13 or older, or compile it with pip install datasketches"
 
 
 def check_ordered(what: str, scope: Scope, node: Node) -> None:

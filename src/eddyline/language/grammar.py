@@ -21,7 +21,7 @@ from eddyline.language.heralds import read_herald
 from eddyline.language.own_functions import read_function
 from eddyline.language.punctuations import read_punctuate, read_punctuation
 from eddyline.language.ranking_text import read_limit
-from eddyline.language.reader import RESERVED, Reader
+from eddyline.language.reader import RESERVED, StatementReader
 from eddyline.language.syntax import (
     Body,
     ColumnDefinition,
@@ -32,15 +32,15 @@ from eddyline.language.syntax import (
     CreateTable,
     Drop,
     Explain,
+    FromEntry,
     Item,
     Node,
-    Option,
     Select,
     Set,
-    Source,
     Star,
     Statement,
     Union,
+    WithOption,
 )
 from eddyline.language.type_text import read_type
 from eddyline.language.unnest import read_unnest
@@ -70,25 +70,25 @@ _FOREIGN_CLAUSES = {
 }
 
 
-def read_request(reader: Reader) -> Statement:
+def read_request(reader: StatementReader) -> Statement:
     """A statement; of a request the word REQUEST may be left out. A column may have that name."""
     if reader.at("REQUEST") and not reader.at("REQUEST", "FROM") and not reader.at("REQUEST", ","):
         return read_statement(reader)
     return _ended(reader, read_ask(reader))
 
 
-def read_statement(reader: Reader) -> Statement:
+def read_statement(reader: StatementReader) -> Statement:
     return _ended(reader, _statement(reader, reader.position))
 
 
-def _ended(reader: Reader, statement: Statement) -> Statement:
+def _ended(reader: StatementReader, statement: Statement) -> Statement:
     if reader.next.kind != "end":
         _refuse_foreign_clause(reader)
         reader.fail("expected ; or the end")
     return statement
 
 
-def _statement(reader: Reader, start: Position) -> Statement:
+def _statement(reader: StatementReader, start: Position) -> Statement:
     if reader.take("CREATE"):
         return _create(reader, start)
     if reader.take("DROP"):
@@ -97,7 +97,7 @@ def _statement(reader: Reader, start: Position) -> Statement:
             raise Unsupported("IF EXISTS is not supported", hint="drop what exists", position=reader.position)
         return Drop(kind, reader.name("the name of constraints" if kind == "constraints" else f"the name of a {kind}"), start)
     if reader.take("SET"):
-        name = reader.word("the name of a setting")
+        name = reader.dotted("the name of a setting")
         reader.expect("=", hint="SET name = value;")
         value = reader.value()
         if reader.at("-"):
@@ -125,12 +125,12 @@ def _statement(reader: Reader, start: Position) -> Statement:
     reader.fail("expected a statement", hint=_STATEMENTS)
 
 
-def _event_follows(reader: Reader) -> bool:
+def _event_follows(reader: StatementReader) -> bool:
     """Whether EVENT begins a query here, and is not the name of one."""
     return reader.tokens[reader.index + 1].kind != "end"
 
 
-def _body(reader: Reader) -> Body:
+def _body(reader: StatementReader) -> Body:
     """What CREATE QUERY … AS takes."""
     if reader.at("EVENT"):
         return read_event(reader, lambda r: _list(r, _item))
@@ -149,7 +149,7 @@ def _body(reader: Reader) -> Body:
     return replace(parts[0], named=named, text=text, position=start)
 
 
-def _named_queries(reader: Reader) -> tuple[tuple[str, Body], ...]:
+def _named_queries(reader: StatementReader) -> tuple[tuple[str, Body], ...]:
     """WITH name AS (…), …"""
     found: list[tuple[str, Body]] = []
     if reader.take("WITH"):
@@ -163,7 +163,7 @@ def _named_queries(reader: Reader) -> tuple[tuple[str, Body], ...]:
     return tuple(found)
 
 
-def _kind(reader: Reader, verb: str) -> str:
+def _kind(reader: StatementReader, verb: str) -> str:
     if kind := reader.at_any("STREAM", "TABLE", "QUERY", "SINK", "TEMPLATE", "REQUESTS", "CONSTRAINTS", "PUNCTUATION", "FUNCTION"):
         reader.take(kind)
         return kind.lower()
@@ -181,7 +181,7 @@ def _kind(reader: Reader, verb: str) -> str:
     reader.fail("expected STREAM, TABLE, QUERY, SINK, TEMPLATE, REQUESTS, CONSTRAINTS, PUNCTUATION or FUNCTION")
 
 
-def _create(reader: Reader, start: Position) -> Statement:
+def _create(reader: StatementReader, start: Position) -> Statement:
     kind = _kind(reader, "CREATE")
     if reader.at("IF", "NOT", "EXISTS"):
         raise Unsupported("IF NOT EXISTS is not supported", hint="DROP first, then CREATE", position=reader.position)
@@ -215,21 +215,21 @@ def _create(reader: Reader, start: Position) -> Statement:
     return made(name, columns, _options(reader), start)
 
 
-def _columns(reader: Reader, kind: str, name: str) -> tuple[ColumnDefinition, ...]:
+def _columns(reader: StatementReader, kind: str, name: str) -> tuple[ColumnDefinition, ...]:
     reader.expect("(", hint=f"CREATE {kind.upper()} {name} (column TYPE, …) WITH (…)")
     columns = _list(reader, _column)
     reader.expect(")")
     return columns
 
 
-def _list(reader: Reader, read: Callable[[Reader], T]) -> tuple[T, ...]:
+def _list(reader: StatementReader, read: Callable[[StatementReader], T]) -> tuple[T, ...]:
     found = [read(reader)]
     while reader.take(","):
         found.append(read(reader))
     return tuple(found)
 
 
-def _column(reader: Reader) -> ColumnDefinition:
+def _column(reader: StatementReader) -> ColumnDefinition:
     start = reader.position
     name = reader.name("the name of a column")
     kind = read_type(reader, "the type of the column")
@@ -240,7 +240,7 @@ def _column(reader: Reader) -> ColumnDefinition:
     return ColumnDefinition(name, kind, start)
 
 
-def _options(reader: Reader) -> tuple[Option, ...]:
+def _options(reader: StatementReader) -> tuple[WithOption, ...]:
     if not reader.take("WITH"):
         return ()
     reader.expect("(", hint="WITH (name = value, …)")
@@ -254,14 +254,14 @@ def _options(reader: Reader) -> tuple[Option, ...]:
     return options
 
 
-def _option(reader: Reader) -> Option:
+def _option(reader: StatementReader) -> WithOption:
     start = reader.position
-    name = reader.word("the name of an option").lower()
+    name = reader.dotted("the name of an option").lower()
     reader.expect("=", hint="WITH (name = value, …)")
-    return Option(name, reader.value(), start)
+    return WithOption(name, reader.value(), start)
 
 
-def _select(reader: Reader) -> Select:
+def _select(reader: StatementReader) -> Select:
     first, start = reader.index, reader.position
     reader.expect("SELECT")
     distinct = reader.take("DISTINCT")
@@ -280,7 +280,7 @@ def _select(reader: Reader) -> Select:
         reader.expect("BY")
         if word := reader.at_any("ALL", "ROLLUP", "CUBE", "GROUPING"):
             raise Unsupported(f"GROUP BY {word} is not supported", hint="name the grouping expressions", position=reader.position)
-        group_by = _list(reader, Reader.expression)
+        group_by = _list(reader, StatementReader.expression)
     having = reader.expression() if reader.take("HAVING") else None
     qualify = reader.expression() if reader.take("QUALIFY") else None
     order_by, limit = read_limit(reader)
@@ -293,7 +293,7 @@ def _select(reader: Reader) -> Select:
     )  # fmt: skip
 
 
-def _item(reader: Reader) -> Item:
+def _item(reader: StatementReader) -> Item:
     start = reader.position
     if reader.take("*"):
         return _bare_star(reader, Star(None, start), start)
@@ -307,7 +307,7 @@ def _item(reader: Reader) -> Item:
     return Item(value, reader.name("a name") if reader.at_name() else None, start)
 
 
-def _bare_star(reader: Reader, star: Star, start: Position) -> Item:
+def _bare_star(reader: StatementReader, star: Star, start: Position) -> Item:
     if word := reader.at_any("EXCEPT", "EXCLUDE", "REPLACE", "RENAME"):
         raise Unsupported(f"* {word} is not supported", hint="name the columns", position=reader.position)
     if reader.at("AS"):
@@ -315,7 +315,7 @@ def _bare_star(reader: Reader, star: Star, start: Position) -> Item:
     return Item(star, None, start)
 
 
-def _sources(reader: Reader) -> tuple[Source, ...]:
+def _sources(reader: StatementReader) -> tuple[FromEntry, ...]:
     sources = [_source(reader, ",")]
     while True:
         if reader.take(","):
@@ -345,13 +345,13 @@ _ON = {
 }
 
 
-def _names_query(reader: Reader, ahead: int) -> bool:
+def _names_query(reader: StatementReader, ahead: int) -> bool:
     """Whether a name or a subquery stands there: LATEST is no name then."""
     token = reader.tokens[reader.index + ahead]
     return token.text == "(" or token.kind == "quoted" or (token.kind == "word" and token.upper not in RESERVED)
 
 
-def _outer(reader: Reader) -> str | None:
+def _outer(reader: StatementReader) -> str | None:
     """LEFT, RIGHT or FULL, if such a join comes next."""
     for side in ("LEFT", "RIGHT", "FULL"):
         if reader.take(side, "JOIN") or reader.take(side, "OUTER", "JOIN"):
@@ -363,7 +363,7 @@ def _outer(reader: Reader) -> str | None:
     return None
 
 
-def _source(reader: Reader, join: str) -> Source:
+def _source(reader: StatementReader, join: str) -> FromEntry:
     start = reader.position
     query = None
     if reader.at("UNNEST"):
@@ -398,10 +398,10 @@ def _source(reader: Reader, join: str) -> Source:
         _refuse_foreign_clause(reader)
         reader.expect("ON", hint=_ON.get(join, f"{join} JOIN … ON condition"))
         on = reader.expression()
-    return Source(name, alias, window if second is None else second, join, on, group_window, query, start)
+    return FromEntry(name, alias, window if second is None else second, join, on, group_window, query, start)
 
 
-def _emit(reader: Reader) -> Emit | None:
+def _emit(reader: StatementReader) -> Emit | None:
     if not reader.take("EMIT"):
         return None
     if reader.take("EVERY"):
@@ -417,7 +417,7 @@ def _emit(reader: Reader) -> Emit | None:
     reader.fail("expected ON CHANGE, EVERY or ON CLOSE", hint="EMIT ON CHANGE | EVERY 10 SECONDS | ON CLOSE")
 
 
-def _refuse_foreign_clause(reader: Reader) -> None:
+def _refuse_foreign_clause(reader: StatementReader) -> None:
     word = reader.next.upper if reader.next.kind == "word" else ""
     if word in _FOREIGN_CLAUSES:
         clause, hint = _FOREIGN_CLAUSES[word]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from eddyline.errors import BindingProblem, Position, SyntaxProblem, Unsupported
-from eddyline.language.reader import Reader
+from eddyline.language.reader import StatementReader
 from eddyline.language.scope import Scope
 from eddyline.language.syntax import Apply, Cast, Constant, Item, Name, Node, Select
 from eddyline.language.windows import parse_span
@@ -32,7 +32,7 @@ SPELLINGS = {
 START, END = "window_start", "window_end"
 
 
-def read_table_function(reader: Reader) -> tuple[str, Apply]:
+def read_table_function(reader: StatementReader) -> tuple[str, Apply]:
     """After TABLE in FROM: the stream, and the group window as it would stand in GROUP BY."""
     reader.expect("(", hint=_FROM)
     start = reader.position
@@ -132,10 +132,9 @@ def bind_window(node: Apply, scope: Scope) -> WindowKeys:
             hint=hint,
             position=time.position,
         )
-    # An offset may be zero, and so may a gap: then rows of one instant are a session.
-    spans = [
-        _span(argument, kind, least=0 if kind == "session" or (kind == "tumble" and at) else 1) for at, argument in enumerate(node.args[1:])
-    ]
+    # An offset may be zero or negative, and a gap zero: then rows of one instant are a session.
+    spans = [_span(argument, kind, least=0 if kind == "session" else 1) for argument in node.args[1 : 2 if kind == "tumble" else 3]]
+    offset = _offset(node.args[2], spans[0]) if kind == "tumble" and len(node.args) == 3 else 0
     if kind == "session" and sum(not e.reference.is_table for e in scope.entries) > 1:
         raise BindingProblem(
             "SESSION takes one stream",
@@ -144,7 +143,7 @@ def bind_window(node: Apply, scope: Scope) -> WindowKeys:
             position=node.position,
         )
     if kind == "tumble":
-        start = _bucket(column, spans[0], spans[1] if len(spans) == 2 else 0)
+        start = _bucket(column, spans[0], offset)
         return WindowKeys(GroupWindow(kind, spans[0], spans[0], None, None), start, _later(start, spans[0]), node.position)
     if kind == "session":
         last = resolve_aggregate("max", column)
@@ -217,6 +216,16 @@ def _span(node: Node, kind: str, least: int) -> int:
     if found < least:
         raise BindingProblem(f"{kind.upper()} takes spans longer than zero", hint=f"write {SPELLINGS[kind]}", position=node.position)
     return found
+
+
+def _offset(node: Node, span: int) -> int:
+    """The offset of windows of that span: one below zero is the same as one that is later by whole spans."""
+    minus = isinstance(node, Apply) and node.function == "neg" and len(node.args) == 1
+    inner = node.args[0] if isinstance(node, Apply) and minus else node
+    if isinstance(inner, Constant) and inner.kind in ("string", "interval") and str(inner.value).lstrip().startswith("-"):
+        inner, minus = replace(inner, value=str(inner.value).lstrip()[1:]), not minus
+    found = _span(inner, "tumble", least=0)
+    return -found % span if minus else found
 
 
 def _bucket(column: Expression, span: int, offset: int) -> Expression:

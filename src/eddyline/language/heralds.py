@@ -17,8 +17,8 @@ from eddyline.errors import BindingProblem, Position, SyntaxProblem
 from eddyline.language.columns import marker_column
 from eddyline.language.expressions import Clause, bind_condition, bind_constant
 from eddyline.language.herald_forms import Texts
-from eddyline.language.reader import Reader
-from eddyline.language.scope import Entry, Scope
+from eddyline.language.reader import StatementReader
+from eddyline.language.scope import Scope, ScopeEntry
 from eddyline.language.syntax import Apply, Cast, Constant, HeraldStatement, Name, Node
 from eddyline.language.windows import MOST_ROWS, read_span
 from eddyline.model.datatypes import STRING
@@ -38,7 +38,7 @@ _CONDITIONS = "conditions are = < <= > >= BETWEEN IN IS NULL of one column with 
 _ALLOWED = ("=", "<", "<=", ">", ">=", "in", "is_null")
 
 
-def read_herald(reader: Reader, start: Position) -> HeraldStatement:
+def read_herald(reader: StatementReader, start: Position) -> HeraldStatement:
     """What follows HERALD."""
     stream = reader.name("the name of a stream")
     reader.expect("WHERE", hint=_FORM)
@@ -55,7 +55,7 @@ def read_herald(reader: Reader, start: Position) -> HeraldStatement:
     return HeraldStatement(stream, where, rows, micros, Constant("timestamp", at.value, at.position), text, start)
 
 
-def _span(reader: Reader) -> tuple[int | None, int | None]:
+def _span(reader: StatementReader) -> tuple[int | None, int | None]:
     """FOR n ROWS, or FOR a span of time."""
     if not reader.take("FOR"):
         reader.fail("expected FOR", hint=f"a herald has a span: {_SPAN}")
@@ -106,7 +106,7 @@ def _read_text(stream: Stream, text: str) -> Herald:
 
 def bound_condition(stream: Stream, where: Node) -> Expression:
     """The condition of a herald about a stream, checked."""
-    scope = Scope((Entry(Reference(stream.name, stream.name, UNBOUNDED), stream),))
+    scope = Scope((ScopeEntry(Reference(stream.name, stream.name, UNBOUNDED), stream),))
     bound = bind_condition(where, Clause("HERALD", scope))
     for part in conjuncts(bound):
         if not _is_plain(part):

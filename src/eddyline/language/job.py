@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from eddyline.errors import EddylineError, Unsupported
 from eddyline.language.bind import bind_settings, bind_sink, bind_stream, bind_table
 from eddyline.language.bind_event import bind_constraints
-from eddyline.language.catalog import Catalog, Entry, Sink
+from eddyline.language.catalog import Catalog, DeclaredSink, Entry
 from eddyline.language.derive import bind_body, bind_derived
 from eddyline.language.heralds import bind_herald
 from eddyline.language.own_functions import bind_function
@@ -49,7 +49,7 @@ from eddyline.model.constraint import ConstraintSet, Rule
 from eddyline.model.herald import KIND as HERALD
 from eddyline.model.herald import speaks_of_rows
 from eddyline.model.own_function import OwnFunction
-from eddyline.model.punctuation import Derived
+from eddyline.model.punctuation import DerivedPunctuation
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.model.template import Request, RequestStream, Template
@@ -70,7 +70,7 @@ class Dropped:
 
     kind: str
     entry: Entry
-    sinks: tuple[Sink, ...] = ()
+    sinks: tuple[DeclaredSink, ...] = ()
     #: Of a derived stream, the queries that made it.
     makers: tuple[BoundQuery, ...] = ()
 
@@ -104,9 +104,9 @@ if TYPE_CHECKING:
         | DerivedStream
         | Table
         | BoundQuery
-        | Sink
+        | DeclaredSink
         | ConstraintSet
-        | Derived
+        | DerivedPunctuation
         | OwnFunction
         | Records
         | Template
@@ -154,7 +154,12 @@ class Job:
         return (*templates, *requests, *makers, *self.catalog.queries.values())
 
     @property
-    def sinks(self) -> Sequence[Sink]:
+    def names(self) -> Sequence[str]:
+        """What has results or answers requests, by name; no query is bound for it."""
+        return (*self.catalog.templates, *self.catalog.requests, *self.catalog.queries)
+
+    @property
+    def sinks(self) -> Sequence[DeclaredSink]:
         return tuple(self.catalog.sinks.values())
 
     @property
@@ -219,6 +224,20 @@ class Job:
         query = self._bound(name, select, settings or self.settings)
         self.catalog.add(query, select.position)
         return query
+
+    def defer(self, name: str, text: str, certain: bool) -> None:
+        """Take a CREATE QUERY that was carried out before, under the default settings; it is read when the query is asked for.
+
+        Args:
+            certain: It was carried out on these streams; otherwise it is left out if it no longer can be.
+        """
+
+        def bind() -> BoundQuery:
+            statement = parse_script(text)[0]
+            assert isinstance(statement, CreateQuery)
+            return self._bound(name, statement.select, bind_settings(statement.options, Settings()))
+
+        self.catalog.defer_query(name, bind, certain)
 
     def _bound(self, name: str, body: Body, settings: Settings) -> BoundQuery:
         return bind_body(name, body, settings, self.catalog)

@@ -13,14 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from eddyline.errors import BindingProblem, Position, Unsupported
-from eddyline.language.catalog import Catalog
+from eddyline.language.derivation import Derivation
 from eddyline.language.parse import parse_body
-from eddyline.language.syntax import Apply, Body, Constant, Name, Node, Select, Source
+from eddyline.language.syntax import Apply, Constant, FromEntry, Name, Node, Select
 from eddyline.model.datatypes import STRING, TIMESTAMP
-from eddyline.model.query import BoundQuery
 from eddyline.model.schema import CHANGE, DERIVED_TIME, Column, Schema, Stream
 from eddyline.model.window import NOW, Now, PartitionedRows, Rows, Window
 
@@ -28,18 +26,7 @@ LATEST = {"LATEST": "INNER", "LEFT LATEST": "LEFT"}
 _HINT = "SELECT … FROM s JOIN LATEST q ON s.x = q.x, where q ends with EMIT EVERY 10 SECONDS"
 
 
-class Derivation(Protocol):
-    """What is derived on the way, for one statement."""
-
-    catalog: Catalog
-    makers: list[BoundQuery]
-
-    def next_name(self) -> str: ...
-
-    def query(self, name: str, body: Body) -> BoundQuery: ...
-
-
-def latest_sources(derivation: Derivation, select: Select) -> tuple[tuple[Source, ...], list[Stream]]:
+def latest_sources(derivation: Derivation, select: Select) -> tuple[tuple[FromEntry, ...], list[Stream]]:
     """The sources with changes in the place of queries, and the streams of these changes."""
     sources, streams = [], []
     for source in select.sources:
@@ -60,14 +47,13 @@ def _is_there(alias: str, position: Position | None) -> Node:
     return Apply("=", (Name(CHANGE, alias, position=position), Constant("string", "+", position=position)), position=position)
 
 
-def _changes(derivation: Derivation, source: Source) -> tuple[Stream, Window]:
+def _changes(derivation: Derivation, source: FromEntry) -> tuple[Stream, Window]:
     """The changes of a query as a stream, and the window in which they are its table."""
     if source.window is not None:
         raise BindingProblem(f"the query of JOIN LATEST takes no window, found [{source.window}]", hint=_HINT, position=source.position)
     body = source.query
     if body is None:
-        known = {name.lower(): query for name, query in derivation.catalog.queries.items()}
-        found = known.get(source.name.lower())
+        found = derivation.catalog.query_or_none(source.name)
         if found is None:
             names = [n for n, q in derivation.catalog.queries.items() if q.is_aggregate and q.emit.kind == "every"]
             detail = f"queries with EMIT EVERY are {', '.join(names)}" if names else "there is no query with EMIT EVERY"
@@ -100,7 +86,7 @@ def _changes(derivation: Derivation, source: Source) -> tuple[Stream, Window]:
     return stream, PartitionedRows(columns, 1) if columns else Rows(1)
 
 
-def _only_newest(derivation: Derivation, sources: Sequence[Source], written: Sequence[Source]) -> list[Source]:
+def _only_newest(derivation: Derivation, sources: Sequence[FromEntry], written: Sequence[FromEntry]) -> list[FromEntry]:
     """The sources with NOW on the one stream."""
     streams = [s for s, w in zip(sources, written, strict=True) if w.join not in LATEST and _is_stream(derivation, s)]
     if len(streams) != 1 or written[0].join in LATEST:
@@ -121,5 +107,5 @@ def _only_newest(derivation: Derivation, sources: Sequence[Source], written: Seq
     return [replace(s, window=NOW) if s is stream else s for s in sources]
 
 
-def _is_stream(derivation: Derivation, source: Source) -> bool:
+def _is_stream(derivation: Derivation, source: FromEntry) -> bool:
     return source.query is not None or isinstance(derivation.catalog.relation(source.name, source.position), Stream)

@@ -13,45 +13,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from eddyline.errors import BindingProblem, Position, Unsupported
 from eddyline.language.bind import bind_query, entries_of
-from eddyline.language.catalog import Catalog
+from eddyline.language.derivation import Derivation
 from eddyline.language.expressions import Clause, bind_condition
-from eddyline.language.outer_kinds import Branch, Joins, closes
+from eddyline.language.outer_kinds import Joins, OuterBranch, closes
 from eddyline.language.outer_live import LiveJoins
 from eddyline.language.outer_trees import Tree
-from eddyline.language.scope import Entry, Scope
-from eddyline.language.syntax import Exists, Name, Select, Source
+from eddyline.language.scope import Scope, ScopeEntry
+from eddyline.language.syntax import Exists, FromEntry, Name, Select
 from eddyline.model.arranged import IN_ORDER
 from eddyline.model.datatypes import BIGINT, BOOLEAN, TIMESTAMP
 from eddyline.model.expression import Aggregate, Call, ColumnKey, ColumnRef, Expression, Literal, columns_of, conjuncts, refs_of, walk
 from eddyline.model.monotone import trend_of
-from eddyline.model.query import BoundQuery, Keeping, Output, Reference
+from eddyline.model.query import BoundQuery, Keeping, OutputColumn, Reference
 from eddyline.model.schema import DERIVED_TIME, PART, Column, Schema, Stream
 from eddyline.model.window import UNBOUNDED, Now, Range, Unbounded
-from eddyline.settings import Settings
 
 OUTER = ("LEFT", "RIGHT", "FULL")
 _SUBQUERY = "put it into a subquery: FROM (SELECT … LEFT JOIN …) x GROUP BY TUMBLE(_ts, '10 seconds')"
 _ORDERED = "count, or give the results an order: CREATE STREAM x WITH (sequence = 'column') AS SELECT … LEFT JOIN …"
 
 _RANKED = "put it into a subquery: FROM (SELECT … LEFT JOIN …) x [RANGE 1 MINUTE] QUALIFY …"
-
-
-class Derivation(Protocol):
-    """What is derived on the way, for one statement."""
-
-    settings: Settings
-    catalog: Catalog
-    makers: list[BoundQuery]
-
-    def next_name(self) -> str:
-        """A name that no user can give."""
-
-    def plain_source(self, source: Source) -> Source:
-        """The source with the name of its stream in the place of a subquery."""
 
 
 def has_outer(select: Select) -> bool:
@@ -137,7 +121,7 @@ class _Stages:
                 position=self.select.position,
             )
         branches = [
-            Branch(entries[p].reference, self.select.sources[p].join, self.conditions[p], self.select.sources[p].position)
+            OuterBranch(entries[p].reference, self.select.sources[p].join, self.conditions[p], self.select.sources[p].position)
             for p in range(1, len(entries))
         ]
         joins = Joins(entries[0].reference, branches, self._asked())
@@ -205,20 +189,20 @@ class _Stages:
         return replace(
             bound,
             references=operand.references,
-            outputs=tuple(Output(o.name, operand.over(o.expression)) for o in bound.outputs),
+            outputs=tuple(OutputColumn(o.name, operand.over(o.expression)) for o in bound.outputs),
             group_by=tuple(operand.over(e) for e in bound.group_by),
             having=None if bound.having is None else operand.over(bound.having),
             ranking=None if bound.ranking is None else bound.ranking.mapped(operand.over),
         )
 
-    def _asked(self) -> list[Branch]:
+    def _asked(self) -> list[OuterBranch]:
         """The tests of WHERE."""
         return [
-            Branch(entry.reference, "NOT EXISTS" if test.negated else "EXISTS", conditions, test.position)
+            OuterBranch(entry.reference, "NOT EXISTS" if test.negated else "EXISTS", conditions, test.position)
             for test, entry, conditions in self.tests
         ]
 
-    def _read_columns(self, entries: Iterable[Entry]) -> list[ColumnRef]:
+    def _read_columns(self, entries: Iterable[ScopeEntry]) -> list[ColumnRef]:
         """The columns that are read, in the order of FROM; there is one."""
         mine = list(entries)
         columns = [ColumnRef(e.alias, c.name, c.type) for e in mine for c in e.relation.schema.columns if (e.alias, c.name) in self.read]
@@ -235,7 +219,8 @@ class _Stages:
                 position=self.select.sources[late[0]].position,
             )
         branches = [
-            Branch(entries[p].reference, self.select.sources[p].join, self.conditions[p], self.select.sources[p].position) for p in places
+            OuterBranch(entries[p].reference, self.select.sources[p].join, self.conditions[p], self.select.sources[p].position)
+            for p in places
         ]
         columns = self._read_columns(entry for entry in entries if not entry.reference.is_table)
         tree = Tree(self.derivation, self.select.text, Joins(entries[0].reference, branches, self._asked()), columns, self.by_time)
@@ -254,13 +239,13 @@ class _Stages:
 
     # -- conditions
 
-    def _on(self, place: int, source: Source) -> tuple[Expression, ...]:
+    def _on(self, place: int, source: FromEntry) -> tuple[Expression, ...]:
         """ON sees what stands before it and what it joins."""
         if source.on is None:
             return ()
         return conjuncts(bind_condition(source.on, Clause("ON", Scope(self.scope.entries[: place + 1], self.derivation.catalog.function))))
 
-    def _inner(self, test: Exists) -> tuple[Entry, tuple[Expression, ...]]:
+    def _inner(self, test: Exists) -> tuple[ScopeEntry, tuple[Expression, ...]]:
         """The one source of EXISTS, and its conditions."""
         select = test.select
         more = (select.group_by, select.having, select.distinct, select.emit, select.exists, select.named)
@@ -331,7 +316,7 @@ class _Stages:
             self._check_certain(mine, partner, on, source.position)
         return self._kept(operand, self.scope.entries[place], on, "outer", sides)
 
-    def _check_certain(self, mine: Reference, entry: Entry, on: Iterable[Expression], position: Position | None) -> None:
+    def _check_certain(self, mine: Reference, entry: ScopeEntry, on: Iterable[Expression], position: Position | None) -> None:
         alias, partner = mine.alias, entry.reference
         if mine.is_table:
             raise Unsupported(
@@ -350,7 +335,7 @@ class _Stages:
                 position=position,
             )
 
-    def _kept(self, operand: _Operand, entry: Entry, on: tuple[Expression, ...], kind: str, sides: tuple[str, ...]) -> _Operand:
+    def _kept(self, operand: _Operand, entry: ScopeEntry, on: tuple[Expression, ...], kind: str, sides: tuple[str, ...]) -> _Operand:
         """A maker that joins an operand with a reference and keeps rows."""
         left, reference = operand.references[0], entry.reference
         kept = tuple(left.alias if side == "left" else reference.alias for side in sides)
@@ -396,7 +381,7 @@ class _Stages:
     ) -> _Operand:
         derivation = self.derivation
         name = derivation.next_name()
-        outputs = tuple(Output(f"{alias}.{column}", e) for (alias, column), e in columns.items())
+        outputs = tuple(OutputColumn(f"{alias}.{column}", e) for (alias, column), e in columns.items())
         stream = Stream(
             name=name,
             schema=Schema((*(Column(o.name, o.type) for o in outputs), Column(DERIVED_TIME, TIMESTAMP))),
@@ -417,7 +402,7 @@ class _Stages:
 class _Nested(Scope):
     """The scope of EXISTS: a name means a column of its own source before one of the query around it."""
 
-    def __init__(self, inner: tuple[Entry, ...], around: Scope) -> None:
+    def __init__(self, inner: tuple[ScopeEntry, ...], around: Scope) -> None:
         super().__init__((*inner, *around.entries), around.own)
         self.inner = Scope(inner)
 

@@ -31,7 +31,7 @@ _NULL_OF_ANY = frozenset(
 
 
 @dataclass(frozen=True)
-class Branch:
+class OuterBranch:
     """One source of FROM after the first, or what EXISTS looks at."""
 
     reference: Reference
@@ -62,7 +62,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Kind:
+class OuterKind:
     """Results that have these references, because the questions are answered with no."""
 
     aliases: frozenset[str]
@@ -72,14 +72,14 @@ class Kind:
 @dataclass
 class Joins:
     root: Reference
-    branches: Sequence[Branch]
-    tests: Sequence[Branch] = ()
-    kinds: list[Kind] = field(init=False)
+    branches: Sequence[OuterBranch]
+    tests: Sequence[OuterBranch] = ()
+    kinds: list[OuterKind] = field(init=False)
     #: The questions of EXISTS and NOT EXISTS, in the order of `tests`.
     asked: list[Question] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.kinds = [Kind(frozenset((self.root.alias,)))]
+        self.kinds = [OuterKind(frozenset((self.root.alias,)))]
         for branch in self.branches:
             self.kinds = self._joined(branch)
             if len(self.kinds) > MOST_KINDS:
@@ -110,27 +110,27 @@ class Joins:
         first = min(places.index(alias) for alias in here)
         return tuple(c for b in self.branches if b.alias in here and places.index(b.alias) > first for c in b.on)
 
-    def _joined(self, branch: Branch) -> list[Kind]:
+    def _joined(self, branch: OuterBranch) -> list[OuterKind]:
         """The kinds after one more join."""
         if branch.join not in ("LEFT", "RIGHT", "FULL"):
             self._check_null(branch, branch.read)
-            return [Kind(kind.aliases | {branch.alias}, kind.without) for kind in self.kinds if branch.read <= kind.aliases]
+            return [OuterKind(kind.aliases | {branch.alias}, kind.without) for kind in self.kinds if branch.read <= kind.aliases]
         anchor = self._anchor(branch, f"{branch.join} JOIN {branch.alias}")
         self._check_null(branch, branch.read)
-        made = [Kind(kind.aliases | {branch.alias}, kind.without) for kind in self.kinds if anchor.alias in kind.aliases]
+        made = [OuterKind(kind.aliases | {branch.alias}, kind.without) for kind in self.kinds if anchor.alias in kind.aliases]
         if branch.join != "RIGHT":
             question = Question(branch.alias, anchor, (branch.reference,), branch.on, branch.position)
-            made += [Kind(k.aliases, (*k.without, question) if anchor.alias in k.aliases else k.without) for k in self.kinds]
+            made += [OuterKind(k.aliases, (*k.without, question) if anchor.alias in k.aliases else k.without) for k in self.kinds]
         if branch.join != "LEFT":
             # What comes with every row of the anchor that is in a result.
             core = frozenset[str].intersection(*(kind.aliases for kind in self.kinds if anchor.alias in kind.aliases))
             others = tuple(r for r in self.references if r.alias in core)
             conditions = (*self.conditions(core), *branch.on)
             question = Question(f"{branch.alias}>", branch.reference, others, conditions, branch.position)
-            made.append(Kind(frozenset((branch.alias,)), (question,)))
+            made.append(OuterKind(frozenset((branch.alias,)), (question,)))
         return made
 
-    def _anchor(self, branch: Branch, what: str) -> Reference:
+    def _anchor(self, branch: OuterBranch, what: str) -> Reference:
         """The one other reference that ON reads."""
         read = branch.read
         if len(read) > 1:
@@ -152,7 +152,7 @@ class Joins:
             )
         return found[0]
 
-    def _asked(self, number: int, test: Branch) -> Question:
+    def _asked(self, number: int, test: OuterBranch) -> Question:
         if len(test.read) > 1 or not test.read <= self.always:
             raise Unsupported(
                 f"the condition of {test.join} reads {' and '.join(sorted(test.read))}",
@@ -162,7 +162,7 @@ class Joins:
             )
         return Question(f"_{number}", self._anchor(test, test.join), (test.reference,), test.on, test.position)
 
-    def _check_null(self, branch: Branch, read: frozenset[str]) -> None:
+    def _check_null(self, branch: OuterBranch, read: frozenset[str]) -> None:
         """Refuses an ON that may hold where a reference has no row."""
         for alias in sorted(read - self.always):
             if not any(_is_null(c, alias) for c in branch.on):

@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from eddyline.errors import Unsupported
+from eddyline.language.derivation import Derivation
 from eddyline.language.outer_kinds import Joins, Question
-from eddyline.language.outer_trees import Derivation
 from eddyline.model.datatypes import BIGINT, TIMESTAMP
 from eddyline.model.expression import Call, ColumnRef, Expression, Literal
 from eddyline.model.functions import resolve
-from eddyline.model.query import Asked, BoundQuery, Keeping, Living, Output, Reference
+from eddyline.model.query import BoundQuery, Keeping, Living, OutputColumn, Reference, RowQuestion
 from eddyline.model.schema import DERIVED_TIME, ENDS, PART, ROW, Column, Schema, Stream
 from eddyline.model.window import Now, PartitionedRows, Range, Rows
 
@@ -49,7 +49,7 @@ class LiveJoins:
         anchors = {question.anchor.alias for question in questions}
         self.named = [r.alias for r in references if r.alias in anchors or r in pushed]
         kinds = [
-            tuple(Asked(questions.index(q), q.anchor.alias, wanted.get(q.key, False)) for q in (*kind.without, *joins.asked))
+            tuple(RowQuestion(questions.index(q), q.anchor.alias, wanted.get(q.key, False)) for q in (*kind.without, *joins.asked))
             for kind in joins.kinds
         ]
         streams = {r.alias for r in references if not r.is_table}
@@ -98,11 +98,11 @@ class LiveJoins:
         keeping: Keeping | None = None,
     ) -> None:
         here = {r.alias for r in references}
-        outputs = [Output(f"{c.ref}.{c.column}", columns.get(c, Literal(None, c.type))) for c in self.columns]
+        outputs = [OutputColumn(f"{c.ref}.{c.column}", columns.get(c, Literal(None, c.type))) for c in self.columns]
         for alias in self.named:
             row: Expression = ColumnRef(alias, ROW, BIGINT) if alias in here else Literal(-1, BIGINT)
-            outputs.append(Output(f"{alias}.{ROW}", row))
-        outputs += [Output(PART, Literal(part, BIGINT)), Output(ENDS, self._ends(references))]
+            outputs.append(OutputColumn(f"{alias}.{ROW}", row))
+        outputs += [OutputColumn(PART, Literal(part, BIGINT)), OutputColumn(ENDS, self._ends(references))]
         settings = replace(self.derivation.settings, propagate="off")
         query = BoundQuery(
             name, tuple(references), tuple(where), tuple(outputs), settings=settings, text=self.text, feeds=stream, keeping=keeping

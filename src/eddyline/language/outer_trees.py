@@ -18,27 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from eddyline.errors import Unsupported
-from eddyline.language.catalog import Catalog
-from eddyline.language.outer_kinds import Joins, Kind, Question, closes
+from eddyline.language.derivation import Derivation
+from eddyline.language.outer_kinds import Joins, OuterKind, Question, closes
 from eddyline.model.datatypes import BIGINT, BOOLEAN, TIMESTAMP
 from eddyline.model.expression import Call, ColumnRef, Expression, Literal
-from eddyline.model.query import BoundQuery, Keeping, Output, Reference
+from eddyline.model.query import BoundQuery, Keeping, OutputColumn, Reference
 from eddyline.model.schema import DERIVED_TIME, ROW, Column, Schema, Stream
 from eddyline.model.window import UNBOUNDED, Now, Range, Unbounded, Window
-from eddyline.settings import Settings
-
-
-class Derivation(Protocol):
-    """What is derived on the way, for one statement."""
-
-    settings: Settings
-    catalog: Catalog
-    makers: list[BoundQuery]
-
-    def next_name(self) -> str: ...
 
 
 @dataclass
@@ -77,7 +65,7 @@ class Tree:
         anchor = question.anchor
         columns = [_row(anchor.alias), *(c for c in self.columns if c.ref == anchor.alias)]
         stream = self._stream([Column(_name(c), c.type) for c in columns])
-        outputs = [Output(_name(c), c) for c in columns]
+        outputs = [OutputColumn(_name(c), c) for c in columns]
         references = (anchor, *question.others)
         keeping = Keeping(kind, (anchor.alias,), closed=(anchor.alias,) if self._closes(question) else ())
         self._maker(stream.makers[0], references, question.conditions, outputs, stream, keeping)
@@ -90,7 +78,7 @@ class Tree:
         (other,) = question.others
         return closes(question.anchor.alias, other, self.derivation.catalog.relation(other.source), question.conditions)
 
-    def _result(self, name: str, kind: Kind, stream: Stream) -> None:
+    def _result(self, name: str, kind: OuterKind, stream: Stream) -> None:
         """The maker of one kind of results; what it needs is made before it."""
         here = kind.aliases
         questions = [*kind.without, *self.joins.asked]
@@ -120,7 +108,7 @@ class Tree:
         columns = [c for c in self.columns if c.ref in kind]
         columns += dict.fromkeys(_row(question.anchor.alias) for question in questions)
         stream = self._stream([Column(_name(c), c.type) for c in columns])
-        self._maker(stream.makers[0], tuple(references), where, [Output(_name(c), c) for c in columns], stream)
+        self._maker(stream.makers[0], tuple(references), where, [OutputColumn(_name(c), c) for c in columns], stream)
         return stream, self._names(stream), (), questions
 
     @staticmethod
@@ -132,17 +120,17 @@ class Tree:
         return found
 
     @staticmethod
-    def _output(column: ColumnRef, kind: frozenset[str], names: Mapping[tuple[str, str], ColumnRef]) -> Output:
+    def _output(column: ColumnRef, kind: frozenset[str], names: Mapping[tuple[str, str], ColumnRef]) -> OutputColumn:
         if column.ref not in kind:
-            return Output(_name(column), Literal(None, column.type))
-        return Output(_name(column), _over(column, names))
+            return OutputColumn(_name(column), Literal(None, column.type))
+        return OutputColumn(_name(column), _over(column, names))
 
     def _maker(
         self,
         name: str,
         references: tuple[Reference, ...],
         where: tuple[Expression, ...],
-        outputs: Sequence[Output],
+        outputs: Sequence[OutputColumn],
         stream: Stream,
         keeping: Keeping | None = None,
     ) -> None:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 
 from eddyline.errors import BindingProblem, Position, SyntaxProblem
 from eddyline.language.catalog import Catalog
-from eddyline.language.reader import Reader
-from eddyline.language.syntax import ColumnDefinition, CreateFunction, Option
+from eddyline.language.reader import StatementReader
+from eddyline.language.syntax import ColumnDefinition, CreateFunction, WithOption
 from eddyline.language.type_text import read_type
 from eddyline.model.datatypes import DataType
 from eddyline.model.functions import AGGREGATES, ALIASES, FUNCTIONS
@@ -24,11 +24,11 @@ FORM = "CREATE FUNCTION name(x BIGINT, …) RETURNS DOUBLE AS 'module:attribute'
 
 
 def read_function(
-    reader: Reader,
+    reader: StatementReader,
     name: str,
     start: Position,
-    columns: Callable[[Reader], tuple[ColumnDefinition, ...]],
-    options: Callable[[Reader], tuple[Option, ...]],
+    columns: Callable[[StatementReader], tuple[ColumnDefinition, ...]],
+    options: Callable[[StatementReader], tuple[WithOption, ...]],
 ) -> CreateFunction:
     if reader.at("(", ")"):
         raise SyntaxProblem(f"function {name} has no argument", hint="a function takes at least one column", position=reader.position)

@@ -18,7 +18,7 @@ from sqlglot.tokens import TokenType
 from eddyline.errors import SyntaxProblem
 from eddyline.language.dialect import Eddyline, ExpressionParser
 from eddyline.language.grammar import read_statement
-from eddyline.language.reader import Places, Reader, Token
+from eddyline.language.reader import StatementReader, TextPlaces, Token
 from eddyline.language.syntax import Body, Event, Node, Select, Statement, Union
 
 
@@ -53,7 +53,7 @@ def parse_body(text: str) -> Body:
     return statements[0]
 
 
-def reader_of(text: str) -> Reader:
+def reader_of(text: str) -> StatementReader:
     """The reader of a text that holds one thing."""
     readers = readers_of(text)
     if len(readers) != 1:
@@ -77,9 +77,9 @@ def parse_expression(text: str) -> Node:
 # Tokens
 
 
-def readers_of(text: str) -> list[Reader]:
+def readers_of(text: str) -> list[StatementReader]:
     """One reader per statement."""
-    places = Places(text)
+    places = TextPlaces(text)
     dialect = Eddyline()
     parser = ExpressionParser(dialect=dialect, error_level=ErrorLevel.IMMEDIATE)
     try:
@@ -99,14 +99,14 @@ def readers_of(text: str) -> list[Reader]:
     return readers
 
 
-def _reader(text: str, raw: list[RawToken], end: int, places: Places, parser: ExpressionParser) -> Reader:
+def _reader(text: str, raw: list[RawToken], end: int, places: TextPlaces, parser: ExpressionParser) -> StatementReader:
     tokens = [_token(text, t) for t in raw]
     tokens.append(Token("end", "", end, end))
 
     def expression_at(index: int, stop: int | None) -> tuple[Node, int]:
         return parser.read(text, raw if stop is None else raw[:stop], index, tokens, places)
 
-    return Reader(text, tokens, places, expression_at)
+    return StatementReader(text, tokens, places, expression_at)
 
 
 def _token(text: str, raw: RawToken) -> Token:
@@ -122,7 +122,7 @@ def _token(text: str, raw: RawToken) -> Token:
     return Token(kind, raw.text, start, end, raw.text.upper())
 
 
-def _unfinished(text: str, places: Places) -> SyntaxProblem:
+def _unfinished(text: str, places: TextPlaces) -> SyntaxProblem:
     """Where a quote or a comment begins that never ends."""
     whole = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"", re.DOTALL)
     rest = whole.sub(lambda found: " " * len(found[0]), text)

@@ -37,7 +37,7 @@ def partition_of(window: PartitionedRows, stream: Stream, position: Position | N
 
 
 def check_windows(query: BoundQuery, select: Select) -> None:
-    """Refuses groups that punctuations close over rows of which only later rows tell when they leave."""
+    """Refuses groups that punctuations close over windows of rows: only a later row decides when such a row expires."""
     if not query.is_aggregate and query.ranking is None:
         return
     for reference, source in zip(query.references, select.sources, strict=True):

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 from eddyline.errors import BindingProblem, Position, SyntaxProblem
 from eddyline.language.columns import column_of, marker_column
 from eddyline.language.expressions import Clause, bind_condition, bind_constant
-from eddyline.language.reader import Reader
-from eddyline.language.scope import Entry, Scope
+from eddyline.language.reader import StatementReader
+from eddyline.language.scope import Scope, ScopeEntry
 from eddyline.language.syntax import Constant, CreatePunctuation, Node, Punctuate
 from eddyline.model.datatypes import BOOLEAN, STRING, TIMESTAMP
-from eddyline.model.punctuation import KIND, Derived, body_of, patterns_of, to_text
+from eddyline.model.punctuation import KIND, DerivedPunctuation, body_of, patterns_of, to_text
 from eddyline.model.query import Reference
 from eddyline.model.schema import Schema, Stream
 from eddyline.model.window import UNBOUNDED
 
 if TYPE_CHECKING:
-    from eddyline.language.catalog import Catalog, Sink
+    from eddyline.language.catalog import Catalog, DeclaredSink
     from eddyline.model.records import Records
 
 _FORM = "PUNCTUATE stream WHERE column = value AND … AT TIMESTAMP '2024-01-01 12:00:00'"
@@ -34,7 +34,7 @@ _KINDS = "conditions are = IN IS NULL < <= > >= <> BETWEEN of one column with li
 # -- statements
 
 
-def read_punctuation(reader: Reader, name: str, start: Position) -> CreatePunctuation:
+def read_punctuation(reader: StatementReader, name: str, start: Position) -> CreatePunctuation:
     """What follows CREATE PUNCTUATION name."""
     reader.expect("ON", hint=_DERIVED)
     stream, columns = _side(reader)
@@ -44,7 +44,7 @@ def read_punctuation(reader: Reader, name: str, start: Position) -> CreatePunctu
     return CreatePunctuation(name, stream, columns, source, source_columns, at, start)
 
 
-def _side(reader: Reader) -> tuple[str, tuple[str, ...]]:
+def _side(reader: StatementReader) -> tuple[str, tuple[str, ...]]:
     stream = reader.name("the name of a stream")
     reader.expect("(", hint=_DERIVED)
     columns = [reader.name("the name of a column")]
@@ -54,7 +54,7 @@ def _side(reader: Reader) -> tuple[str, tuple[str, ...]]:
     return stream, tuple(columns)
 
 
-def read_punctuate(reader: Reader, start: Position) -> Punctuate:
+def read_punctuate(reader: StatementReader, start: Position) -> Punctuate:
     """What follows PUNCTUATE."""
     stream = reader.name("the name of a stream")
     reader.expect("WHERE", hint=_FORM)
@@ -73,7 +73,7 @@ def read_punctuate(reader: Reader, start: Position) -> Punctuate:
 # -- declarations
 
 
-def bind_punctuation(statement: CreatePunctuation, catalog: Catalog) -> Derived:
+def bind_punctuation(statement: CreatePunctuation, catalog: Catalog) -> DerivedPunctuation:
     """What CREATE PUNCTUATION declares; it is not yet in the catalog."""
     catalog.check_free("punctuation", statement.name, statement.position)
     stream = punctuated_stream(catalog, statement.stream, statement.position)
@@ -116,7 +116,7 @@ def bind_punctuation(statement: CreatePunctuation, catalog: Catalog) -> Derived:
             hint="no stream waits for itself: derive punctuations in one direction",
             position=statement.position,
         )
-    return Derived(statement.name, stream.name, columns, source.name, source_columns, None if at == source.time else at)
+    return DerivedPunctuation(statement.name, stream.name, columns, source.name, source_columns, None if at == source.time else at)
 
 
 def _reaches(catalog: Catalog, first: str, second: str) -> bool:
@@ -153,7 +153,7 @@ def punctuation_column(stream: str, schema: Schema, taken: tuple[str | None, ...
     return marker_column("punctuation", (BOOLEAN, STRING), meaning, stream, schema, taken, name, position)
 
 
-def check_marked(sink: Sink, catalog: Catalog, position: Position | None) -> None:
+def check_marked(sink: DeclaredSink, catalog: Catalog, position: Position | None) -> None:
     """The option `punctuation` of a sink names a further column of the results of one query that tells which values are finished."""
     name = sink.options.get("punctuation")
     if name is None:
@@ -189,7 +189,7 @@ def _spelled(stream: Stream, name: str, position: Position | None) -> str:
 
 def condition_text(stream: Stream, where: Node) -> str:
     """The patterns of a condition about a stream as the text of a record; one that no row matches has an empty pattern alone."""
-    scope = Scope((Entry(Reference(stream.name, stream.name, UNBOUNDED), stream),))
+    scope = Scope((ScopeEntry(Reference(stream.name, stream.name, UNBOUNDED), stream),))
     bound = bind_condition(where, Clause("PUNCTUATE", scope))
     found = patterns_of(bound)
     if found is None:

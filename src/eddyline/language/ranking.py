@@ -24,7 +24,7 @@ from eddyline.model.datatypes import BIGINT, INTERVAL, NULL, TIMESTAMP
 from eddyline.model.expression import Call, ColumnRef, Expression, walk
 from eddyline.model.functions import resolve_aggregate
 from eddyline.model.monotone import trend_of
-from eddyline.model.query import BoundQuery, Output
+from eddyline.model.query import BoundQuery, OutputColumn
 from eddyline.model.ranking import Followed, Ordering, Ranking
 from eddyline.model.schema import Stream
 from eddyline.model.window import Range, Unbounded
@@ -154,7 +154,7 @@ class Overs:
             for expression in (*partition, *(o.expression for o in ranking.order)):
                 check_grouped(expression, query.group_by, position)
             number = Call("row_number", (query.group_by[0],), BIGINT)
-            outputs = tuple(Output(o.name, number) if at in numbers else o for at, o in enumerate(outputs))
+            outputs = tuple(OutputColumn(o.name, number) if at in numbers else o for at, o in enumerate(outputs))
         return replace(query, ranking=ranking, outputs=outputs)
 
     def _order(self, query: BoundQuery, written: Sequence[Ordered], clause: Clause, position: Position | None) -> tuple[Ordering, ...]:

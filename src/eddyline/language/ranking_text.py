@@ -6,7 +6,7 @@ Answer   `read_limit` reads ORDER BY and LIMIT; `most_rows` finds the ROW_NUMBER
 from __future__ import annotations
 
 from eddyline.errors import BindingProblem, Unsupported
-from eddyline.language.reader import Reader
+from eddyline.language.reader import StatementReader
 from eddyline.language.syntax import Apply, Constant, Name, Node, Ordered, Over
 
 QUALIFY = "QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY x DESC) <= 3"
@@ -14,7 +14,7 @@ _LIMIT = "ORDER BY x DESC LIMIT 3"
 _TURNED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "=": "="}
 
 
-def read_limit(reader: Reader) -> tuple[tuple[Ordered, ...], int | None]:
+def read_limit(reader: StatementReader) -> tuple[tuple[Ordered, ...], int | None]:
     """`ORDER BY … LIMIT n`, or nothing."""
     start = reader.position
     if reader.at("LIMIT"):
@@ -37,7 +37,7 @@ def read_limit(reader: Reader) -> tuple[tuple[Ordered, ...], int | None]:
     return tuple(order), int(text)
 
 
-def _ordered(reader: Reader) -> Ordered:
+def _ordered(reader: StatementReader) -> Ordered:
     value = reader.expression()
     descending = reader.take("DESC")
     if not descending:

@@ -1,6 +1,6 @@
 """A text as a row of tokens, with a finger on the next one.
 
-Answer   `Reader` is what the grammar files hold in their hands: look at the next word, take it, insist on it; names,
+Answer   `StatementReader` is what the grammar files hold in their hands: look at the next word, take it, insist on it; names,
          numbers, texts; errors with line and column. `expression` reads one whole expression.
 Limits   Forward only. It knows tokens, not statements, and not where they come from: `parse.py` makes it.
 """
@@ -46,7 +46,7 @@ class Token:
         return "the end" if self.kind == "end" else f"'{self.text}'"
 
 
-class Places:
+class TextPlaces:
     """Offsets to lines and columns."""
 
     def __init__(self, text: str) -> None:
@@ -57,11 +57,11 @@ class Places:
         return Position(line, offset - self._lines[line - 1] + 1)
 
 
-class Reader:
+class StatementReader:
     """One statement. `tokens` ends with a token of kind end."""
 
     def __init__(
-        self, text: str, tokens: list[Token], places: Places, expression_at: Callable[[int, int | None], tuple[Node, int]]
+        self, text: str, tokens: list[Token], places: TextPlaces, expression_at: Callable[[int, int | None], tuple[Node, int]]
     ) -> None:
         self.text = text
         self.tokens = tokens
@@ -124,6 +124,11 @@ class Reader:
             self.fail(f"expected {what}")
         self.index += 1
         return self.tokens[self.index - 1].text
+
+    def dotted(self, what: str) -> str:
+        """The name of a setting: a word, or `experiment.` and a word."""
+        first = self.word(what)
+        return f"{first}.{self.word(what)}" if self.take(".") else first
 
     def number(self, what: str) -> str:
         if self.next.kind != "number":

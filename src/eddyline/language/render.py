@@ -31,24 +31,24 @@ from eddyline.language.syntax import (
     EventLeaf,
     EventNode,
     Explain,
+    FromEntry,
     HeraldStatement,
     Item,
     Name,
     Node,
-    Option,
     Ordered,
     Over,
     Punctuate,
     Select,
     Set,
-    Source,
     Star,
     Statement,
     Union,
+    WithOption,
 )
 from eddyline.model.constraint import EventType, Rule
 from eddyline.model.window import PartitionedRows, Window, span_text
-from eddyline.settings import Value
+from eddyline.settings import EXPERIMENT, Value
 
 _INFIX = {name: name for name in ("+", "-", "*", "/", "//", "%", "=", "<>", "<", "<=", ">", ">=", "||")} | {
     "and": "AND",
@@ -102,7 +102,7 @@ def render(statement: Statement) -> str:
         case Drop(kind, name):
             return f"DROP {kind.upper()} {_name(name)}"
         case Set(name, value):
-            return f"SET {_name(name)} = {_value(value)}"
+            return f"SET {_dotted(name)} = {_value(value)}"
         case Explain(target, analyze, kind):
             shown = _name(target) if isinstance(target, str) else render(target)
             named = "TEMPLATE " if isinstance(target, str) and kind == "template" else ""
@@ -287,7 +287,7 @@ def _item(item: Item) -> str:
     return render_expression(item.value) + ("" if item.alias is None else f" AS {_name(item.alias)}")
 
 
-def _source(source: Source) -> str:
+def _source(source: FromEntry) -> str:
     if source.unnest is not None:
         column = "" if source.alias is None else f"({_name(source.alias)})"
         on = "" if source.on is None else f" ON {render_expression(source.on)}"
@@ -307,8 +307,13 @@ def _window(window: Window) -> str:
     return str(window)
 
 
-def _options(options: tuple[Option, ...]) -> str:
-    return f" WITH ({', '.join(f'{_name(o.name)} = {_value(o.value)}' for o in options)})" if options else ""
+def _options(options: tuple[WithOption, ...]) -> str:
+    return f" WITH ({', '.join(f'{_dotted(o.name)} = {_value(o.value)}' for o in options)})" if options else ""
+
+
+def _dotted(name: str) -> str:
+    length = len(EXPERIMENT) if name.lower().startswith(EXPERIMENT) else 0
+    return name[:length] + _name(name[length:])
 
 
 def _value(value: Value) -> str:

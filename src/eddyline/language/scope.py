@@ -20,7 +20,7 @@ from eddyline.model.schema import CHANGE, DERIVED_TIME, RESULT_TIME, Column, Str
 
 
 @dataclass(frozen=True)
-class Entry:
+class ScopeEntry:
     """One reference with the stream or table that it refers to."""
 
     reference: Reference
@@ -46,12 +46,12 @@ class Entry:
 
 
 class Scope:
-    def __init__(self, entries: tuple[Entry, ...], own: Callable[[str], OwnFunction | None] = lambda name: None) -> None:
+    def __init__(self, entries: tuple[ScopeEntry, ...], own: Callable[[str], OwnFunction | None] = lambda name: None) -> None:
         self.entries = entries
         #: The function of one's own of a name.
         self.own = own
 
-    def entry(self, alias: str, position: Position | None) -> Entry:
+    def entry(self, alias: str, position: Position | None) -> ScopeEntry:
         found = next((e for e in self.entries if e.alias.lower() == alias.lower()), None)
         if found is None:
             aliases = [e.alias for e in self.entries]
@@ -89,7 +89,7 @@ class Scope:
     def is_event_time(self, column: ColumnRef) -> bool:
         return any(e.is_event_time(column) for e in self.entries)
 
-    def _unknown(self, message: str, name: Name, entries: tuple[Entry, ...]) -> BindingProblem:
+    def _unknown(self, message: str, name: Name, entries: tuple[ScopeEntry, ...]) -> BindingProblem:
         one = len(self.entries) == 1
         known = {(c.column if one else f"{e.alias}.{c.column}"): c.column.lower() for e in entries for c in e.columns()}
         close = difflib.get_close_matches(name.name.lower(), list(known.values()), 3, 0.6)

@@ -97,7 +97,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Source:
+class FromEntry:
     """One entry of FROM. `join` says how it is tied to what stands before it: ",", CROSS, INNER, LEFT, RIGHT, FULL, LATEST or LEFT
     LATEST; `on` goes with all but the first two."""
 
@@ -118,7 +118,7 @@ class Source:
 @dataclass(frozen=True)
 class Select:
     items: tuple[Item, ...]
-    sources: tuple[Source, ...]
+    sources: tuple[FromEntry, ...]
     where: Node | None = None
     group_by: tuple[Node, ...] = ()
     having: Node | None = None
@@ -216,7 +216,7 @@ Body = Select | Union | Event
 
 
 @dataclass(frozen=True)
-class Option:
+class WithOption:
     """`name = value` in WITH."""
 
     name: str
@@ -235,7 +235,7 @@ class ColumnDefinition:
 class CreateStream:
     name: str
     columns: tuple[ColumnDefinition, ...]
-    options: tuple[Option, ...] = ()
+    options: tuple[WithOption, ...] = ()
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
@@ -245,7 +245,7 @@ class CreateDerived:
 
     name: str
     body: Body
-    options: tuple[Option, ...] = ()
+    options: tuple[WithOption, ...] = ()
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
@@ -253,7 +253,7 @@ class CreateDerived:
 class CreateTable:
     name: str
     columns: tuple[ColumnDefinition, ...]
-    options: tuple[Option, ...] = ()
+    options: tuple[WithOption, ...] = ()
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
@@ -261,7 +261,7 @@ class CreateTable:
 class CreateQuery:
     name: str
     select: Body
-    options: tuple[Option, ...] = ()
+    options: tuple[WithOption, ...] = ()
     position: Position | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -275,7 +275,7 @@ class CreateSink:
 
     name: str
     query: str | None
-    options: tuple[Option, ...] = ()
+    options: tuple[WithOption, ...] = ()
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
@@ -287,7 +287,7 @@ class CreateConstraints:
     book: BookClause
     rules: tuple[Rule, ...] = ()
     workflow: str | None = None
-    options: tuple[Option, ...] = ()
+    options: tuple[WithOption, ...] = ()
     text: str = field(default="", compare=False, repr=False)
     position: Position | None = field(default=None, compare=False, repr=False)
 
@@ -300,7 +300,7 @@ class CreateFunction:
     arguments: tuple[ColumnDefinition, ...]
     result: DataType
     target: str = ""
-    options: tuple[Option, ...] = ()
+    options: tuple[WithOption, ...] = ()
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
@@ -347,7 +347,7 @@ class HeraldStatement:
 class CreateTemplate:
     name: str
     select: Select
-    options: tuple[Option, ...] = ()
+    options: tuple[WithOption, ...] = ()
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
@@ -358,7 +358,7 @@ class CreateRequests:
     name: str
     columns: tuple[ColumnDefinition, ...]
     template: str
-    options: tuple[Option, ...] = ()
+    options: tuple[WithOption, ...] = ()
     position: Position | None = field(default=None, compare=False, repr=False)
 
 

@@ -15,8 +15,8 @@ from eddyline.language.bind import bind_query
 from eddyline.language.catalog import Catalog, suggestion
 from eddyline.language.declare import STREAM_OPTIONS, bind_stream
 from eddyline.language.expressions import Clause, bind_condition, bind_constant
-from eddyline.language.scope import Entry, Scope
-from eddyline.language.syntax import Apply, Ask, CreateRequests, CreateStream, CreateTemplate, Name, Option
+from eddyline.language.scope import Scope, ScopeEntry
+from eddyline.language.syntax import Apply, Ask, CreateRequests, CreateStream, CreateTemplate, Name, WithOption
 from eddyline.language.windows import parse_span
 from eddyline.model.arranged import IN_ORDER
 from eddyline.model.coercion import exact_decimal
@@ -24,7 +24,7 @@ from eddyline.model.datatypes import BIGINT, INT, STRING
 from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, Literal, columns_of, conjuncts, has_aggregate, walk
 from eddyline.model.query import Reference
 from eddyline.model.schema import Column, Schema, Stream, Table
-from eddyline.model.template import MOST_BITS, Condition, Request, RequestStream, Template, window_size
+from eddyline.model.template import MOST_BITS, Request, RequestCondition, RequestStream, Template, window_size
 from eddyline.model.window import Range, Rows
 from eddyline.settings import Settings
 
@@ -119,7 +119,7 @@ def _check_index(template: Template, position: Position | None) -> None:
             )
 
 
-def _template_options(options: tuple[Option, ...], settings: Settings) -> dict[str, Any]:
+def _template_options(options: tuple[WithOption, ...], settings: Settings) -> dict[str, Any]:
     found: dict[str, Any] = {"index": settings.template_index}
     for option in options:
         if option.name not in _OPTIONS:
@@ -295,12 +295,12 @@ def _window(ask: Ask, template: Template) -> Range | Rows:
     return wanted
 
 
-def _conditions(ask: Ask, template: Template) -> Iterator[Condition]:
+def _conditions(ask: Ask, template: Template) -> Iterator[RequestCondition]:
     if ask.where is None:
         return
     _check_names(ask.where, template)
     columns = tuple(Column(o.name, o.type) for o in template.keys)
-    scope = Scope((Entry(Reference(template.name, template.name, None), Table(template.name, Schema(columns))),))
+    scope = Scope((ScopeEntry(Reference(template.name, template.name, None), Table(template.name, Schema(columns))),))
     bound = bind_condition(ask.where, Clause("WHERE", scope))
     for part in conjuncts(bound):
         yield _condition(part, template, ask.where.position)
@@ -351,7 +351,7 @@ def _narrowed(e: Call) -> Call:
     return Call(e.function, tuple(found), e.type)
 
 
-def _condition(e: Expression, template: Template, position: Position | None) -> Condition:
+def _condition(e: Expression, template: Template, position: Position | None) -> RequestCondition:
     found = _simple(e, template)
     if found is None:
         _check_literals(e, position)
@@ -366,30 +366,30 @@ def _condition(e: Expression, template: Template, position: Position | None) -> 
     return found
 
 
-def _simple(e: Expression, template: Template) -> Condition | None:
+def _simple(e: Expression, template: Template) -> RequestCondition | None:
     if not isinstance(e, Call):
         return None
     if e.function == "is_null" and isinstance(e.args[0], ColumnRef):
-        return Condition(_number(e.args[0], template), "null")
+        return RequestCondition(_number(e.args[0], template), "null")
     if e.function == "or":
         # x = 1 OR x = 2 is x IN (1, 2).
         parts = [_simple(a, template) for a in e.args]
         if all(p is not None and p.kind == "in" for p in parts) and len({p.key for p in parts if p is not None}) == 1:
             first = parts[0]
             assert first is not None
-            return Condition(first.key, "in", tuple(v for p in parts if p is not None for v in p.values))
+            return RequestCondition(first.key, "in", tuple(v for p in parts if p is not None for v in p.values))
         return None
     if e.function in (*_COMPARISONS, "=", "in"):
         e = _narrowed(e)
     if e.function == "in" and isinstance(e.args[0], ColumnRef) and all(isinstance(a, Literal) for a in e.args[1:]):
-        return Condition(_number(e.args[0], template), "in", tuple(a.value for a in e.args[1:] if isinstance(a, Literal)))
+        return RequestCondition(_number(e.args[0], template), "in", tuple(a.value for a in e.args[1:] if isinstance(a, Literal)))
     if len(e.args) == 2 and (e.function == "=" or e.function in _COMPARISONS):
         left, right = e.args
         function = e.function
         if isinstance(left, Literal) and isinstance(right, ColumnRef):
             left, right, function = right, left, _COMPARISONS.get(function, function)
         if isinstance(left, ColumnRef) and isinstance(right, Literal) and left.type == right.type:
-            return Condition(_number(left, template), "in" if function == "=" else function, (right.value,))
+            return RequestCondition(_number(left, template), "in" if function == "=" else function, (right.value,))
     return None
 
 

@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from eddyline.errors import SyntaxProblem, Unsupported
 from eddyline.language.datatypes import data_type
-from eddyline.language.reader import Places
+from eddyline.language.reader import TextPlaces
 from eddyline.language.syntax import Apply, Cast, Constant, Name, Node, Ordered, Over
 
 SUBQUERY = "subqueries stand in FROM, and in WHERE as [NOT] EXISTS (SELECT …) beside other conditions of an AND"
@@ -60,7 +60,7 @@ _INSTEAD: dict[type[exp.Expr], str] = {
 class Translation:
     """sqlglot's tree of one expression to ours."""
 
-    def __init__(self, places: Places, start: int) -> None:
+    def __init__(self, places: TextPlaces, start: int) -> None:
         self.places = places
         #: Where the nearest node with a place of its own begins; nodes without one are put there.
         self.start = start
@@ -71,7 +71,8 @@ class Translation:
             return self.node(e.this)
         if type(e) in _INFIX:
             return self._infix(e)
-        self.start = _start(e, self.start)
+        # A literal has no parts to look into: lists may hold very many of them.
+        self.start = int(e.meta.get("start", self.start)) if type(e) is exp.Literal else _start(e, self.start)
         position = self.places(self.start)
         translate = _TRANSLATIONS.get(type(e))
         if translate is None:

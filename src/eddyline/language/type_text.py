@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from eddyline.errors import SyntaxProblem
 from eddyline.language.datatypes import data_type
-from eddyline.language.reader import Reader
+from eddyline.language.reader import StatementReader
 from eddyline.model.datatypes import DataType, array, struct
 
 #: Types within each other; data that is deeper is not read either.
 _DEEPEST = 64
 
 
-def read_type(reader: Reader, what: str, depth: int = 0) -> DataType:
+def read_type(reader: StatementReader, what: str, depth: int = 0) -> DataType:
     """The type that comes next; `what` says whose it is, for messages."""
     if depth > _DEEPEST:
         raise SyntaxProblem("this type is nested too deeply", position=reader.position)
@@ -27,7 +27,7 @@ def read_type(reader: Reader, what: str, depth: int = 0) -> DataType:
     return found
 
 
-def _plain(reader: Reader, what: str, depth: int) -> DataType:
+def _plain(reader: StatementReader, what: str, depth: int) -> DataType:
     position = reader.position
     if reader.at("STRUCT", "("):
         reader.take("STRUCT", "(")
@@ -49,7 +49,7 @@ def _plain(reader: Reader, what: str, depth: int) -> DataType:
     return data_type(word, tuple(sizes), position)
 
 
-def _struct(reader: Reader, depth: int) -> DataType:
+def _struct(reader: StatementReader, depth: int) -> DataType:
     parts: dict[str, DataType] = {}
     while not parts or reader.take(","):
         position = reader.position

@@ -21,9 +21,9 @@ from typing import Any
 from eddyline.errors import BindingProblem, EddylineError, Position, Unsupported
 from eddyline.language.catalog import Catalog
 from eddyline.language.expressions import Clause, bind_expression
-from eddyline.language.reader import Reader
-from eddyline.language.scope import Entry, Scope
-from eddyline.language.syntax import Apply, Constant, Item, Name, Node, Select, Source, Star
+from eddyline.language.reader import StatementReader
+from eddyline.language.scope import Scope, ScopeEntry
+from eddyline.language.syntax import Apply, Constant, FromEntry, Item, Name, Node, Select, Star
 from eddyline.model.datatypes import DataType
 from eddyline.model.expression import Expression
 from eddyline.model.query import Reference
@@ -33,7 +33,7 @@ from eddyline.model.window import UNBOUNDED
 _FORM = "FROM orders o, UNNEST(o.items) AS i"
 
 
-def read_unnest(reader: Reader, join: str, start: Position) -> Source:
+def read_unnest(reader: StatementReader, join: str, start: Position) -> FromEntry:
     if join not in (",", "CROSS", "INNER"):
         raise Unsupported(f"{join} JOIN UNNEST is not supported", hint="rows without elements have no result", position=start)
     reader.take("UNNEST")
@@ -54,7 +54,7 @@ def read_unnest(reader: Reader, join: str, start: Position) -> Source:
     if join == "INNER":
         reader.expect("ON", hint=f"{_FORM}; without a condition it is CROSS JOIN or a comma")
         on = reader.expression()
-    return Source(alias, column, None, join, on, unnest=array, position=start)
+    return FromEntry(alias, column, None, join, on, unnest=array, position=start)
 
 
 @dataclass
@@ -97,14 +97,14 @@ class Unnesting:
         found: Select = renamed.inside(replace(select, sources=tuple(sources), where=where))
         return found
 
-    def _owner(self, before: tuple[Source, ...], source: Source) -> tuple[int, Expression]:
+    def _owner(self, before: tuple[FromEntry, ...], source: FromEntry) -> tuple[int, Expression]:
         """Which source has the array, and the array."""
         assert source.unnest is not None
         problem: EddylineError | None = None
         for at, read in enumerate(before):
             relation = self.catalog.relation(read.name, read.position)
             alias = read.alias or read.name
-            scope = Scope((Entry(Reference(alias, relation.name, UNBOUNDED), relation),), self.catalog.function)
+            scope = Scope((ScopeEntry(Reference(alias, relation.name, UNBOUNDED), relation),), self.catalog.function)
             try:
                 found = bind_expression(source.unnest, Clause("UNNEST", scope))
             except EddylineError as caught:

@@ -10,7 +10,7 @@ import re
 from fractions import Fraction
 
 from eddyline.errors import Position, SyntaxProblem, Unsupported
-from eddyline.language.reader import Reader
+from eddyline.language.reader import StatementReader
 from eddyline.model.window import NOW, UNBOUNDED, PartitionedRows, Range, Rows, Window
 
 _UNITS = {
@@ -73,7 +73,7 @@ def _unit(word: str, position: Position | None) -> int:
     )
 
 
-def read_span(reader: Reader) -> int:
+def read_span(reader: StatementReader) -> int:
     """`10 MINUTES`, `1 HOUR 30 MINUTES` or `'10 minutes'`, where the reader stands."""
     position = reader.position
     if reader.next.kind == "string":
@@ -89,7 +89,7 @@ def read_span(reader: Reader) -> int:
     return parse_span(" ".join(words), position)
 
 
-def read_window(reader: Reader) -> Window | None:
+def read_window(reader: StatementReader) -> Window | None:
     """The window clause, if one comes next."""
     if not reader.take("["):
         return None
@@ -111,7 +111,7 @@ def read_window(reader: Reader) -> Window | None:
     return window
 
 
-def _partitioned(reader: Reader) -> PartitionedRows:
+def _partitioned(reader: StatementReader) -> PartitionedRows:
     """`BY column, … ROWS n`."""
     reader.expect("BY", hint=_WINDOWS)
     columns = [reader.name("a column")]
@@ -121,7 +121,7 @@ def _partitioned(reader: Reader) -> PartitionedRows:
     return PartitionedRows(tuple(columns), _row_count(reader))
 
 
-def _row_count(reader: Reader) -> int:
+def _row_count(reader: StatementReader) -> int:
     position = reader.position
     text = reader.number("a number of rows")
     if not text.isdigit() or not 1 <= int(text) <= MOST_ROWS:

@@ -64,10 +64,11 @@ def meet(args: tuple[Expression, ...], what: str, position: Position | None) -> 
     solid = [a for a in args if not _is_text_literal(a)]
     loose = [a for a in args if _is_text_literal(a)]
     whole = NULL
-    for a in solid:
-        joined = common_type(whole, a.type)
+    # Each type once: a list may hold very many literals.
+    for kind in dict.fromkeys(a.type for a in solid):
+        joined = common_type(whole, kind)
         if joined is None:
-            raise mismatch(what, whole, a.type, position)
+            raise mismatch(what, whole, kind, position)
         whole = joined
     return STRING if loose and whole == NULL else whole
 
@@ -229,7 +230,9 @@ def micros_of(moment: str | datetime) -> int:
 
 def _micros(text: str) -> int:
     # A zone is read and left out, as DuckDB does for TIMESTAMP without a zone: the wall clock is what counts.
-    found = _MOMENT.fullmatch(text)
+    if text.strip().lower() == "epoch":
+        return 0
+    found = _MOMENT.fullmatch(text.strip())
     if found is None:
         raise ValueError(text)
     year, month, day, hour, minute, second = (int(found[i] or 0) for i in range(1, 7))

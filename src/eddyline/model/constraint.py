@@ -20,7 +20,7 @@ EventType = str | int
 
 
 @dataclass(frozen=True, slots=True)
-class Book:
+class EventBook:
     """What patterns and constraints share: a stream, its column of types, and the columns that tell traces apart."""
 
     stream: str
@@ -71,7 +71,7 @@ class ConstraintSet:
     """One CREATE CONSTRAINTS."""
 
     name: str
-    book: Book
+    book: EventBook
     rules: tuple[Rule, ...]
     settings: Settings = field(default_factory=Settings)
     #: The columns of PARTITION BY, of the stream.

@@ -117,13 +117,13 @@ def resolve_aggregate(function: str, arg: Expression | None, distinct: bool = Fa
     if not (arg.type.is_number or arg.type == NULL):
         hint = "sum a CASE WHEN … THEN 1 ELSE 0 END" if arg.type == BOOLEAN else "it takes numbers; CAST the argument if it holds some"
         raise BindingProblem(f"{name} does not take {arg.type}", hint=hint, position=position)
-    if name != "sum":
+    if name == "stddev":
         # Distinct values are compared before they are converted to DOUBLE: two large whole numbers may become one there.
         return Aggregate(name, arg if distinct and arg.type != NULL else convert(arg, DOUBLE), distinct, DOUBLE)
     if arg.type.name == "DECIMAL":
-        return Aggregate(name, arg, distinct, decimal(38, arg.type.scale))
+        return Aggregate(name, arg, distinct, DOUBLE if name == "avg" else decimal(38, arg.type.scale))
     kind = DOUBLE if arg.type == DOUBLE else BIGINT
-    return Aggregate(name, convert(arg, kind), distinct, kind)
+    return Aggregate(name, convert(arg, kind), distinct, DOUBLE if name == "avg" else kind)
 
 
 def _unknown(name: str, position: Position | None) -> BindingProblem:
@@ -276,8 +276,8 @@ ALIASES = {
 AGGREGATES: dict[str, tuple[str, str]] = {
     "count": ("count(*) | count([DISTINCT] x)", "rows, or values that are not NULL"),
     "count_if": ("count_if(c)", "rows for which a condition holds"),
-    "sum": ("sum([DISTINCT] x)", "the sum; BIGINT of integers"),
-    "avg": ("avg([DISTINCT] x)", "the mean, as DOUBLE"),
+    "sum": ("sum([DISTINCT] x)", "the sum, exact but for DOUBLE; BIGINT of integers; NULL, and counted, if the final value does not fit"),
+    "avg": ("avg([DISTINCT] x)", "the mean, as DOUBLE; of integers and DECIMALs the exact sum is divided, and rounded once"),
     "min": ("min(x)", "the smallest value"),
     "max": ("max(x)", "the largest value"),
     "arg_max": (
@@ -292,7 +292,10 @@ AGGREGATES: dict[str, tuple[str, str]] = {
         "approx_quantile(x, part)",
         "about the value below which that part of the values lies: within 1.33 % of the ranks (99 %)",
     ),
-    "stddev": ("stddev([DISTINCT] x)", "the sample standard deviation, as DOUBLE; NaN where a square exceeds DOUBLE, from about 1e154 on"),
+    "stddev": (
+        "stddev([DISTINCT] x)",
+        "the sample standard deviation, as DOUBLE; 0 of equal values; NaN where a square exceeds DOUBLE, from about 1e154 on",
+    ),
 }
 _AGGREGATE_ALIASES = {"mean": "avg", "stddev_samp": "stddev"}
 #: Other names of aggregates with several arguments.

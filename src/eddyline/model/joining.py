@@ -40,14 +40,14 @@ def is_exact(kind: DataType) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyColumn:
+class JoinKeyColumn:
     """A join key over one reference; `mark` names it by its text with the alias taken out."""
 
     mark: str
     expression: Expression
 
     @classmethod
-    def of(cls, expression: Expression) -> KeyColumn:
+    def of(cls, expression: Expression) -> JoinKeyColumn:
         """The key that an expression over one reference is: the same one for two references to one stream."""
         bare = rename_refs(expression, dict.fromkeys(refs_of(expression), ""))
         return cls(f"key:{expression.type}:{bare}", bare)
@@ -59,7 +59,7 @@ class Seat:
 
     source: str
     is_table: bool
-    keys: tuple[KeyColumn, ...]
+    keys: tuple[JoinKeyColumn, ...]
     route: int | None = None
 
 

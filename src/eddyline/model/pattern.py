@@ -1,6 +1,6 @@
 """A bound event pattern: leaves, and disjuncts that order them.
 
-Answer   `Pattern` is what an EVENT query adds to a bound query. Its `leaves` stand in the order written. Its `disjuncts` are the
+Answer   `EventPattern` is what an EVENT query adds to a bound query. Its `leaves` stand in the order written. Its `disjuncts` are the
          conjunctive parts of the expression: each has some of the leaves and a strict partial order on them; a match maps the
          leaves of one disjunct to events of one trace. A `Gap` is a NOT: no event of its leaf lies between the leaves before
          it and the leaves after it.
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from eddyline.model.constraint import Book, EventType, type_text
+from eddyline.model.constraint import EventBook, EventType, type_text
 from eddyline.model.expression import ColumnRef, Expression, refs_of
 
 MOST_LEAVES = 64
@@ -73,8 +73,8 @@ class Disjunct:
 
 
 @dataclass(frozen=True)
-class Pattern:
-    book: Book
+class EventPattern:
+    book: EventBook
     leaves: tuple[Leaf, ...]
     disjuncts: tuple[Disjunct, ...]
     #: WHERE, split at AND; columns of a name, or of TRACE.

@@ -1,7 +1,7 @@
 """Punctuations: promises that no further row of a stream matches a pattern.
 
-Answer   A `Pattern` is a set of values of one column: intervals, and null or not. `patterns_of` turns a condition into one pattern per
-         column that it speaks of; columns that it leaves out are `*`. `Derived` is CREATE PUNCTUATION.
+Answer   A `ValuePattern` is a set of values of one column: intervals, and null or not. `patterns_of` turns a condition into one pattern per
+         column that it speaks of; columns that it leaves out are `*`. `DerivedPunctuation` is CREATE PUNCTUATION.
 Limits   A condition is a conjunction of conditions on one column each, with literals. Values are in the engine's own form. A DOUBLE has
          no pattern with NaN, and BIGINT is not compared with a number that has a point: neither is exact.
 Reading  docs/punctuations.md
@@ -65,7 +65,7 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class ValuePattern:
     """The values that a column may have: those in one of the intervals, and null where `null` says so."""
 
     intervals: tuple[Interval, ...] = ()
@@ -85,24 +85,24 @@ class Pattern:
         points = tuple(i.low for i in self.intervals if i.is_point)
         return points if points and len(points) == len(self.intervals) and not self.null else None
 
-    def meet(self, other: Pattern) -> Pattern:
+    def meet(self, other: ValuePattern) -> ValuePattern:
         both = (a.meet(b) for a in self.intervals for b in other.intervals)
-        return Pattern(tuple(dict.fromkeys(i for i in both if not i.is_empty)), self.null and other.null)
+        return ValuePattern(tuple(dict.fromkeys(i for i in both if not i.is_empty)), self.null and other.null)
 
-    def join(self, other: Pattern) -> Pattern:
-        return Pattern(tuple(dict.fromkeys((*self.intervals, *other.intervals))), self.null or other.null)
+    def join(self, other: ValuePattern) -> ValuePattern:
+        return ValuePattern(tuple(dict.fromkeys((*self.intervals, *other.intervals))), self.null or other.null)
 
-    def holds(self, other: Pattern) -> bool:
+    def holds(self, other: ValuePattern) -> bool:
         """Whether every value of another pattern is one of this; a sufficient test interval by interval."""
         return (self.null or not other.null) and all(any(mine.holds(one) for mine in self.intervals) for one in other.intervals)
 
 
-ALL = Pattern((Interval(),), True)
-EMPTY = Pattern()
-NULLS = Pattern((), True)
+ALL = ValuePattern((Interval(),), True)
+EMPTY = ValuePattern()
+NULLS = ValuePattern((), True)
 
 
-def patterns_of(condition: Expression) -> dict[str, Pattern] | None:
+def patterns_of(condition: Expression) -> dict[str, ValuePattern] | None:
     """One pattern per column that a condition speaks of; None: the condition is not a conjunction of patterns.
 
     >>> from eddyline.model.datatypes import BIGINT, BOOLEAN
@@ -110,7 +110,7 @@ def patterns_of(condition: Expression) -> dict[str, Pattern] | None:
     >>> patterns_of(Call("<", (item, Literal(5, BIGINT)), BOOLEAN))["item"].intervals[0].high
     5
     """
-    found: dict[str, Pattern] = {}
+    found: dict[str, ValuePattern] = {}
     for part in conjuncts(condition):
         if isinstance(part, Literal) and part.value is True:
             continue
@@ -122,9 +122,9 @@ def patterns_of(condition: Expression) -> dict[str, Pattern] | None:
     return found
 
 
-def regions_of(condition: Expression | None) -> dict[str, Pattern]:
+def regions_of(condition: Expression | None) -> dict[str, ValuePattern]:
     """What a filter allows per column, as far as patterns say it: every row that passes the filter lies in them."""
-    found: dict[str, Pattern] = {}
+    found: dict[str, ValuePattern] = {}
     for part in () if condition is None else conjuncts(condition):
         one = _pattern(part)
         if one is not None:
@@ -132,7 +132,7 @@ def regions_of(condition: Expression | None) -> dict[str, Pattern]:
     return found
 
 
-def _pattern(e: Expression) -> tuple[str, Pattern] | None:
+def _pattern(e: Expression) -> tuple[str, ValuePattern] | None:
     """The one column that a condition speaks of, and its values; the reverse of no condition is guessed."""
     if isinstance(e, ColumnRef) and e.type.name == "BOOLEAN":
         return e.column, _point(True)
@@ -141,7 +141,7 @@ def _pattern(e: Expression) -> tuple[str, Pattern] | None:
     if e.function == "not" and isinstance(e.args[0], ColumnRef):
         return e.args[0].column, _point(False)
     if e.function in ("is_null", "is_not_null") and isinstance(e.args[0], ColumnRef):
-        return e.args[0].column, NULLS if e.function == "is_null" else Pattern((Interval(),))
+        return e.args[0].column, NULLS if e.function == "is_null" else ValuePattern((Interval(),))
     if e.function in ("or", "and"):
         parts = [_pattern(a) for a in e.args]
         columns = {part[0] for part in parts if part is not None}
@@ -166,7 +166,7 @@ def _pattern(e: Expression) -> tuple[str, Pattern] | None:
     return _comparison(e)
 
 
-def _comparison(e: Call) -> tuple[str, Pattern] | None:
+def _comparison(e: Call) -> tuple[str, ValuePattern] | None:
     if e.function not in _TURNED or len(e.args) != 2:
         return None
     left, right, function = *e.args, e.function
@@ -210,14 +210,14 @@ def _fits(kind: DataType, literal: Literal) -> bool:
     return True
 
 
-def _compared(function: str, value: Any, kind: DataType) -> Pattern:
+def _compared(function: str, value: Any, kind: DataType) -> ValuePattern:
     """The values of a column that a comparison with a literal allows."""
     if kind.name == "INT" and not _LEAST_INT <= value <= _MOST_INT:
         all_satisfy = function == "<>" or (function != "=" and (value > 0) == (function in ("<", "<=")))
-        return Pattern((Interval(),)) if all_satisfy else EMPTY
+        return ValuePattern((Interval(),)) if all_satisfy else EMPTY
     if kind.name == "INT" and isinstance(value, float) and not value.is_integer():
         if function in ("=", "<>"):
-            return EMPTY if function == "=" else Pattern((Interval(),))
+            return EMPTY if function == "=" else ValuePattern((Interval(),))
         whole = floor(value) if function in ("<", "<=") else ceil(value)
         return _compared("<=" if function in ("<", "<=") else ">=", whole, kind)
     if kind.name == "INT" and isinstance(value, float):
@@ -225,17 +225,17 @@ def _compared(function: str, value: Any, kind: DataType) -> Pattern:
     if function == "=":
         return _point(value)
     if function == "<>":
-        return Pattern((Interval(high=value, high_open=True), Interval(low=value, low_open=True)))
+        return ValuePattern((Interval(high=value, high_open=True), Interval(low=value, low_open=True)))
     if function in ("<", "<="):
-        return Pattern((Interval(high=value, high_open=function == "<"),))
-    return Pattern((Interval(low=value, low_open=function == ">"),))
+        return ValuePattern((Interval(high=value, high_open=function == "<"),))
+    return ValuePattern((Interval(low=value, low_open=function == ">"),))
 
 
-def _point(value: Any) -> Pattern:
-    return Pattern((Interval(value, value),))
+def _point(value: Any) -> ValuePattern:
+    return ValuePattern((Interval(value, value),))
 
 
-def to_text(patterns: Mapping[str, Pattern]) -> str:
+def to_text(patterns: Mapping[str, ValuePattern]) -> str:
     """Patterns as one line of text, for records that travel."""
     body = {
         column: {"null": p.null, "in": [[_plain(i.low), _plain(i.high), i.low_open, i.high_open] for i in p.intervals]}
@@ -244,13 +244,13 @@ def to_text(patterns: Mapping[str, Pattern]) -> str:
     return json.dumps(body, sort_keys=True)
 
 
-def from_text(text: str, types: Mapping[str, DataType]) -> dict[str, Pattern]:
+def from_text(text: str, types: Mapping[str, DataType]) -> dict[str, ValuePattern]:
     """The reverse of `to_text`."""
     found = {}
     for column, saved in json.loads(text).items():
         kind = types[column]
         intervals = tuple(Interval(_own(low, kind), _own(high, kind), a, b) for low, high, a, b in saved["in"])
-        found[column] = Pattern(intervals, saved["null"])
+        found[column] = ValuePattern(intervals, saved["null"])
     return found
 
 
@@ -273,7 +273,7 @@ def _own(value: Any, kind: DataType) -> Any:
 
 
 @dataclass(frozen=True)
-class Derived:
+class DerivedPunctuation:
     """CREATE PUNCTUATION name ON stream (columns) FROM source (source_columns) [AT at]."""
 
     name: str

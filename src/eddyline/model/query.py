@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from eddyline.model.datatypes import DataType
 from eddyline.model.expression import Expression, has_aggregate
-from eddyline.model.pattern import Pattern
+from eddyline.model.pattern import EventPattern
 from eddyline.model.ranking import Followed, Ranking
 from eddyline.model.schema import Schema, Stream
 from eddyline.model.window import Window
@@ -45,7 +45,7 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class OutputColumn:
     name: str
     expression: Expression
 
@@ -101,7 +101,7 @@ class Keeping:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RowQuestion:
     """A question about the row of an alias, and the answer that is wanted."""
 
     question: int
@@ -117,7 +117,7 @@ class Living:
     row of the alias of question q. Below these: a row of an alias has been pushed out of its window.
     """
 
-    kinds: tuple[tuple[Asked, ...], ...]
+    kinds: tuple[tuple[RowQuestion, ...], ...]
     #: Per question the alias that it asks about, and the aliases of partners that may be pushed out.
     questions: tuple[str, ...]
     #: The aliases whose rows may be pushed out of their windows.
@@ -145,7 +145,7 @@ class BoundQuery:
     references: tuple[Reference, ...]
     #: WHERE and all ON conditions, split at AND.
     where: tuple[Expression, ...]
-    outputs: tuple[Output, ...]
+    outputs: tuple[OutputColumn, ...]
     group_by: tuple[Expression, ...] = ()
     having: Expression | None = None
     distinct: bool = False
@@ -154,7 +154,7 @@ class BoundQuery:
     #: The SELECT as written, for messages, and to see whether a query has changed.
     text: str = ""
     #: Of an EVENT query; its conditions stand here, its one reference is the stream.
-    pattern: Pattern | None = None
+    pattern: EventPattern | None = None
     group_window: GroupWindow | None = None
     #: EMIT ON CLOSE: groups end by what is promised of their streams, not by a time bucket.
     by_promises: bool = False

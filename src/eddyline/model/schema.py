@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from eddyline.errors import BindingProblem
 from eddyline.model.constraint import ConstraintSet
 from eddyline.model.datatypes import TIMESTAMP, DataType
-from eddyline.model.punctuation import Derived
+from eddyline.model.punctuation import DerivedPunctuation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,6 +82,8 @@ class Stream:
     lateness: int = 0
     #: After this many microseconds of processing time without rows the stream stops holding the frontier back.
     idle: int | None = None
+    #: How far, in microseconds, the time of a row may lie ahead of the wall clock when it is read; None: as far as it likes.
+    most_ahead: int | None = None
     #: The column that orders rows of equal time; None: the position in the source does.
     sequence: str | None = None
     #: Place in the catalog; orders rows of equal time of different streams.
@@ -104,8 +106,8 @@ class Stream:
     #: How long promises are remembered, in microseconds of event time; None: for ever.
     remember: int | None = None
     #: What CREATE PUNCTUATION says of this stream, and what is derived from its rows.
-    promised: tuple[Derived, ...] = ()
-    promising: tuple[Derived, ...] = ()
+    promised: tuple[DerivedPunctuation, ...] = ()
+    promising: tuple[DerivedPunctuation, ...] = ()
 
     @property
     def is_punctuated(self) -> bool:

@@ -8,6 +8,7 @@ Limits   A refusal without a hint gets the function's signature as its hint ther
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 
 from eddyline.errors import BindingProblem, Position
 from eddyline.model.coercion import convert, decimal_form, meet
@@ -122,7 +123,8 @@ def negative(name: str, args: Args, position: Position | None) -> Expression:
         raise _refuse(name, args, position)
     if isinstance(a, Literal) and a.value is not None and a.type != INT and a.value != 0 and a.value != -(2**63):
         # 2147483648 is a BIGINT; with its sign it is the smallest INT.
-        negated = -a.value  # type: ignore[operator]
+        # Python's minus rounds a Decimal to 28 digits.
+        negated = a.value.copy_negate() if isinstance(a.value, Decimal) else -a.value  # type: ignore[operator]
         return Literal(negated, INT if a.type == BIGINT and negated == -(2**31) else a.type)
     if isinstance(a, Literal) and a.type == INT and a.value is not None and a.value != -(2**31):
         return Literal(-a.value, INT)  # type: ignore[operator]

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from eddyline.model.datatypes import TIMESTAMP, DataType
-from eddyline.model.query import BoundQuery, Output, Reference
+from eddyline.model.query import BoundQuery, OutputColumn, Reference
 from eddyline.model.schema import Stream
 from eddyline.model.window import UNBOUNDED, Range, Rows
 
@@ -60,7 +60,7 @@ class Template:
         return window
 
     @cached_property
-    def keys(self) -> tuple[Output, ...]:
+    def keys(self) -> tuple[OutputColumn, ...]:
         """The grouping columns, in the order of SELECT."""
         return tuple(o for o in self.query.outputs if o.expression in self.query.group_by)
 
@@ -70,7 +70,7 @@ class Template:
         return {}
 
     @cached_property
-    def aggregates(self) -> tuple[Output, ...]:
+    def aggregates(self) -> tuple[OutputColumn, ...]:
         return tuple(o for o in self.query.outputs if o.expression not in self.query.group_by)
 
     def key(self, name: str) -> int | None:
@@ -82,7 +82,7 @@ class Template:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class RequestCondition:
     """A conjunct on one grouping column. `kind`: `in` (values), `null`, or a comparison `< <= > >= <>` (one value).
 
     Values are in the engine's own form, of the column's type.
@@ -100,7 +100,7 @@ class Request:
     columns: tuple[tuple[bool, int], ...]
     #: Numbers of the grouping columns that rows are grouped by.
     group_by: tuple[int, ...]
-    conditions: tuple[Condition, ...]
+    conditions: tuple[RequestCondition, ...]
     window: Range | Rows
     #: The instant T; None: the last moment before the frontier.
     as_of: int | None = None
@@ -142,7 +142,7 @@ class RequestStream:
         """The query under which pipelines know the stream of requests: it reads the requests and the rows of the template."""
         rows = self.template.query.references[0]
         references = (Reference("requests", self.stream.name, UNBOUNDED), replace(rows, alias="rows"))
-        outputs = tuple(Output(o.name, o.expression) for o in self.template.query.outputs)
+        outputs = tuple(OutputColumn(o.name, o.expression) for o in self.template.query.outputs)
         # A checkpoint knows a query by its text: another role of a column is another query.
         roles = {"window": self.window, "group_by": self.group_by, "aggregates": self.aggregates}
         said = ", ".join(f"{role} = '{column}'" for role, column in roles.items() if column is not None)

@@ -1,7 +1,7 @@
 """Which event runs which component of what forgets rows and announces values: the registry.
 
 Answer   `triggers_of` gives, per component, the triggers that the settings of a query ask for. A component runs when one of its triggers is
-         due, given what was `Seen` since it last ran.
+         due, given what was `SinceLastRun` since it last ran.
 
              component   what it does                                          runs
              purge       a join looks for rows that no row to come can need    by `purge`; when a bounded end asks; when nothing comes in
@@ -28,7 +28,7 @@ CHANGEABLE = ("purge", "propagate")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SinceLastRun:
     """What has happened since a component last ran."""
 
     punctuations: int = 0
@@ -46,7 +46,7 @@ class Seen:
 
 
 #: Event -> whether it has happened, given a number.
-EVENTS: Mapping[str, Callable[[Seen, int], bool]] = {
+EVENTS: Mapping[str, Callable[[SinceLastRun, int], bool]] = {
     "punctuations": lambda seen, number: seen.punctuations >= number,
     "half as many rows": lambda seen, number: 2 * seen.new >= max(number, seen.kept),
     "an eighth of promises": lambda seen, number: seen.new > max(number, seen.kept // 8),
@@ -78,7 +78,7 @@ class Trigger:
     event: str
     number: int = 0
 
-    def is_due(self, seen: Seen) -> bool:
+    def is_due(self, seen: SinceLastRun) -> bool:
         return EVENTS[self.event](seen, self.number)
 
     def __str__(self) -> str:
@@ -101,7 +101,7 @@ def propagate_triggers(propagate: str) -> tuple[Trigger, ...]:
     if propagate == "off":
         return ()
     if propagate.endswith(" seconds"):
-        return (Trigger("span", int(float(propagate.removesuffix(" seconds")) * 1_000_000)),)
+        return (Trigger("span", round(float(propagate.removesuffix(" seconds")) * 1_000_000)),)
     return (Trigger("epoch"),) if propagate == "on" else (Trigger("values", int(propagate)),)
 
 
@@ -117,7 +117,7 @@ def triggers_of(purge: str, propagate: str, spills: bool) -> dict[str, tuple[Tri
     return dict(zip(COMPONENTS, found, strict=True))
 
 
-def is_due(triggers: tuple[Trigger, ...], seen: Seen) -> bool:
+def is_due(triggers: tuple[Trigger, ...], seen: SinceLastRun) -> bool:
     return any(trigger.is_due(seen) for trigger in triggers)
 
 

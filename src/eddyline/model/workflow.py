@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class WorkflowStep:
     label: str | None
     takes: tuple[int, ...]
     gives: tuple[int, ...]
@@ -27,7 +27,7 @@ class Step:
 class Net:
     """`scope_of[place]` is a place's scope, `parent[scope]` the scope around it; scope 0 is the whole process."""
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[WorkflowStep] = field(default_factory=list)
     scope_of: list[int] = field(default_factory=list)
     parent: list[int] = field(default_factory=lambda: [-1])
     start: tuple[int, ...] = ()
@@ -41,7 +41,7 @@ class Net:
         return len(self.parent) - 1
 
     def step(self, label: str | None, takes: Sequence[int], gives: Sequence[int], waits_for: int = -1, clears: int = -1) -> None:
-        self.steps.append(Step(label, tuple(takes), tuple(gives), waits_for, clears))
+        self.steps.append(WorkflowStep(label, tuple(takes), tuple(gives), waits_for, clears))
 
     def within(self, scope: int) -> frozenset[int]:
         """The places of a scope and of those inside it."""

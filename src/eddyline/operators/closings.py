@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from eddyline.kernels.probe import Shut
 from eddyline.model.datatypes import DataType
-from eddyline.model.punctuation import HEARTBEAT, KIND, PATTERN, Pattern, from_text
-from eddyline.model.records import BEFORE_ALL, Records
+from eddyline.model.punctuation import HEARTBEAT, KIND, PATTERN, ValuePattern, from_text
+from eddyline.model.records import Records
 from eddyline.model.schema import Stream
 from eddyline.model.window import FOREVER
 from eddyline.operators.covering import Columns, Mask, covered, has_order, in_order, ordered_words, span_of, there
@@ -39,7 +39,7 @@ class _Sets:
         self.types = types
         self.intervals: dict[str, Intervals] = {}
         self.keys: dict[tuple[str, ...], Keys] = {}
-        self.texts: dict[str, dict[str, Pattern]] = {}
+        self.texts: dict[str, dict[str, ValuePattern]] = {}
 
     @property
     def nbytes(self) -> int:
@@ -83,12 +83,12 @@ class _Sets:
     def _words(self, names: tuple[str, ...], values: Columns) -> Ints:
         return combined([key_words(values[name], self.types[name]) for name in names])
 
-    def is_by_word(self, name: str, regions: Mapping[str, Pattern]) -> bool:
+    def is_by_word(self, name: str, regions: Mapping[str, ValuePattern]) -> bool:
         """Whether the words of one column decide what is promised of its values."""
         others = (*self.keys, *(tuple(patterns) for patterns in self.texts.values()), *((n,) for n in self.intervals if n != name))
         return not any(set(names) <= {name, *regions} for names in others)
 
-    def matches(self, columns: Columns, regions: Mapping[str, Pattern], rows: int) -> Mask:
+    def matches(self, columns: Columns, regions: Mapping[str, ValuePattern], rows: int) -> Mask:
         found = np.zeros(rows, np.bool_)
         for name, intervals in self.intervals.items():
             if name in columns:
@@ -124,7 +124,7 @@ class Closed:
         self.coming: list[tuple[pa.Table, Ints]] = []
         #: Bodies of promises of one column since the last `settle`, by identity: their words, where they are not null, and the ends.
         self._spoken: dict[int, tuple[Ints, Mask | None, int, int]] = {}
-        #: What `shut` and `is_by_word` have found since something was promised, by what was asked.
+        #: What `shut` and `is_by_word` have found: a cache per column, which new punctuations clear.
         self._shut: dict[str, Shut | None] = {}
         self._by_word: dict[tuple[str, frozenset[str]], bool] = {}
 
@@ -167,7 +167,7 @@ class Closed:
     def _generation(self, number: int) -> _Sets:
         return self.generations.setdefault(number, _Sets(self.types))
 
-    def old(self, columns: Columns, rows: int, regions: Mapping[str, Pattern] | None = None, ts: Ints | None = None) -> Mask:
+    def old(self, columns: Columns, rows: int, regions: Mapping[str, ValuePattern] | None = None, ts: Ints | None = None) -> Mask:
         """Which values a promise of before the last `settle` covers; `ts`: event times of rows, which generations may have left behind."""
         found = np.zeros(rows, np.bool_)
         columns, regions = self._given(columns, regions or {}, rows)
@@ -178,7 +178,7 @@ class Closed:
             found |= mask
         return found
 
-    def instants(self, columns: Columns, rows: int, regions: Mapping[str, Pattern] | None = None) -> Ints:
+    def instants(self, columns: Columns, rows: int, regions: Mapping[str, ValuePattern] | None = None) -> Ints:
         """When values were closed: LONG_AGO before the last `settle`, FOREVER not yet."""
         old = self.old(columns, rows, regions)
         found = np.full(rows, FOREVER)
@@ -190,7 +190,7 @@ class Closed:
 
     # -- values at places of the epoch at hand
 
-    def before(self, columns: Columns, ranks: Ints, regions: Mapping[str, Pattern]) -> Mask:
+    def before(self, columns: Columns, ranks: Ints, regions: Mapping[str, ValuePattern]) -> Mask:
         """Which values are closed at the ranks of rows that have them."""
         found = self.old(columns, len(ranks), regions)
         columns, regions = self._given(columns, regions, len(ranks))
@@ -200,7 +200,7 @@ class Closed:
 
     # -- the same of values of one column, given by their words
 
-    def is_by_word(self, name: str, regions: Mapping[str, Pattern]) -> bool:
+    def is_by_word(self, name: str, regions: Mapping[str, ValuePattern]) -> bool:
         """Whether words of a column tell all that is promised of its values."""
         asked = name, frozenset(regions)
         if asked not in self._by_word:
@@ -242,7 +242,7 @@ class Closed:
         return found
 
     def shut(self, name: str) -> Shut | None:
-        """What is closed of a column, for `kernels/probe.py`; None: it is no such thing, and `words_before` says it. Values of the type
+        """What is closed of a column, for `kernels/probe.py`; None: use `words_before`. Values of the type
         are their own words in order."""
         if name not in self._shut:
             self._shut[name] = self._shut_of(name)
@@ -286,7 +286,7 @@ class Closed:
         said, given, _, _ = self._words_of(name, body)
         return earliest(said, places if given is None else places[given], words, FOREVER)
 
-    def _fresh_instants(self, body: pa.Table, instants: Ints, columns: Columns, regions: Mapping[str, Pattern], rows: int) -> Ints:
+    def _fresh_instants(self, body: pa.Table, instants: Ints, columns: Columns, regions: Mapping[str, ValuePattern], rows: int) -> Ints:
         found = np.full(rows, FOREVER)
         if body.column_names == [PATTERN]:
             for text, instant in zip(body.column(PATTERN).to_pylist(), instants.tolist(), strict=True):
@@ -299,7 +299,7 @@ class Closed:
         places = first_places(body, instants, columns, self.types, FOREVER)
         return found if places is None else places
 
-    def _given(self, columns: Columns, regions: Mapping[str, Pattern], rows: int) -> tuple[Columns, Mapping[str, Pattern]]:
+    def _given(self, columns: Columns, regions: Mapping[str, ValuePattern], rows: int) -> tuple[Columns, Mapping[str, ValuePattern]]:
         """A column that a filter fixes to one value is given."""
         fixed = {n: p.constants[0] for n, p in regions.items() if n not in columns and p.constants is not None and len(p.constants) == 1}
         if not fixed:
@@ -391,7 +391,7 @@ class Closings:
         for name, batches in records.items() if self.wanted else ():
             for batch in batches:
                 if batch.kind == KIND and batch.body.column_names != [HEARTBEAT]:
-                    self.of(name).add(batch.body, instants_of(batch))
+                    self.of(name).add(batch.body, batch.ts)
                     self.count += len(batch)
 
     def expect(self, coming: Mapping[str, Iterable[tuple[Records, Ints]]]) -> None:
@@ -439,11 +439,6 @@ def first_places(body: pa.Table, places: Ints, columns: Columns, types: Mapping[
     codes, asked = joint_codes(body, pa.table({name: columns[name] for name in body.column_names}))
     found = earliest(codes[codes >= 0], places[codes >= 0], asked, none)
     return None if found is None else np.where(asked < 0, none, found)
-
-
-def instants_of(records: Records) -> Ints:
-    """The last instant at which a row that stands before each punctuation can come."""
-    return records.ts - (records.number == BEFORE_ALL)
 
 
 def _same(table: pa.Table) -> pa.Table:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.model.datatypes import DataType
-from eddyline.model.punctuation import Interval, Pattern
+from eddyline.model.punctuation import Interval, ValuePattern
 from eddyline.operators.keys import key_words
 from eddyline.state.columns import Ints, validity
 
@@ -77,7 +77,7 @@ def alike(table: pa.Table, names: Sequence[str]) -> list[tuple[Ints, list[str]]]
     ]
 
 
-def pattern_mask(pattern: Pattern, values: pa.Array, kind: DataType) -> Mask:
+def pattern_mask(pattern: ValuePattern, values: pa.Array, kind: DataType) -> Mask:
     """Which values a pattern allows."""
     present = there(values)
     found = ~present if pattern.null else np.zeros(len(values), np.bool_)
@@ -104,7 +104,7 @@ def _below(interval: Interval) -> Callable[..., pa.Array]:
 
 
 def covered(
-    patterns: Mapping[str, Pattern], columns: Columns, regions: Mapping[str, Pattern], rows: int, types: Mapping[str, DataType]
+    patterns: Mapping[str, ValuePattern], columns: Columns, regions: Mapping[str, ValuePattern], rows: int, types: Mapping[str, DataType]
 ) -> Mask | None:
     """Which rows of values one promise covers; None: none, because a column that it restricts is not known."""
     found = np.ones(rows, np.bool_)

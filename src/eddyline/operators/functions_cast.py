@@ -2,8 +2,9 @@
 
 Answer   A kernel for every pair of types that `model/coercion.py` allows. A value that the target cannot hold, or a text that
          is not one of its values, is NULL and counted.
-Limits   Texts of numbers may have spaces around them, a sign, a fraction and an exponent, but no `_` between digits; times
-         are `YYYY-MM-DD[ HH:MM[:SS[.ffffff]]]` (also with `/` and `T`), a zone is read and left out.
+Limits   Texts of numbers may have blanks around them, one sign, a fraction and an exponent, which moves the point and rounds nothing.
+         Times are `YYYY-MM-DD[ HH:MM[:SS[.ffffff]]]` (also with `/` and `T`) or `epoch`; a zone is read and left out. As in DuckDB
+         blanks may stand around them, but not after a TIMESTAMP without a time of day. There are no infinite times.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import pyarrow.compute as pc
 from eddyline.model.datatypes import BOOLEAN, DATE, DOUBLE, NULL, STRING, TIMESTAMP, DataType
 from eddyline.model.expression import Call
 from eddyline.operators import functions_decimal as exact
-from eddyline.operators.functions_number import half_away
 from eddyline.operators.functions_time import DAY
 from eddyline.operators.vectors import (
     Array,
@@ -41,11 +41,20 @@ _PLAIN = r"^[+-]?([0-9]{1,40}\.?[0-9]{0,30}|\.[0-9]{1,30})$"
 _FLOAT = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _BASED = r"^(0[xX][0-9a-fA-F]+(_[0-9a-fA-F]+)*|0[bB][01]+(_[01]+)*)$"
 _SPECIAL = r"^(?i)[+-]?(nan|inf|infinity)$"
+#: Sign, digits before and after the point, and the exponent.
+_PARTS = r"^(?P<sign>[+-]?)0*(?P<whole>[0-9]*)\.?(?P<rest>[0-9]*)(?:[eE](?P<power>[+-]?[0-9]+))?$"
+#: The most digits before the point that any type holds, and one more; and all digits of the widest decimals.
+_MOST, _WIDEST = 39, 76
 _MOMENT = (
-    r"^(?P<year>[0-9]{1,5})[-/](?P<month>[0-9]{1,2})[-/](?P<day>[0-9]{1,2})"
-    r"(?:[ T](?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{1,2})(?::(?P<second>[0-9]{1,2})(?:\.(?P<fraction>[0-9]*))?)?"
-    r"(?: ?(?i:Z|UTC)|[+-][0-9]{2}(?::?[0-9]{2})?)?)?$"
+    r"^[ \t\n\v\f\r]*(?P<year>[0-9]{1,5})[-/](?P<month>[0-9]{1,2})[-/](?P<day>[0-9]{1,2})"
+    r"(?:(?: +|T)(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{1,2})(?::(?P<second>[0-9]{1,2})(?:\.(?P<fraction>[0-9]*))?)?"
+    r"(?:(?: ?(?i:Z|UTC)|[+-][0-9]{2}(?::?[0-9]{2})?)[ \t\n\v\f\r]*| *)"
 )
+#: Blanks may follow a date, but no TIMESTAMP without a time of day.
+_MOMENTS = {"DATE": _MOMENT + r"|[ \t\n\v\f\r]*)$", "TIMESTAMP": _MOMENT + ")?$"}
+
+
+_EPOCH = r"^[ \t\n\v\f\r]*(?i:epoch)[ \t\n\v\f\r]*$"
 
 
 def make_cast(call: Call) -> Kernel:
@@ -186,13 +195,13 @@ def _text_to_double(frame: Frame, texts: pa.Array) -> Vector:
 
 
 def _text_to_exact(frame: Frame, texts: pa.Array, target: DataType) -> Vector:
-    """Integers and decimals: plain numerals exactly, numerals with an exponent or very many digits by way of DOUBLE."""
+    """Integers and decimals: plain numerals as Arrow reads them, numerals with an exponent or very many digits with their point moved."""
     if target.is_integer:
         try:
             return to_integers(frame, *from_arrow(texts.cast(pa.int64()), DataType("BIGINT")), target)
         except pa.ArrowInvalid:
             # Not all are plain integers within 64 bits; the careful way below finds out which.
-            texts = pc.replace_substring_regex(texts, r"^\+", "")
+            texts = pc.replace_substring_regex(texts, r"^\+([0-9.])", r"\1")
     plain = pc.match_substring_regex(texts, _PLAIN)
     numerals = pc.if_else(plain, texts, pa.scalar(None, pa.string())).cast(pa.decimal256(76, 30))
     has, is_plain = _has(texts), _holds(plain)
@@ -201,14 +210,44 @@ def _text_to_exact(frame: Frame, texts: pa.Array, target: DataType) -> Vector:
     result = _whole_decimals(frame, numerals, target) if target.is_integer else exact.fit(frame, numerals, target, _FAILED)
     if not is_float.any():
         return result
-    doubles = pc.if_else(bitmap(is_float, len(texts)), texts, pa.scalar(None, pa.string())).cast(pa.float64())
-    values = from_arrow(pc.fill_null(doubles, 0.0), DOUBLE).values
+    moved = _moved(pc.if_else(bitmap(is_float, len(texts)), texts, pa.scalar(None, pa.string())), target.scale)
     if target.is_integer:
-        rough = to_integers(frame, half_away(values), is_float, target)
-        valid = np.where(is_float, _valid(rough, len(texts)), _valid(result, len(texts)))
-        return Vector(np.where(is_float, rough.values, result.values), valid)
-    other = exact.from_doubles(frame, values, is_float, target)
+        other = _whole_decimals(frame, moved, target)
+        valid = np.where(is_float, _valid(other, len(texts)), _valid(result, len(texts)))
+        return Vector(np.where(is_float, other.values, result.values), valid)
+    other = exact.fit(frame, moved, target, _FAILED)
     return Vector(pc.if_else(bitmap(is_float, len(texts)), other.values, result.values))
+
+
+def _moved(texts: pa.Array, scale: int) -> pa.Array:
+    """Numerals with exponents as decimals with one digit more than `scale`, by which they are rounded later; what follows is cut off.
+
+    Numerals with the same place of their point are moved at once. There are at most as many places as digits in a type: beyond
+    them a numeral is 0, or too large for every type.
+    """
+    fields = pc.extract_regex(texts, _PARTS)
+    whole, rest = fields.field("whole"), fields.field("rest")
+    digits = pc.binary_join_element_wise(whole, rest, "")
+    significant = pc.utf8_ltrim(digits, characters="0")
+    # The exponent by its last digits: one with more of them is as good as the largest.
+    power = pc.utf8_ltrim(fields.field("power"), characters="+-0")
+    size = pc.if_else(pc.greater(pc.utf8_length(power), 6), "999999", pc.if_else(pc.equal(power, ""), "0", power)).cast(pa.int64())
+    size = pc.if_else(pc.starts_with(fields.field("power"), "-"), pc.negate(size), size)
+    leading = pc.subtract(pc.utf8_length(digits), pc.utf8_length(significant))
+    places = pc.subtract(pc.add(pc.utf8_length(whole).cast(pa.int64()), size), leading.cast(pa.int64()))
+    most = min(_MOST, _WIDEST - 1 - scale)
+    places = pc.if_else(pc.equal(significant, ""), -scale - 2, pc.min_element_wise(pc.max_element_wise(places, -scale - 2), most))
+    numbers = pc.fill_null(places, -scale - 2).to_numpy(zero_copy_only=False)
+    made = pa.nulls(len(texts), pa.string())
+    for place in np.unique(numbers).tolist():
+        if place >= 0:
+            wide = pc.utf8_slice_codeunits(pc.utf8_rpad(significant, place + scale + 1, "0"), 0, place + scale + 1)
+        else:
+            wide = pc.utf8_slice_codeunits(pc.binary_join_element_wise("0" * -place, significant, ""), 0, scale + 1)
+        before, after = pc.utf8_slice_codeunits(wide, 0, max(place, 0)), pc.utf8_slice_codeunits(wide, max(place, 0))
+        made = pc.if_else(bitmap(numbers == place, len(texts)), pc.binary_join_element_wise(before, after, "."), made)
+    signed = pc.binary_join_element_wise(fields.field("sign"), "0", made, "")
+    return signed.cast(pa.decimal256(_WIDEST, scale + 1))
 
 
 def _valid(vector: Vector, rows: int) -> Mask:
@@ -216,7 +255,9 @@ def _valid(vector: Vector, rows: int) -> Mask:
 
 
 def _text_to_time(frame: Frame, texts: pa.Array, target: DataType) -> Vector:
-    fields = pc.extract_regex(texts, _MOMENT)
+    if _holds(epochs := pc.match_substring_regex(texts, _EPOCH)).any():
+        texts = pc.if_else(epochs, "1970-01-01", texts)
+    fields = pc.extract_regex(texts, _MOMENTS[target.name])
     found = _has(fields)
 
     def number(name: str) -> Array:

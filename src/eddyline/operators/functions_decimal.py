@@ -1,7 +1,7 @@
 """DECIMAL: exact arithmetic, rounding, and to and from other numbers.
 
 Answer   Kernels over Arrow decimals. Results are made in 256 bits and then fitted into their type, so that overflow is seen
-         and not raised; halves round away from zero.
+         and not raised; halves round away from zero. `rounded` divides, for Arrow's own division gives wrong digits for some values.
 Limits   The remainder is computed in 64 bits: wider types are refused when a query is bound.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import decimal as decimals
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,14 +18,17 @@ from eddyline.model.datatypes import DataType
 from eddyline.model.expression import Call, Literal
 from eddyline.operators.vectors import Array, Frame, Kernel, Mask, Vector, bits, mask, spread, validity, without
 
+#: How `rounded` rounds, by the numbers of `kernels/decimals.py`: planning loads this file and no kernels.
+HALF_AWAY, UP, DOWN = 0, 1, 2
 _WIDEST = 76
+_NO_WORDS = np.empty((0, 4), np.int64)
 
 
 def fit(frame: Frame, values: pa.Array, kind: DataType, issue: str = "overflow") -> Vector:
     """Decimals of any width, rounded and checked into the type; those that do not fit are issues."""
     scale = values.type.scale
     if scale > kind.scale:
-        values = pc.round(widened(values), kind.scale, "half_towards_infinity")
+        values, scale = rounded(values, kind.scale), kind.scale
     limit = pa.scalar(decimals.Decimal(10) ** (kind.precision - kind.scale), pa.decimal256(_WIDEST, 0))
     if values.type.precision - scale > kind.precision - kind.scale:
         bad = mask(pc.fill_null(pc.greater_equal(pc.abs(values), limit.cast(pa.decimal256(_WIDEST, scale))), False))
@@ -34,6 +36,24 @@ def fit(frame: Frame, values: pa.Array, kind: DataType, issue: str = "overflow")
         values = without(values, bad, len(values))
     wide = values.cast(pa.decimal256(_WIDEST, kind.scale), safe=False)
     return Vector(wide.cast(kind.arrow, safe=False))
+
+
+def rounded(values: pa.Array, places: int, rounding: int = HALF_AWAY) -> pa.Array:
+    """Decimals of any width with at most `places` digits after the point, and as much room before it as there is.
+
+    Places below 0 stand before the point: of 125 and -1 it is 130.
+    """
+    scale = values.type.scale
+    if places >= scale:
+        return widened(values)
+    from eddyline.kernels.decimals import rescale
+
+    wide = widened(values)
+    given = np.frombuffer(wide.buffers()[1], np.int64, 4 * len(wide), 32 * wide.offset).reshape(-1, 4) if len(wide) else _NO_WORDS
+    made = np.empty_like(given)
+    rescale(given, scale - places, max(-places, 0), rounding, made)
+    nulls = pa.py_buffer(np.packbits(valid, bitorder="little")) if (valid := _valid_of(wide)) is not None else None
+    return pa.Array.from_buffers(pa.decimal256(_WIDEST, max(places, 0)), len(wide), [nulls, pa.py_buffer(made)])
 
 
 def widened(values: pa.Array) -> pa.Array:
@@ -165,15 +185,15 @@ def make_round(call: Call) -> Kernel:
         values = spread(a.values, frame.rows)
         if places < 0:
             # Nothing is left of any decimal beyond its 38 digits, and rounding one place more says so.
-            values = pc.round(widened(values), max(places, -39), "half_towards_infinity")
+            values = rounded(values, max(places, -39))
         return fit(frame, values, kind)
 
     return compute
 
 
-def _whole(function: Callable[[Any], Any]) -> Callable[[Call], Kernel]:
+def _whole(rounding: int) -> Callable[[Call], Kernel]:
     def make(call: Call) -> Kernel:
-        return lambda frame, a: fit(frame, function(widened(spread(a.values, frame.rows))), call.type)
+        return lambda frame, a: fit(frame, rounded(spread(a.values, frame.rows), 0, rounding), call.type)
 
     return make
 
@@ -193,6 +213,6 @@ MAKERS: dict[str, Callable[[Call], Kernel]] = {
     "abs": lambda call: lambda frame, a: Vector(pc.abs(a.values)),
     "sign": lambda call: sign,
     "round": make_round,
-    "ceil": _whole(pc.ceil),
-    "floor": _whole(pc.floor),
+    "ceil": _whole(UP),
+    "floor": _whole(DOWN),
 }

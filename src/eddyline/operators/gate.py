@@ -33,7 +33,7 @@ Load = Callable[[str], pa.Table]
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedRecords:
     """Records of one kind in a stretch, in order of place."""
 
     records: Records
@@ -43,7 +43,7 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Passing:
+class GateStretch:
     """A stretch of the stream's total order, and the records that stand in it."""
 
     #: Rows in order, with their event times and numbers of arrival.
@@ -57,7 +57,7 @@ class Passing:
     #: All rows of the stretch; all rows that passed before it.
     rows_total: int
     rows_before: int
-    records: list[Placed]
+    records: list[PlacedRecords]
     #: Everything below it has passed now.
     frontier: int
     #: These rows lie below the frontier of earlier stretches.
@@ -75,7 +75,7 @@ class Verdict:
 class Checker(Protocol):
     """Judges the rows of one stream by what records of one kind have said."""
 
-    def check(self, passing: Passing, dead: Flags) -> Verdict | None:
+    def check(self, passing: GateStretch, dead: Flags) -> Verdict | None:
         """Which rows are taken out; `dead` are those that checkers before this one have taken out. None: none are."""
 
     def snapshot(self) -> tuple[object, Mapping[str, Callable[[], pa.Table]]]:
@@ -179,7 +179,7 @@ class Gate:
         return replace(passed, census=None if census is None else _without(census, dead))
 
     def _checked(self, rows: Released, before: int, records: list[Records], straggling: bool) -> Passed:
-        passing = Passing(
+        passing = GateStretch(
             rows.table,
             rows.ts,
             rows.number,
@@ -223,11 +223,11 @@ class Gate:
             None if rows.routes is None else rows.routes[dead],
         )
 
-    def _placed(self, rows: Released, records: Records) -> Placed:
+    def _placed(self, rows: Released, records: Records) -> PlacedRecords:
         sequence = None if self.stream.sequence is None else rows.table.column(self.stream.sequence)
         before = standing(records, rows.ts, rows.number, sequence)
         total = before if rows.numbers is None else standing(records, rows.times, rows.numbers)
-        return Placed(records, before, total)
+        return PlacedRecords(records, before, total)
 
     # -- snapshots
 

@@ -37,7 +37,7 @@ _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bound:
+class HeraldKeys:
     """The keys of a column that match, and whether nulls do, per herald."""
 
     kind: DataType
@@ -46,8 +46,8 @@ class Bound:
     takes_null: Flags
 
     @staticmethod
-    def none(kind: DataType, heralds: int) -> Bound:
-        return Bound(kind, np.full(heralds, _LEAST), np.full(heralds, NEVER), np.ones(heralds, np.bool_))
+    def none(kind: DataType, heralds: int) -> HeraldKeys:
+        return HeraldKeys(kind, np.full(heralds, _LEAST), np.full(heralds, NEVER), np.ones(heralds, np.bool_))
 
 
 @dataclass(slots=True, eq=False)
@@ -55,7 +55,7 @@ class Bounds:
     #: Whether the last herald has a span of rows, of time.
     by_rows: bool
     by_time: bool
-    by_column: dict[str, Bound] = field(default_factory=dict)
+    by_column: dict[str, HeraldKeys] = field(default_factory=dict)
     #: Heralds by number that ranges do not say.
     others: dict[int, Test] = field(default_factory=dict)
 
@@ -96,7 +96,7 @@ class Bounding:
                 found.others[at] = test
                 continue
             for name, one in test.ranges.items():
-                bound = found.by_column.setdefault(name, Bound.none(one.kind, count))
+                bound = found.by_column.setdefault(name, HeraldKeys.none(one.kind, count))
                 bound.least[at], bound.most[at], bound.takes_null[at] = one.least, one.most, one.takes_null
         return found
 
@@ -108,7 +108,7 @@ class Bounding:
         parts = self._forms[group.condition]
         assert parts is not None and len(parts) == group.literals.shape[1], "texts are alike in comparisons of columns with numbers"
         for number, part in enumerate(parts):
-            bound = found.by_column.setdefault(part.column, Bound.none(part.kind, count))
+            bound = found.by_column.setdefault(part.column, HeraldKeys.none(part.kind, count))
             keys, at = _keys(group.literals[:, number], part.kind), group.at
             bound.takes_null[at] = False
             # Numbers of texts that are alike are far from the ends of 64 bits.

@@ -26,8 +26,8 @@ import pyarrow.compute as pc
 from eddyline.model.datatypes import DataType
 from eddyline.model.herald import KIND, NEVER, TEXT, Said
 from eddyline.model.records import Flags
-from eddyline.operators.gate import Load, Passing, Placed, Verdict
-from eddyline.operators.herald_bounds import Bound, Bounding, Bounds
+from eddyline.operators.gate import GateStretch, Load, PlacedRecords, Verdict
+from eddyline.operators.herald_bounds import Bounding, Bounds, HeraldKeys
 from eddyline.operators.stream import whole_columns
 from eddyline.state.columns import Ints
 from eddyline.state.zones import arrow_keys, ranges_of
@@ -68,7 +68,7 @@ class Heralded:
         self._bounding = Bounding(alias)
         self.in_force: InForce | None = None
 
-    def check(self, passing: Passing, dead: Flags) -> Verdict | None:
+    def check(self, passing: GateStretch, dead: Flags) -> Verdict | None:
         batches = [placed for placed in passing.records if placed.records.kind == KIND]
         if self.in_force is None and not batches:
             return None
@@ -80,10 +80,10 @@ class Heralded:
 
     # -- which herald owns which rows
 
-    def _line(self, passing: Passing, batches: Sequence[Placed]) -> _Line:
+    def _line(self, passing: GateStretch, batches: Sequence[PlacedRecords]) -> _Line:
         """The herald in force and those that stand in a stretch; of several at one place the last owns the rows."""
         one = self.in_force
-        # Of the herald in force the place of its text is of no account: where it ends is known.
+        # The position of the active herald is irrelevant: its end is known.
         texts = [] if one is None else [pa.array([one.text], pa.string())]
         begin, total, since = (np.zeros(len(texts), np.int64) for _ in range(3))
         if batches:
@@ -108,7 +108,7 @@ class Heralded:
             until[0] = NEVER if one.until is None else one.until
         return _Line(whole, np.append(begin, len(passing.ts)), since, until_row, until, self._bounding.bounds(said))
 
-    def _expire(self, passing: Passing) -> None:
+    def _expire(self, passing: GateStretch) -> None:
         """A herald whose span is over is forgotten."""
         one = self.in_force
         if one is None:
@@ -121,7 +121,7 @@ class Heralded:
 
     # -- which rows break theirs
 
-    def _judged(self, line: _Line, passing: Passing) -> Verdict | None:
+    def _judged(self, line: _Line, passing: GateStretch) -> Verdict | None:
         first = int(line.begin[0])
         owner = np.repeat(np.arange(len(line.texts)), np.diff(line.begin))
         place = np.arange(first, len(passing.ts)) if passing.place is None else passing.place[first:]
@@ -159,7 +159,7 @@ def _after(start: Ints, lengths: Ints) -> Ints:
     return np.where(lengths == NEVER, NEVER, ends)
 
 
-def _in_order(batches: Sequence[Placed], total: Ints) -> list[int]:
+def _in_order(batches: Sequence[PlacedRecords], total: Ints) -> list[int]:
     """The order of heralds that came in several batches, each of which is in order."""
     keys: list[tuple[Any, ...]] = []
     for placed in batches:
@@ -193,7 +193,7 @@ class _Spans:
                 wrong[begin:stop] = test.breaks(self.columns.arrays, self.rows[begin:stop])
         return wrong
 
-    def _outside(self, name: str, bound: Bound, wrong: Flags) -> None:
+    def _outside(self, name: str, bound: HeraldKeys, wrong: Flags) -> None:
         """Flag the rows whose value of a column lies outside the range that their herald has for it."""
         keys, valid = self.columns.keys(name, bound.kind)
         if len(self.rows) < len(keys):

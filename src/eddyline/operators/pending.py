@@ -29,7 +29,7 @@ class Left:
     number: Ints
 
 
-class Pending:
+class PendingRows:
     def __init__(self, columns: tuple[str, ...]) -> None:
         self.columns = columns
         self._held: Ints = np.zeros((256, len(_FIELDS)), np.int64)

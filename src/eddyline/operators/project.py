@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from eddyline.model.datatypes import TIMESTAMP
 from eddyline.model.expression import ColumnKey, ColumnRef, Expression, Ref, columns_of
-from eddyline.model.query import Output
+from eddyline.model.query import OutputColumn
 from eddyline.operators.evaluate import Issues, compile_expression, compile_predicate
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.inputs import StreamInput
@@ -26,7 +26,7 @@ def gather(columns: frozenset[ColumnKey], rows: Combinations, bases: Mapping[Ref
 class Projection:
     """The SELECT list of one query over the references of its group."""
 
-    def __init__(self, outputs: tuple[Output, ...], residuals: tuple[Expression, ...], bases: Mapping[Ref, StreamInput]) -> None:
+    def __init__(self, outputs: tuple[OutputColumn, ...], residuals: tuple[Expression, ...], bases: Mapping[Ref, StreamInput]) -> None:
         self.outputs = outputs
         self.bases = bases
         self.schema = result_schema(outputs)
@@ -58,5 +58,5 @@ class Projection:
         return pa.Table.from_arrays(arrays, schema=self.schema)
 
 
-def result_schema(outputs: tuple[Output, ...]) -> pa.Schema:
+def result_schema(outputs: tuple[OutputColumn, ...]) -> pa.Schema:
     return pa.schema([(o.name, o.type.arrow) for o in outputs] + [("_ts", TIMESTAMP.arrow)])

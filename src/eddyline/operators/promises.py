@@ -19,9 +19,9 @@ import pyarrow as pa
 from eddyline.model.punctuation import HEARTBEAT, KIND, PATTERN, from_text
 from eddyline.model.records import Flags
 from eddyline.model.schema import Stream
-from eddyline.operators.closings import Closed, first_places, instants_of
+from eddyline.operators.closings import Closed, first_places
 from eddyline.operators.covering import covered
-from eddyline.operators.gate import Passing, Placed, Verdict
+from eddyline.operators.gate import GateStretch, PlacedRecords, Verdict
 
 
 class Promises:
@@ -32,7 +32,7 @@ class Promises:
         self._run = uuid4().hex[:8]
         self._version = 0
 
-    def check(self, passing: Passing, dead: Flags) -> Verdict | None:
+    def check(self, passing: GateStretch, dead: Flags) -> Verdict | None:
         """The rows that a promise before them covers."""
         placed = [one for one in passing.records if one.records.kind == KIND and one.records.body.column_names != [HEARTBEAT]]
         rows = len(passing.ts)
@@ -45,7 +45,7 @@ class Promises:
                 if (found := self._broken(one, columns, rows)) is not None:
                     broken |= found
         for one in placed:
-            self.closed.add(one.records.body, instants_of(one.records))
+            self.closed.add(one.records.body, one.records.ts)
         if placed:
             self.closed.settle(passing.frontier)
             self._version += 1
@@ -53,7 +53,7 @@ class Promises:
             return None
         return Verdict(broken, self._reasons(columns, broken))
 
-    def _broken(self, one: Placed, columns: Mapping[str, pa.Array], rows: int) -> Flags | None:
+    def _broken(self, one: PlacedRecords, columns: Mapping[str, pa.Array], rows: int) -> Flags | None:
         """Rows of a stretch that stand after one of these punctuations and match it; None: none of them are near."""
         body = one.records.body
         if body.column_names == [PATTERN]:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from eddyline.kernels import order as order_kernels
 from eddyline.model.datatypes import BIGINT, DataType
 from eddyline.model.expression import ColumnKey
-from eddyline.model.joining import KeyColumn
+from eddyline.model.joining import JoinKeyColumn
 from eddyline.model.schema import ROW
 from eddyline.model.window import FOREVER
 from eddyline.operators.evaluate import Columns, compile_expression
@@ -87,12 +87,14 @@ class StreamState:
     def leave(self, port: Port) -> None:
         """A port reads no longer; a position without ports goes."""
         self.ports.remove(port)
+        # Another port may come under the same name: what it has not stored is not its lineage.
+        self.store.marks.pop(port.words_mark, None)
         if not self.ports_of(port.reader):
             self.readers.pop(port.reader.name, None)
             for mark in port.reader.marks:
                 del self.store.marks[mark]
 
-    def need_key(self, key: KeyColumn) -> None:
+    def need_key(self, key: JoinKeyColumn) -> None:
         """Hold the key's words for every row; rows that are already here get theirs now."""
         if key.mark not in self.keys:
             self.need_words(key.mark, compile_expression(key.expression), key.expression.type)
@@ -304,7 +306,7 @@ class StreamState:
             words = one.words_at(self.store, ids)
             wanted |= (ids >= self._first_needed(one)) & (True if words is None else any_bit(words))
         dropped = self.store.drop(ids[~wanted])
-        # Rows that another port still wanted leave with a look at all rows, which they pay for.
+        # Rows that another port still wanted are removed by a full sweep once they number half the live rows.
         self._kept += int(wanted.sum())
         if 2 * self._kept >= max(self.store.live, _FEW):
             dropped += self.drop_unwanted()

@@ -1,7 +1,7 @@
 """What a job may use, what an operation costs here, and what is said when nothing fits.
 
-Answer   `unit_costs()` and `index_costs()` give the costs that `eddyline calibrate` kept for this user, else the shipped ones, which were
-         measured with this engine's own stores, joins and kernels. `refuse` is the error of a query for which no tree fits the budgets.
+Answer   `unit_costs()` and `index_costs()` give the costs that `eddyline lab calibrate` kept for this user, else the shipped ones. They
+         were measured on this engine. `refuse` is the error of a query for which no tree fits the budgets.
 State    None; a file under the user's configuration folder holds what was measured.
 Limits   CPU is seconds per second of event time, memory is bytes. Budgets hold for the job: a group gets what the others leave.
 Reading  docs/design/0002-cost-model.md
@@ -59,9 +59,9 @@ def _read(path: Path, _changed: int) -> tuple[UnitCosts, IndexCosts]:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
-        raise PlanProblem(f"the unit costs in {path} cannot be read", detail=str(problem), hint="run eddyline calibrate") from problem
+        raise PlanProblem(f"the unit costs in {path} cannot be read", detail=str(problem), hint="run eddyline lab calibrate") from problem
     if not isinstance(document, dict) or not isinstance(document.get("costs"), dict):
-        raise PlanProblem(f"{path} holds no unit costs", hint="run eddyline calibrate")
+        raise PlanProblem(f"{path} holds no unit costs", hint="run eddyline lab calibrate")
     # A file that was kept before indexes were measured has no costs for them.
     index = IndexCosts.from_document(document["index"]) if "index" in document else SHIPPED_INDEX
     return UnitCosts.from_document(document["costs"]), index

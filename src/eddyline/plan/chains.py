@@ -40,7 +40,7 @@ PartKeys = Mapping[str, tuple[Expression, ...]]
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedKeys:
     """The keys of the rows of one derived stream; none: its rows are anywhere."""
 
     keys: tuple[Expression, ...] = ()
@@ -53,7 +53,7 @@ class Chain:
     #: Query, those behind subqueries too -> the keys of its references.
     keys: Mapping[str, PartKeys]
     #: Derived stream -> the keys of its rows.
-    streams: Mapping[str, Placed]
+    streams: Mapping[str, PlacedKeys]
     #: The queries whose groups are kept in parts.
     merged: frozenset[str] = frozenset()
 
@@ -87,7 +87,7 @@ def _derived(part: BoundQuery) -> list[str]:
 def placed_chain(
     queries: Sequence[BoundQuery],
     whole_because: Callable[[BoundQuery], str],
-    known: Mapping[str, Placed] | None = None,
+    known: Mapping[str, PlacedKeys] | None = None,
     others: Sequence[BoundQuery] = (),
 ) -> Chain:
     """The placement of queries that derived streams tie together.
@@ -114,12 +114,14 @@ def placed_chain(
     raise problem
 
 
-def placed_again(query: BoundQuery, streams: Mapping[str, Placed], merged: bool, others: Sequence[BoundQuery]) -> Mapping[str, PartKeys]:
+def placed_again(
+    query: BoundQuery, streams: Mapping[str, PlacedKeys], merged: bool, others: Sequence[BoundQuery]
+) -> Mapping[str, PartKeys]:
     """The keys of a query whose streams were placed before; `others` are the queries that are tied to it."""
     return _Chains(parts_of(query), frozenset({query.name} if merged else ()), {}, others).under(streams)
 
 
-def _refuse(parts: Sequence[BoundQuery], known: Mapping[str, Placed]) -> None:
+def _refuse(parts: Sequence[BoundQuery], known: Mapping[str, PlacedKeys]) -> None:
     """What has to see all rows of a derived stream."""
     read = {name for part in parts for name in _derived(part)}
     for part in parts:
@@ -143,7 +145,7 @@ class _Thread:
 
 class _Chains:
     def __init__(
-        self, parts: Sequence[BoundQuery], merged: frozenset[str], known: Mapping[str, Placed], others: Sequence[BoundQuery]
+        self, parts: Sequence[BoundQuery], merged: frozenset[str], known: Mapping[str, PlacedKeys], others: Sequence[BoundQuery]
     ) -> None:
         self.parts = {part.name: part for part in parts}
         # What is placed already says which columns are equal.
@@ -198,7 +200,7 @@ class _Chains:
 
     def placed(self) -> Chain:
         keys: dict[str, dict[str, tuple[Expression, ...]]] = {}
-        streams = {name: Placed() for part in self.parts.values() for name in _made(part) if name not in self.keyed}
+        streams = {name: PlacedKeys() for part in self.parts.values() for name in _made(part) if name not in self.keyed}
         for start in self._starts():
             if start.name not in keys:
                 threads = self._threads(start)
@@ -208,7 +210,7 @@ class _Chains:
                         for alias, key in of_part.items():
                             mine[alias] = (*mine.get(alias, ()), key)
                 for name in threads[0].streams:
-                    streams[name] = Placed(tuple(thread.streams[name] for thread in threads))
+                    streams[name] = PlacedKeys(tuple(thread.streams[name] for thread in threads))
         for name, part in self.parts.items():
             if name not in keys:
                 keys[name] = self._alone(part)
@@ -418,7 +420,7 @@ class _Chains:
                 return dict(axis.keys)
         raise Misfit(f"{part.name} has no key that all its streams have")
 
-    def under(self, streams: Mapping[str, Placed]) -> dict[str, dict[str, tuple[Expression, ...]]]:
+    def under(self, streams: Mapping[str, PlacedKeys]) -> dict[str, dict[str, tuple[Expression, ...]]]:
         """The keys of queries whose streams have these."""
         found: dict[str, dict[str, tuple[Expression, ...]]] = {}
         for name, part in self.parts.items():

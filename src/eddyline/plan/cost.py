@@ -39,7 +39,7 @@ class UnitCosts:
 
     `insert` and `delete` are those of a stored combination or row, `join` is the price of one combination made, `probe` of one row that
     looks for partners, `link` of each index of a row beyond the first, `arrive` of taking in a row of a stream.
-    The defaults are those of the paper's Table 3, where the last three are free; `eddyline calibrate` measures this machine's.
+    The defaults are those of the paper's Table 3, where the last three are free; `eddyline lab calibrate` measures this machine's.
     """
 
     insert: float = 2e-7

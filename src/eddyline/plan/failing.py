@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from eddyline.model.constraint import EventType, Rules
 from eddyline.model.pattern import Failing, Mask
-from eddyline.plan.satisfy import Shape, conflict_of
+from eddyline.plan.satisfy import DisjunctShape, conflict_of
 
 
-def failing_of(shape: Shape, rules: Rules) -> Failing:
+def failing_of(shape: DisjunctShape, rules: Rules) -> Failing:
     """The failing conditions of a disjunct that can match."""
     known = sorted(rules.types | set(shape.types), key=str)
     closed = rules.closure(shape.types)
@@ -39,7 +39,7 @@ def failing_of(shape: Shape, rules: Rules) -> Failing:
     return Failing(plus, minus, local, tuple(_masks(shape, rules, closed, plus)))
 
 
-def _masks(shape: Shape, rules: Rules, closed: frozenset[EventType], plus: dict[EventType, bool]) -> list[Mask]:
+def _masks(shape: DisjunctShape, rules: Rules, closed: frozenset[EventType], plus: dict[EventType, bool]) -> list[Mask]:
     """Clauses with several types of their own that the disjunct does not bring."""
     found: dict[frozenset[EventType], bool] = {}
     for given in [horn.given for horn in rules.horns] + [never.types for never in rules.nevers]:
@@ -47,6 +47,6 @@ def _masks(shape: Shape, rules: Rules, closed: frozenset[EventType], plus: dict[
         if len(rest) < 2 or any(t in plus for t in rest):
             continue
         conflict = conflict_of(shape, rules, sorted(rest, key=str))
-        if conflict is not None and conflict_of(Shape((), ()), rules, sorted(rest, key=str)) is None:
+        if conflict is not None and conflict_of(DisjunctShape((), ()), rules, sorted(rest, key=str)) is None:
             found[rest] = found.get(rest, True) and conflict.through_required
     return [Mask(types, only) for types, only in found.items()]

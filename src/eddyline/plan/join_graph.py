@@ -67,7 +67,7 @@ class JoinInput:
 
     @classmethod
     def table(cls, alias: str, rows: float, row_bytes: float = DEFAULT_ROW_BYTES) -> JoinInput:
-        """A static table: it is probed and never speaks."""
+        """A static table: it is probed and has no new rows."""
         return cls(alias, 0.0, float(rows), row_bytes)
 
 

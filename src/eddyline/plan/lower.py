@@ -8,6 +8,7 @@ Limits   An equality whose side reads several references is a residual condition
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from eddyline.model.datatypes import BOOLEAN
@@ -23,10 +24,11 @@ from eddyline.model.expression import (
     rename_refs,
     walk,
 )
-from eddyline.model.joining import Equality, KeyColumn, Seat, is_exact
-from eddyline.model.query import BoundQuery, Output
+from eddyline.model.joining import Equality, JoinKeyColumn, Seat, is_exact
+from eddyline.model.query import BoundQuery, OutputColumn
 from eddyline.model.ranking import Followed, Ranking
 from eddyline.model.window import Now, PartitionedRows, Window
+from eddyline.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Lowered:
     filters: tuple[Expression | None, ...]
     equalities: tuple[Equality, ...]
     residuals: tuple[Expression, ...]
-    outputs: tuple[Output, ...]
+    outputs: tuple[OutputColumn, ...]
     group_by: tuple[Expression, ...]
     having: Expression | None
     signature: str
@@ -52,6 +54,15 @@ class Lowered:
     def moving(self) -> tuple[int, ...]:
         """Positions of streams."""
         return tuple(p for p, seat in enumerate(self.seats) if not seat.is_table)
+
+
+#: What the signature of a join says of each of its policies: queries that share a join have the same settings of these. One line each.
+SWITCHES: tuple[Callable[[Settings], str], ...] = (
+    lambda wishes: f" jit={wishes.jit}/{wishes.jit_control}",
+    lambda wishes: f" route=lottery/{wishes.seed}" if wishes.route == "lottery" else "",
+    lambda wishes: "" if wishes.heralds == "auto" else f" heralds={wishes.heralds}",
+    lambda wishes: "" if (wishes.punctuations, wishes.purge) == ("on", "auto") else f" purge={wishes.punctuations}/{wishes.purge}",
+)
 
 
 def lower(query: BoundQuery) -> Lowered:
@@ -80,16 +91,13 @@ def lower(query: BoundQuery) -> Lowered:
     apart = query.by_promises or query.followed or query.settings.propagate != "off"
     share = "" if query.settings.share == "on" and not apart else f" alone={query.name}"
     wishes = query.settings
-    lottery = f" route=lottery/{wishes.seed}" if wishes.route == "lottery" else ""
-    zones = "" if wishes.heralds == "auto" else f" heralds={wishes.heralds}"
-    purging = "" if wishes.punctuations == "on" and wishes.purge == "auto" else f" purge={wishes.punctuations}/{wishes.purge}"
     # All members of a group judge such windows alike.
     judged = [f"{p}:[{r.window}]" for p, r in enumerate(references) if isinstance(r.window, Now | PartitionedRows)]
     windows = f" windows={' '.join(judged)}" if judged else ""
-    switches = f"{lottery}{zones}{purging}{windows}{share}"
+    switches = "".join(switch(wishes) for switch in SWITCHES)
     signature = "; ".join(
         [", ".join(seat.source for seat in seats), " & ".join(sorted(str(p) for p in where if len(refs_of(p)) > 1))]
-        + [f"plan={_tree_text(query, names)} probe={wishes.probe} jit={wishes.jit}/{wishes.jit_control}{switches}"]
+        + [f"plan={_tree_text(query, names)} probe={wishes.probe}{switches}{windows}{share}"]
     )
     return Lowered(
         query,
@@ -99,7 +107,7 @@ def lower(query: BoundQuery) -> Lowered:
         tuple(conjunction(tuple(filters[p])) if p in filters else None for p in range(len(seats))),
         tuple(equalities),
         tuple(residuals),
-        tuple(Output(o.name, rename_refs(o.expression, names)) for o in query.outputs),
+        tuple(OutputColumn(o.name, rename_refs(o.expression, names)) for o in query.outputs),
         tuple(rename_refs(e, names) for e in query.group_by),
         None if query.having is None else rename_refs(query.having, names),
         signature,
@@ -130,16 +138,18 @@ def _as_equality(part: Expression) -> Equality | None:
     texts = None
     if isinstance(left, ColumnRef) and isinstance(right, ColumnRef) and left.type.name == "STRING":
         texts = (left.column, right.column)
-    return Equality(a, KeyColumn.of(left).mark, b, KeyColumn.of(right).mark, is_exact(left.type), Call("=", (left, right), BOOLEAN), texts)
+    return Equality(
+        a, JoinKeyColumn.of(left).mark, b, JoinKeyColumn.of(right).mark, is_exact(left.type), Call("=", (left, right), BOOLEAN), texts
+    )
 
 
-def _keys_of(position: int, equalities: list[Equality]) -> tuple[KeyColumn, ...]:
-    keys: dict[str, KeyColumn] = {}
+def _keys_of(position: int, equalities: list[Equality]) -> tuple[JoinKeyColumn, ...]:
+    keys: dict[str, JoinKeyColumn] = {}
     for equality in equalities:
         assert isinstance(equality.condition, Call)
         left, right = equality.condition.args
         if equality.left == position:
-            keys[equality.left_key] = KeyColumn.of(left)
+            keys[equality.left_key] = JoinKeyColumn.of(left)
         if equality.right == position:
-            keys[equality.right_key] = KeyColumn.of(right)
+            keys[equality.right_key] = JoinKeyColumn.of(right)
     return tuple(keys.values())

@@ -22,7 +22,7 @@ from eddyline.plan.cost import CostModel, Price, UnitCosts
 from eddyline.plan.jtree.candidates import Budgets
 from eddyline.plan.jtree.tree import JTree
 from eddyline.plan.lower import Lowered
-from eddyline.plan.statistics import Seen, Sources, graph_of
+from eddyline.plan.statistics import GroupStatistics, Sources, graph_of
 from eddyline.plan.tree_choice import Orders, TreeChoice, aliases_of, choose, positions_of
 
 
@@ -67,7 +67,7 @@ class Migration:
         return cls(tree, orders, document["reason"], document["before"], document["after"], document["urgent"])
 
 
-def assess(seen: Seen, running: Running) -> tuple[Price, TreeChoice]:
+def assess(seen: GroupStatistics, running: Running) -> tuple[Price, TreeChoice]:
     """The price of what runs and the best tree, both by what was seen, for one shard."""
     shards = seen.shards
     left = Budgets(*(None if budget is None else budget / shards for budget in (running.left.cpu, running.left.memory)))
@@ -78,7 +78,7 @@ def assess(seen: Seen, running: Running) -> tuple[Price, TreeChoice]:
     return now, best
 
 
-def decide(seen: Seen, running: Running) -> Migration | None:
+def decide(seen: GroupStatistics, running: Running) -> Migration | None:
     """The move that is worth making now, if any."""
     return judge(*assess(seen, running), running, seen.shards)
 

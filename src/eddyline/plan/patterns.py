@@ -11,20 +11,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from eddyline.errors import PlanProblem
-from eddyline.model.constraint import Book, ConstraintSet, Rules, added_up
+from eddyline.model.constraint import ConstraintSet, EventBook, Rules, added_up
 from eddyline.model.datatypes import DataType
-from eddyline.model.pattern import Disjunct, Failing, Pattern
+from eddyline.model.pattern import Disjunct, EventPattern, Failing
 from eddyline.model.query import BoundQuery
 from eddyline.model.window import span_text
 from eddyline.operators.pattern.config import PatternConfig
 from eddyline.plan.failing import failing_of
-from eddyline.plan.satisfy import Conflict, Shape, conflict_of
+from eddyline.plan.satisfy import Conflict, DisjunctShape, conflict_of
 
 
 @dataclass(frozen=True)
 class PatternPlan:
     query: BoundQuery
-    pattern: Pattern
+    pattern: EventPattern
     rules: Rules
     #: Disjuncts that can match, with their failing conditions.
     kept: tuple[tuple[Disjunct, Failing], ...]
@@ -53,7 +53,7 @@ class PatternPlan:
         ]
 
 
-def rules_for(book: Book, sets: Iterable[ConstraintSet]) -> Rules:
+def rules_for(book: EventBook, sets: Iterable[ConstraintSet]) -> Rules:
     return added_up(s for s in sets if s.book == book)
 
 
@@ -70,7 +70,7 @@ def plan_pattern(query: BoundQuery, rules: Rules) -> PatternPlan:
     kept: list[tuple[Disjunct, Failing]] = []
     dropped: dict[int, Conflict] = {}
     for number, disjunct in enumerate(pattern.disjuncts):
-        shape = Shape.of(pattern, disjunct)
+        shape = DisjunctShape.of(pattern, disjunct)
         conflict = conflict_of(shape, rules)
         if conflict is None:
             kept.append((disjunct, failing_of(shape, rules)))
@@ -85,7 +85,7 @@ def plan_pattern(query: BoundQuery, rules: Rules) -> PatternPlan:
     return PatternPlan(query, pattern, rules, tuple(kept), dropped, query.settings.constraints)
 
 
-def bounds_of(pattern: Pattern, rules: Rules) -> list[str]:
+def bounds_of(pattern: EventPattern, rules: Rules) -> list[str]:
     """What bounds the state of a pattern; empty: nothing does."""
     found = []
     if pattern.within is not None:
@@ -126,7 +126,7 @@ def explain_pattern(plan: PatternPlan) -> str:
         if number in plan.dropped:
             lines.append(f"  can never match: {plan.dropped[number]}")
         elif plan.mode == "prune":
-            lines += [f"  {line}" for line in kept[disjunct].lines(Shape.of(pattern, disjunct).types)]
+            lines += [f"  {line}" for line in kept[disjunct].lines(DisjunctShape.of(pattern, disjunct).types)]
     lines.append("return: " + ", ".join(f"{str(o.expression).removeprefix('_trace.')} AS {o.name}" for o in query.outputs))
     lines.append(f"matches: {'first of each trace' if pattern.first else 'all'}")
     lines.append(f"constraints: {plan.mode}")

@@ -43,9 +43,9 @@ class Conjuncts:
         """What these conditions say together."""
         return System.of(len(self.variables), self.among(conditions))
 
-    def passing(self, ranges: Mapping[int, Ranges]) -> Passing:
+    def passing(self, ranges: Mapping[int, Ranges]) -> HeldConjuncts:
         """What holds for all rows of the ranges."""
-        return Passing(ranges)
+        return HeldConjuncts(ranges)
 
 
 def conjuncts_of(conditions: Iterable[Expression]) -> Conjuncts:
@@ -143,7 +143,7 @@ def closed(bounds: Ints, strict: Flags) -> tuple[Ints, Flags]:
     return bounds, strict
 
 
-class Passing:
+class HeldConjuncts:
     """Which conjuncts hold for all pairs of two stretches, asked in the order in which they are tested.
 
     Every conjunct that has been asked about has been tested or passed when the next one is: it may narrow the ranges.
@@ -229,4 +229,4 @@ def fits(keys: Ints, bound: int) -> Flags:
     return keys <= MOST_KEY - bound if bound > 0 else keys >= LEAST_KEY - bound
 
 
-__all__ = ["Conjunct", "Conjuncts", "Passing", "Ranges", "System", "Variable", "closed", "conjuncts_of"]
+__all__ = ["Conjunct", "Conjuncts", "HeldConjuncts", "Ranges", "System", "Variable", "closed", "conjuncts_of"]

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from eddyline.model.expression import ColumnRef, Expression, rename_refs
 from eddyline.plan.axes import Axis
-from eddyline.plan.chains import Placed
+from eddyline.plan.chains import PlacedKeys
 from eddyline.plan.share_choice import load
 
 Keys = tuple[ColumnRef, ...]
@@ -87,7 +87,7 @@ class Record:
     bits: Mapping[str, int]
     merged: bool = False
     #: Of a query over derived streams that is spread: the keys of these streams.
-    placed: Mapping[str, Placed] = field(default_factory=dict)
+    placed: Mapping[str, PlacedKeys] = field(default_factory=dict)
     #: Of a query of a chain in several steps: per query of it, those behind subqueries too, the step, the first shard and the shares;
     #: of one that stays where its rows are made the step alone.
     steps: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class Routing:
     #: The query is a stream of requests.
     requests: bool = False
     #: Of a query over derived streams: the keys of these streams, or why all of it is in one shard.
-    placed: Mapping[str, Placed] = field(default_factory=dict)
+    placed: Mapping[str, PlacedKeys] = field(default_factory=dict)
     chain: str = ""
     #: Why the queries of its chain are in several steps; empty: they are not.
     stepped: str = ""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from eddyline.model.constraint import EventType, Rule, Rules
-from eddyline.model.pattern import Disjunct, Pattern
+from eddyline.model.pattern import Disjunct, EventPattern
 
 #: What an edge of the query's order is called in a conflict.
 ORDER = "the order of the pattern"
@@ -41,18 +41,18 @@ class Conflict:
 
 
 @dataclass(frozen=True)
-class Shape:
+class DisjunctShape:
     """The types of a disjunct's leaves and their order: all that constraints speak of."""
 
     types: tuple[EventType, ...]
     before: tuple[int, ...]
 
     @classmethod
-    def of(cls, pattern: Pattern, disjunct: Disjunct) -> Shape:
+    def of(cls, pattern: EventPattern, disjunct: Disjunct) -> DisjunctShape:
         return cls(tuple(pattern.leaves[number].type for number in disjunct.leaves), disjunct.before)
 
 
-def conflict_of(shape: Shape, rules: Rules, seen: Iterable[EventType] = ()) -> Conflict | None:
+def conflict_of(shape: DisjunctShape, rules: Rules, seen: Iterable[EventType] = ()) -> Conflict | None:
     """Why no trace that keeps the rules and has the `seen` types matches; None: some trace does."""
     known = [*shape.types, *(t for t in dict.fromkeys(seen) if t not in shape.types)]
     closed = rules.closure(known)

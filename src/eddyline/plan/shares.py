@@ -39,7 +39,7 @@ from eddyline.model.schema import Stream
 from eddyline.model.template import BoundRequests
 from eddyline.plan.axes import Axis, axes_of
 from eddyline.plan.chain_keys import Misfit
-from eddyline.plan.chains import PartKeys, Placed, chains_of, parts_of, placed_again, placed_chain
+from eddyline.plan.chains import PartKeys, PlacedKeys, chains_of, parts_of, placed_again, placed_chain
 from eddyline.plan.routing import ROUTES_PER_STREAM, Keys, Record, Route, Routing, RoutingTable
 from eddyline.plan.share_choice import chosen_axes, whole_because, with_shares
 from eddyline.plan.steps import in_steps, steps_again
@@ -115,7 +115,7 @@ def _coming_chain(
     coming: Sequence[BoundQuery],
     tied: Sequence[BoundQuery],
     routings: Mapping[str, Routing],
-    known: Mapping[str, Placed],
+    known: Mapping[str, PlacedKeys],
     rates: Mapping[str, float],
     shards: int,
     most: int | None,
@@ -151,11 +151,11 @@ def _in_one_shard(queries: Sequence[BoundQuery], is_tied: bool, why: Misfit, rat
 
 
 def _spread(
-    query: BoundQuery, keys: Mapping[str, PartKeys], placed: Mapping[str, Placed], rates: Mapping[str, float], shards: int
+    query: BoundQuery, keys: Mapping[str, PartKeys], placed: Mapping[str, PlacedKeys], rates: Mapping[str, float], shards: int
 ) -> Routing:
     """The routing of a query over derived streams over all shards."""
     axis: dict[str, tuple[Expression, ...]] = {}
-    touched: dict[str, Placed] = {}
+    touched: dict[str, PlacedKeys] = {}
     for part in parts_of(query):
         for alias, of_alias in keys[part.name].items():
             name = alias if part is query else f"{part.name}.{alias}"

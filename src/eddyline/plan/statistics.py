@@ -1,9 +1,9 @@
 """Observations to rates, selectivities and state sizes: what the search for a join tree believes of a query.
 
-Answer   `graph_of` makes the join graph of a lowered query from what was seen while it ran (`Seen`), else from what CREATE
+Answer   `graph_of` makes the join graph of a lowered query from what was seen while it ran (`GroupStatistics`), else from what CREATE
          STREAM declares (`rate`, `distinct_x`), else from assumptions: 100 rows/s, an UNBOUNDED window that holds an hour, and
          keys of which each row finds one partner. Filters lower rates; predicates between two references multiply.
-State    None. `Seen` is a value: `+` adds another shard's, `after` lets what is older fade.
+State    None. `GroupStatistics` is a value: `+` adds another shard's, `after` lets what is older fade.
 Limits   A condition over three references lowers no estimate. A static table that was never read is taken to have 1,000 rows.
 Reading  docs/design/0003-replanning.md
 """
@@ -64,10 +64,10 @@ class EdgeSeen:
 
 
 @dataclass(frozen=True)
-class Seen:
+class GroupStatistics:
     """What was seen of one join group. Counts fade with time; sizes are those of the last look.
 
-    >>> one = Seen(10.0, (ReferenceSeen(100, 50, 20, 800),), {})
+    >>> one = GroupStatistics(10.0, (ReferenceSeen(100, 50, 20, 800),), {})
     >>> (one + one).references[0].wanted, (one + one).shards, one.after(one, 0.5).seconds
     (100, 2, 15.0)
     """
@@ -78,16 +78,16 @@ class Seen:
     edges: Mapping[Pair, EdgeSeen] = field(default_factory=dict)
     shards: int = 1
 
-    def __add__(self, other: Seen) -> Seen:
+    def __add__(self, other: GroupStatistics) -> GroupStatistics:
         """Together with what another shard saw over the same event time."""
-        return Seen(
+        return GroupStatistics(
             max(self.seconds, other.seconds),
             tuple(a + b for a, b in zip(self.references, other.references, strict=True)),
             {pair: self.edges.get(pair, EdgeSeen()) + other.edges.get(pair, EdgeSeen()) for pair in {*self.edges, *other.edges}},
             self.shards + other.shards,
         )
 
-    def after(self, earlier: Seen | None, keep: float) -> Seen:
+    def after(self, earlier: GroupStatistics | None, keep: float) -> GroupStatistics:
         """This look, with a part of what was seen before it."""
         if earlier is None:
             return self
@@ -99,7 +99,7 @@ class Seen:
         for pair in {*self.edges, *earlier.edges}:
             old, new = earlier.edges.get(pair, EdgeSeen()), self.edges.get(pair, EdgeSeen())
             edges[pair] = EdgeSeen(keep * old.matched + new.matched, keep * old.pairs + new.pairs)
-        return Seen(keep * earlier.seconds + self.seconds, references, edges, self.shards)
+        return GroupStatistics(keep * earlier.seconds + self.seconds, references, edges, self.shards)
 
     def to_document(self) -> dict[str, Any]:
         """As JSON values: how a shard hands on what it saw."""
@@ -111,7 +111,7 @@ class Seen:
         }
 
     @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> Seen:
+    def from_document(cls, document: Mapping[str, Any]) -> GroupStatistics:
         return cls(
             float(document["seconds"]),
             tuple(ReferenceSeen(*map(float, entry)) for entry in document["references"]),
@@ -123,7 +123,7 @@ class Seen:
 def graph_of(
     lowered: Lowered,
     sources: Sources,
-    seen: Seen | None = None,
+    seen: GroupStatistics | None = None,
     windows: tuple[Window | None, ...] | None = None,
     on_disk: bool = False,
 ) -> JoinGraph:
@@ -173,7 +173,9 @@ def assumed_rates(lowered: Lowered, sources: Sources) -> tuple[str, ...]:
     return tuple(name for name in names if name not in sources or "rate" not in sources[name].options)
 
 
-def _input(lowered: Lowered, position: int, sources: Sources, seen: Seen | None, window: Window | None, on_disk: bool) -> JoinInput:
+def _input(
+    lowered: Lowered, position: int, sources: Sources, seen: GroupStatistics | None, window: Window | None, on_disk: bool
+) -> JoinInput:
     seat, alias = lowered.seats[position], lowered.aliases[position]
     source = sources.get(seat.source)
     mine = None if seen is None else seen.references[position]
@@ -215,7 +217,7 @@ def _stored_once(lowered: Lowered, inputs: list[JoinInput]) -> list[JoinInput]:
     ]
 
 
-def _selectivity(lowered: Lowered, pair: Pair, sources: Sources, inputs: list[JoinInput], seen: Seen | None) -> float:
+def _selectivity(lowered: Lowered, pair: Pair, sources: Sources, inputs: list[JoinInput], seen: GroupStatistics | None) -> float:
     found = None if seen is None else seen.edges.get(pair)
     if found is not None and found.pairs >= _FEW_PAIRS:
         # Finding nothing among these pairs does not prove that the selectivity is zero.

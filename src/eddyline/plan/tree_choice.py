@@ -24,7 +24,7 @@ from eddyline.plan.jtree.candidates import Budgets
 from eddyline.plan.jtree.choice import Choice, PricedTree
 from eddyline.plan.jtree.tree import JTree
 from eddyline.plan.lower import Lowered
-from eddyline.plan.statistics import Seen, Sources, assumed_rates, graph_of, is_declared
+from eddyline.plan.statistics import GroupStatistics, Sources, assumed_rates, graph_of, is_declared
 
 #: Probe orders by node (its references, in order) and origin input: the form of `JoinConfig.orders`.
 Orders = tuple[tuple[tuple[int, ...], tuple[tuple[int, ...], ...]], ...]
@@ -59,7 +59,7 @@ def choose(
     lowered: Lowered,
     sources: Sources | None = None,
     *,
-    seen: Seen | None = None,
+    seen: GroupStatistics | None = None,
     windows: tuple[Window | None, ...] | None = None,
     left: Budgets | None = None,
     costs: UnitCosts | None = None,

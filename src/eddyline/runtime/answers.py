@@ -1,7 +1,7 @@
 """Answers of a running job to requests from other processes: each a file that is there whole or not at all.
 
 Answer   A process writes a control record `request` with a token (`control_record.request_record`) and waits with `wait_for`; the job
-         writes `control/answers/<token>.arrow` with `Answers.give` or `Answers.refuse`.
+         writes `control/answers/<token>.arrow` with `AnswerFolder.give` or `AnswerFolder.refuse`.
 State    Files only. The process that asked removes its answer; the job removes what was left behind.
 Limits   One file holds the answers of all requests of a record. A refusal is an answer too.
 """
@@ -30,7 +30,7 @@ _LOOK, _LOOK_JOB = 0.01, 0.5
 _KEPT, _BETWEEN = 600.0, 64
 
 
-class Answers:
+class AnswerFolder:
     """The folder of answers, as the job sees it."""
 
     def __init__(self, control: str) -> None:

@@ -1,7 +1,8 @@
 """Control of a running job through files below its checkpoint: queries are added and dropped without a restart.
 
 Answer   `ControlFolder` keeps these things. `catalog.sql` is what the job was started with; the job writes it, so that a new query can be
-         bound before it is sent. `control/<number>.json` are records (add these statements, drop these names, answer these
+         bound before it is sent. `control/parts.json` says which part of it creates which query: a process that asks binds only those
+         that it asks about. `control/<number>.json` are records (add these statements, drop these names, answer these
          requests, give a query other triggers), each written whole by the process that asks.
          `control/folded.json` is what the records below a number have done
          together: the job writes it and removes them; those that it does not take go to `control/refused`. `control/state.json` is what
@@ -26,23 +27,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from eddyline.errors import EddylineError, Unsupported, UserError
-from eddyline.language import Job, Sink, bind_script, parse_script
+from eddyline.errors import CheckpointProblem, EddylineError, Unsupported, UserError
+from eddyline.language import DeclaredSink, Job, bind_script, parse_script
 from eddyline.language.job import DerivedStream
 from eddyline.language.syntax import CreateDerived, CreatePunctuation, CreateQuery, CreateSink, Set
-from eddyline.model.punctuation import Derived
+from eddyline.model.punctuation import DerivedPunctuation
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
 from eddyline.model.triggers import checked
 from eddyline.runtime.control_fold import Fold
 from eddyline.runtime.control_record import Malformed, Record, RefusedRecords, read_record, record_name, record_numbers
-from eddyline.state.sealed import read_sealed, write_sealed
+from eddyline.runtime.recovery.catalog_text import CatalogText
+from eddyline.state.sealed import checksum, read_sealed, write_sealed
 from eddyline.state.whole_file import make_folder, sync_folder, write_whole
 
 CATALOG = "catalog.sql"
 FOLDER = "control"
 STATE = "state.json"
 FOLDED = "folded.json"
+PARTS = "parts.json"
 #: After this number of records they are folded together.
 FOLD_RECORDS = 64
 
@@ -59,9 +62,21 @@ class ControlFolder:
     def exists(self) -> bool:
         return os.path.exists(os.path.join(self.checkpoint, CATALOG))
 
-    def write_catalog(self, text: str) -> None:
+    def write_catalog(self, said: CatalogText) -> None:
         make_folder(self.folder)
-        write_whole(os.path.join(self.checkpoint, CATALOG), text)
+        write_whole(os.path.join(self.checkpoint, CATALOG), said.text)
+        write_sealed(os.path.join(self.folder, PARTS), {"of": checksum(said.text.encode()), "queries": said.queries}, synced=False)
+
+    def parts(self, text: str) -> list[tuple[str, int, int]]:
+        """The name of each query in the text of the catalog, and where its statement stands; none where that is not known."""
+        try:
+            found = read_sealed(os.path.join(self.folder, PARTS), "the places of queries in the catalog")
+        except (OSError, CheckpointProblem):
+            # Every start writes it anew, and the text alone says all.
+            return []
+        if not isinstance(found, dict) or found.get("of") != checksum(text.encode()):
+            return []
+        return [(name, begin, end) for name, begin, end in found["queries"]]
 
     def catalog(self) -> str:
         try:
@@ -192,9 +207,9 @@ class Change:
     #: Queries, those that make a derived stream too.
     added: tuple[BoundQuery, ...] = ()
     #: Dropped queries, each with the sinks that it had; what reads a derived stream before what makes it.
-    dropped: tuple[tuple[BoundQuery, tuple[Sink, ...]], ...] = ()
+    dropped: tuple[tuple[BoundQuery, tuple[DeclaredSink, ...]], ...] = ()
     #: What CREATE PUNCTUATION says.
-    promised: tuple[Derived, ...] = ()
+    promised: tuple[DerivedPunctuation, ...] = ()
     #: A query with other triggers.
     triggers: tuple[str, Mapping[str, str]] | None = None
 
@@ -216,7 +231,7 @@ def apply_record(job: Job, record: Record) -> Change:
         return Change(dropped=tuple(_drop(job, record["queries"])))
     settings = job.settings
     added: list[BoundQuery] = []
-    promised: list[Derived] = []
+    promised: list[DerivedPunctuation] = []
     try:
         for statement in parse_script(record["sql"]):
             if isinstance(statement, CreateSink) and (statement.query is None or statement.query.lower() not in _names(added)):
@@ -237,7 +252,7 @@ def apply_record(job: Job, record: Record) -> Change:
                 added.append(made)
             if isinstance(made, DerivedStream):
                 added += made.makers
-            if isinstance(made, Derived):
+            if isinstance(made, DerivedPunctuation):
                 promised.append(made)
         if not added and not promised:
             raise UserError("there is no query to add", hint="CREATE QUERY name AS SELECT …")
@@ -253,7 +268,7 @@ def apply_record(job: Job, record: Record) -> Change:
     return Change(added=tuple(added), promised=tuple(promised))
 
 
-def undo(job: Job, added: Iterable[BoundQuery], promised: Iterable[Derived] = ()) -> None:
+def undo(job: Job, added: Iterable[BoundQuery], promised: Iterable[DerivedPunctuation] = ()) -> None:
     """Take queries of an add record out again, and their sinks with them; and what it said of streams."""
     for query in reversed(list(added)):
         if query.feeds is None:
@@ -264,13 +279,13 @@ def undo(job: Job, added: Iterable[BoundQuery], promised: Iterable[Derived] = ()
         job.catalog.drop("punctuation", derived.name)
 
 
-def _drop(job: Job, names: Iterable[str]) -> list[tuple[BoundQuery, tuple[Sink, ...]]]:
+def _drop(job: Job, names: Iterable[str]) -> list[tuple[BoundQuery, tuple[DeclaredSink, ...]]]:
     """Take queries and derived streams out of a job; an error leaves it as it was."""
     catalog, known = job.catalog, {name.lower(): name for name in job.catalog.queries}
     streams = {name.lower(): name for name in catalog.makers if name.lower() not in known}
     wanted = dict.fromkeys(streams.get(name.lower()) or catalog.query(name).name for name in names)
     made = [name for name in wanted if name in catalog.makers and name.lower() not in known]
-    dropped: list[tuple[BoundQuery, tuple[Sink, ...]]] = [
+    dropped: list[tuple[BoundQuery, tuple[DeclaredSink, ...]]] = [
         (catalog.query(name), catalog.sinks_of(name)) for name in wanted if name not in made
     ]
     for query, _ in dropped:
@@ -310,13 +325,27 @@ def replay(job: Job, records: Iterable[Record]) -> list[Change]:
 def planned_job(folder: ControlFolder) -> Job:
     """The job as it will be once every record written so far has been carried out."""
     while True:
-        job = bind_script(folder.catalog())
+        job = _started_with(folder)
         applied, fold = folder.folded()
-        fold.apply(job)
+        fold.plan(job)
         replay(job, folder.records(applied))
         # The job may have folded records while they were read.
         if folder.folded()[0] == applied:
             return job
+
+
+def _started_with(folder: ControlFolder) -> Job:
+    """The job of the catalog; its queries are bound when they are asked for."""
+    text = folder.catalog()
+    parts = folder.parts(text)
+    if not parts:
+        return bind_script(text)
+    job = Job()
+    for name, begin, end in parts:
+        job.defer(name, text[begin:end], certain=True)
+    for statement in parse_script(text[: parts[0][1]] + text[parts[-1][2] :]):
+        job.apply(statement)
+    return job
 
 
 def refusal(problem: Exception) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eddyline.errors import EddylineError
-from eddyline.language import Job, Sink, parse_script
+from eddyline.language import DeclaredSink, Job, parse_script
 from eddyline.model.query import BoundQuery
 from eddyline.runtime.recovery.catalog_text import created_by, sink_text
 from eddyline.settings import Settings
@@ -38,7 +38,7 @@ class Fold:
     def as_json(self) -> dict[str, Any]:
         return {"added": self.added, "leaving": self.leaving, "dropped": self.dropped, "promised": self.promised}
 
-    def add(self, query: BoundQuery, sinks: Iterable[Sink]) -> None:
+    def add(self, query: BoundQuery, sinks: Iterable[DeclaredSink]) -> None:
         if not is_first(query):
             # The statement of the first maker creates all.
             return
@@ -60,13 +60,13 @@ class Fold:
             left = set(standing)
             self.leaving = {name: said for name, said in self.leaving.items() if name in left}
 
-    def apply(self, job: Job) -> dict[str, tuple[BoundQuery, tuple[Sink, ...]]]:
+    def apply(self, job: Job) -> dict[str, tuple[BoundQuery, tuple[DeclaredSink, ...]]]:
         """Change the job of the file into the one that the records made of it.
 
         Returns:
             every query that has been dropped, with the sinks that it had: it may still have results to give.
         """
-        gone: dict[str, tuple[BoundQuery, tuple[Sink, ...]]] = {}
+        gone: dict[str, tuple[BoundQuery, tuple[DeclaredSink, ...]]] = {}
         for promise in self.promised.values():
             self._create(job, [promise])
         for name in self.dropped:
@@ -85,7 +85,20 @@ class Fold:
             _take_out(job, name, gone)
         return gone
 
-    def _pass_through(self, job: Job, name: str, gone: dict[str, tuple[BoundQuery, tuple[Sink, ...]]]) -> bool:
+    def plan(self, job: Job) -> None:
+        """Like `apply`, for a process that asks about few queries: those that records have added are bound when they are asked for."""
+        for promise in self.promised.values():
+            self._create(job, [promise])
+        job.catalog.forget_queries(self.dropped)
+        for name in self.dropped:
+            _take_out(job, name, {})
+        for name, said in self.added.items():
+            if said[0].startswith("CREATE QUERY"):
+                job.defer(name, said[0], certain=False)
+                said = said[1:]
+            self._create(job, said)
+
+    def _pass_through(self, job: Job, name: str, gone: dict[str, tuple[BoundQuery, tuple[DeclaredSink, ...]]]) -> bool:
         """Create a query that has been dropped and take it out again; whether that worked."""
         created = self._create(job, self.leaving[name])
         _take_out(job, name, gone)
@@ -109,7 +122,7 @@ def is_first(query: BoundQuery) -> bool:
     return query.feeds is None or query.feeds.makers[0] == query.name
 
 
-def _take_out(job: Job, name: str, gone: dict[str, tuple[BoundQuery, tuple[Sink, ...]]]) -> None:
+def _take_out(job: Job, name: str, gone: dict[str, tuple[BoundQuery, tuple[DeclaredSink, ...]]]) -> None:
     """Drop a query, or the derived stream whose first maker has this name, from a job."""
     if name in job.catalog.queries:
         gone[name] = (job.catalog.queries[name], job.catalog.sinks_of(name))
@@ -122,6 +135,6 @@ def _take_out(job: Job, name: str, gone: dict[str, tuple[BoundQuery, tuple[Sink,
                 gone |= {maker.name: (maker, ()) for maker in makers}
 
 
-def statements(query: BoundQuery, sinks: Iterable[Sink]) -> list[str]:
+def statements(query: BoundQuery, sinks: Iterable[DeclaredSink]) -> list[str]:
     """What creates a query and the sinks that it does not share."""
     return [created_by(query), *(sink_text(sink) for sink in sinks if sink.query is not None)]

@@ -1,7 +1,7 @@
 """Derived streams in a pipeline: the results of some queries are the rows of streams that other queries read.
 
-Answer   `Derived.levels` orders the timelines, so that a query runs after those that make what it reads: a chain of queries answers
-         in one epoch. `Derived.hand_over` takes the results of the queries that make a stream out of the outcome and gives
+Answer   `DerivedStreams.levels` orders the timelines, so that a query runs after those that make what it reads: a chain of queries answers
+         in one epoch. `DerivedStreams.hand_over` takes the results of the queries that make a stream out of the outcome and gives
          them to the stream's readers, in order. The stream has then come as far as the slowest of these queries. Values that all
          its makers have finished (`propagate`) are punctuations of the stream.
 State    Per derived stream its makers, and values that some of them have finished (`united.py`).
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Level:
+class DerivedLevel:
     """Timelines that do not wait for each other, and the streams that are complete after them; a level needs those before it."""
 
     timelines: list[Timeline]
     made: list[str]
 
 
-class Derived:
+class DerivedStreams:
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
         #: Stream -> the queries that make it and stand here.
@@ -90,14 +90,14 @@ class Derived:
     def _sources(self, maker: str) -> frozenset[str]:
         return self.pipeline.queries[maker].unit.streams
 
-    def levels(self) -> list[Level]:
+    def levels(self) -> list[DerivedLevel]:
         """The timelines in the order in which they run."""
         timelines = self.pipeline.timelines
         if not self.makers:
-            return [Level(list(timelines.values()), [])]
+            return [DerivedLevel(list(timelines.values()), [])]
         streams = self.depths()
         depths = {read: max(streams.get(stream, 0) for stream in read) for read in timelines}
-        found = [Level([], []) for _ in range(max([0, *depths.values(), *(depth - 1 for depth in streams.values())]) + 1)]
+        found = [DerivedLevel([], []) for _ in range(max([0, *depths.values(), *(depth - 1 for depth in streams.values())]) + 1)]
         for read, depth in depths.items():
             found[depth].timelines.append(timelines[read])
         for stream, depth in streams.items():

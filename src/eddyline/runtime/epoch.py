@@ -51,7 +51,7 @@ class Epoch:
     arrivals: Mapping[str, Arrival]
     #: Streams that have been silent for longer than their `idle` and do not hold the frontier back now.
     idle: frozenset[str] = frozenset()
-    #: The end of a bounded run: every frontier moves just past the newest row of the streams that it follows.
+    #: The end of a bounded run: every frontier moves just past the newest row and the last heartbeat of the streams that it follows.
     closing: bool = False
     #: Records that did not come with rows: what statements say.
     records: tuple[Records, ...] = ()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eddyline.model.punctuation import KIND
-from eddyline.operators.join.punctuations import Punctuations
+from eddyline.operators.join.punctuations.policy import Punctuations
 from eddyline.runtime.epoch_times import EpochTimes
 from eddyline.runtime.memory import resident_bytes
 from eddyline.runtime.pipeline import Pipeline
@@ -41,6 +41,7 @@ FURTHER: dict[str, Figure] = {
     "purged_rows": Figure(lambda pipeline: purged(pipeline), lambda a, b: a + b),
     "templates": Figure(lambda pipeline: templates(pipeline), lambda a, b: _together(a, b)),
     "dropped_rows": Figure(lambda pipeline: dropped(pipeline), lambda a, b: a + b),
+    "results_held": Figure(lambda pipeline: pipeline.handout.peak_held, lambda a, b: max(a, b)),
     "tables": Figure(lambda pipeline: pipeline.versions.figures(), lambda a, b: a),
     "punctuations_out": Figure(lambda pipeline: punctuations_out(pipeline), lambda a, b: _added(a, b)),
 }

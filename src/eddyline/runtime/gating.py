@@ -13,17 +13,19 @@ from textwrap import shorten
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.errors import DataProblem
 from eddyline.model.records import Records
 from eddyline.model.schema import Stream
-from eddyline.operators.gate import Gate, Passed
+from eddyline.operators.gate import Gate
+from eddyline.operators.intake import Heartbeats
 from eddyline.operators.promises import Promises
 from eddyline.operators.waiting import Waiting
 from eddyline.plan.routing import HOME_BIT
 from eddyline.runtime.epoch import Epoch, Outcome
-from eddyline.runtime.records.kinds import followed, is_concerned, kinds, late_origins
+from eddyline.runtime.records.kinds import among_rows, followed, heartbeats_among, is_concerned, kinds, late_origins
 from eddyline.runtime.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -96,9 +98,10 @@ class Gating:
             if batch.stream in self._pipeline.intakes:
                 self.open(batch.stream)
 
-    def take(self, name: str, records: Iterable[Records], first: int) -> None:
-        """Records that came with the rows of a stream, of which `first` rows had come before."""
+    def take(self, name: str, records: Iterable[Records], first: int) -> Heartbeats | None:
+        """Records that came with the rows of a stream, of which `first` rows had come before; returns the heartbeats among the rows."""
         self._came += [batch.shifted(first) if batch.stream == name else batch for batch in records]
+        return heartbeats_among(name, records)
 
     def announce(self, records: Iterable[Records]) -> None:
         """Records of statements."""
@@ -117,8 +120,14 @@ class Gating:
             batch = late_origins(batch, self._horizons)
             if not len(batch):
                 continue
-            self._pipeline.intakes[batch.stream].promise(kind.heartbeat(batch))
-            self.gates[batch.stream].announce(batch, kind.ignored_below)
+            intake = self._pipeline.intakes[batch.stream]
+            gate = self.gates[batch.stream]
+            if (instants := kind.heartbeats(batch)) is not None:
+                intake.promise(instants, among_rows(batch))
+                placed = batch.take(~among_rows(batch))
+                if (said := kind.after_place(placed, intake.stream)) is not None:
+                    gate.announce(said, kind.ignored_below)
+            gate.announce(batch, kind.ignored_below)
         self._came = []
 
     def release(self, epoch: Epoch, before: Mapping[str, int | None], outcome: Outcome) -> None:
@@ -129,19 +138,23 @@ class Gating:
     def release_one(self, name: str, epoch: Epoch, before: Mapping[str, int | None], outcome: Outcome) -> None:
         """What has passed the gate of one stream."""
         for passed in self.gates[name].release(self._frontier(name, epoch)):
-            self._violated(name, passed, outcome)
+            if passed.dead is not None:
+                self.violated(name, passed.dead, passed.dead_routes, outcome)
             self._pipeline.pass_on(name, passed.chunk, passed.census, before)
             for timeline in self._readers(name):
                 for batch in passed.records:
                     if kinds()[batch.kind].for_units:
                         timeline.records[name].receive(batch)
 
-    def _violated(self, name: str, passed: Passed, outcome: Outcome) -> None:
-        dead = passed.dead
-        if dead is None:
-            return
-        if passed.dead_routes is not None:
-            home = (passed.dead_routes >> np.uint64(HOME_BIT)) & np.uint64(1) != 0
+    def broke(self, name: str, rows: pa.Table, routes: npt.NDArray[np.uint64] | None, outcome: Outcome) -> None:
+        """Rows that break a heartbeat before them in the source, with the routes that sent them."""
+        reasons = pa.repeat(pa.scalar("violation: a heartbeat before it says that no row of its time comes"), len(rows))
+        self.violated(name, rows.append_column("_reason", reasons), routes, outcome)
+
+    def violated(self, name: str, dead: pa.Table, routes: npt.NDArray[np.uint64] | None, outcome: Outcome) -> None:
+        """Rows that break a promise, with `_reason`, and the routes that sent them."""
+        if routes is not None:
+            home = (routes >> np.uint64(HOME_BIT)) & np.uint64(1) != 0
             dead = dead.filter(pa.array(home))
         if len(dead):
             if self._pipeline.settings.on_violation == "error":
@@ -158,8 +171,8 @@ class Gating:
         timeline has come."""
         intakes, streams = self._pipeline.intakes, self._streams()
         if epoch.closing:
-            newest = intakes[name].newest
-            found = [] if newest is None else [newest + 1]
+            reached = intakes[name].reached
+            found = [] if reached is None else [reached + 1]
         else:
             mine = {name, *(followed(streams[name], streams) & streams.keys())}
             horizons = [intakes[n].horizon for n in mine if not intakes[n].closed and n not in epoch.idle]

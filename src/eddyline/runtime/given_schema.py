@@ -38,16 +38,24 @@ def columns_of(stream: str, schema: object) -> tuple[Column, ...]:
 
 
 def given_stream(
-    name: str, known: Schema | None, schema: object, time: str, spans: tuple[str, str | None], sequence: str | None, position: int
+    name: str,
+    known: Schema | None,
+    schema: object,
+    time: str,
+    spans: tuple[str, str | None, str | None],
+    sequence: str | None,
+    position: int,
 ) -> Stream:
-    """The stream of a call. `known` is the schema of its source; None: its rows are pushed. `spans` are lateness and idle time."""
-    lateness, idle = spans
+    """The stream of a call. `known` is the schema of its source; None: its rows are pushed. `spans` are lateness, idle
+    time and `most_ahead`."""
+    lateness, idle, ahead = spans
     return Stream(
         name=name,
         schema=known or Schema(columns_of(name, schema)),
         time=time,
         lateness=parse_span(lateness),
         idle=None if idle is None else parse_span(idle),
+        most_ahead=None if ahead is None else parse_span(ahead),
         sequence=sequence,
         position=position,
         options={"format": "memory" if known is None else "given"},

@@ -4,36 +4,43 @@ Answer   `deliver` runs a group over a slice's new rows and hands each member it
          as the scheduler releases them where a callback takes them early, all others when the slice is done. `on_release` is
          called with each table at once; the epoch's outcome holds those that a sink takes at its end.
 State    How each group is worked off, until a query of it comes or goes; the response times, where they are measured.
+         Results that the outcome holds leave it while the epoch runs, as soon as they are many (`part_with`).
 Limits   Where no callback takes results before the epoch ends, groups are worked off as a whole: a schedule would gain nothing.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from operator import methodcaller
 from time import perf_counter
 
 import numpy as np
 import pyarrow as pa
 
-from eddyline.model.query import Output
+from eddyline.model.query import OutputColumn
 from eddyline.operators.evaluate import Issues
-from eddyline.operators.join.combination import Combinations, in_order
+from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.expansion import Expansion, Roll
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.join_slice import JoinSlice
+from eddyline.operators.join.pieces import in_pieces
 from eddyline.operators.join.policy import Schedule
 from eddyline.operators.sharing.filter_group import Bundle
 from eddyline.operators.waiting import Released
 from eddyline.runtime.epoch import Outcome
 from eddyline.runtime.newest import NewestPlaces
 from eddyline.runtime.response import Responses
+from eddyline.runtime.standing.crowd import Crowd
 from eddyline.runtime.standing.query import StandingQuery
 from eddyline.state.columns import Ints
 from eddyline.state.renumbering import Renumbering
 from eddyline.tuning import Tuning
+
+log = logging.getLogger("eddyline.results")
 
 Members = Mapping[str, StandingQuery]
 
@@ -49,6 +56,14 @@ class HandOut:
         self.on_bundle: Callable[[Bundle], bool] | None = None
         #: Whether a callback takes results of these queries before their epoch ends.
         self.listens: Callable[[Iterable[str]], bool] | None = None
+        #: Called with the outcome when it holds many results: takes out those that may leave, and returns how many rows these have.
+        self.leave: Callable[[Outcome], int] | None = None
+        #: Queries with a row that makes very many results. When its slice is done, `warn` is called with the query and the warning.
+        self.crowds: list[Crowd] = []
+        self.warn: Callable[[str, str], None] = lambda _, text: log.warning("%s", text)
+        #: Rows of results in the outcome of the epoch at hand, and the most that were there or under way at once.
+        self.held = 0
+        self.peak_held = 0
         self.responses: Responses | None = None
         #: Results say where their newest rows stand among those of all shards; None: there is one pipeline, their order says it.
         self.places: NewestPlaces | None = None
@@ -79,6 +94,7 @@ class HandOut:
 
     def begin(self) -> None:
         """An epoch begins: what it brings arrives now."""
+        self.held = 0
         if self.responses is not None:
             self.responses.begin()
 
@@ -107,24 +123,55 @@ class HandOut:
 
     def deliver(self, group: JoinGroup, members: Members, moment: JoinSlice, ranks: range, outcome: Outcome) -> int:
         """Run a group over a slice's new rows and hand out what it makes; returns how many combinations that are."""
+        made = self._deliver(group, members, moment, ranks, outcome)
+        while self.crowds:
+            crowd = self.crowds.pop()
+            self.warn(crowd.lowered.query.name, crowd.told())
+        return made
+
+    def _deliver(self, group: JoinGroup, members: Members, moment: JoinSlice, ranks: range, outcome: Outcome) -> int:
         schedule = self._schedule(group, members, len(ranks))
         if schedule is not None:
             return self._strips(group, schedule, members, moment, ranks, outcome)
         if len(members) < self.tuning.sharing.many_queries:
-            reads = self._reads(members)
-            pieces = group.step(replace(moment, reads=reads))
-            self._worked(group)
-            if not pieces:
-                return 0
-            rows = in_order(pieces if reads is None else [piece.only(reads) for piece in pieces], ranks.start, len(ranks))
-            for query in members.values():
-                self._hand(query, rows, outcome)
-            return len(rows)
+            return self._pieces(group, members, moment, ranks, outcome)
         seating = self._seated(group, tuple(members.values()))
-        for piece in group.step(replace(moment, into=seating.into)):
-            seating.into.add(piece)
+        for strand in group.step(replace(moment, into=seating.into)):
+            for piece in strand:
+                seating.into.add(piece)
         self._worked(group)
         return self._hand_shares(seating, ranks, outcome)
+
+    def _pieces(self, group: JoinGroup, members: Members, moment: JoinSlice, ranks: range, outcome: Outcome) -> int:
+        """Each piece goes to all queries, and leaves, before the next is made."""
+        reads, made = self._reads(members), 0
+        strands = group.step(replace(moment, reads=reads))
+        if reads is not None:
+            strands = [map(methodcaller("only", reads), strand) for strand in strands]
+        whole = not all(query.takes_parts for query in members.values())
+        for rows in in_pieces(strands, ranks, self.tuning.results_held, whole, self._note_held):
+            self._worked(group)
+            for query in members.values():
+                self._hand(query, rows, outcome)
+            made += len(rows)
+            self.part_with(outcome)
+        self._worked(group)
+        return made
+
+    # -- what the outcome holds
+
+    def hold(self, rows: int) -> None:
+        """The outcome has got rows of results."""
+        self.held += rows
+        self._note_held(0)
+
+    def _note_held(self, under_way: int) -> None:
+        self.peak_held = max(self.peak_held, self.held + under_way)
+
+    def part_with(self, outcome: Outcome) -> None:
+        """Many results leave before the epoch is done; of few the outcome is the only place."""
+        if self.leave is not None and self.held >= self.tuning.results_held:
+            self.held -= self.leave(outcome)
 
     def _reads(self, members: Members) -> frozenset[int] | None:
         """The references whose rows some of these queries look at; None: all."""
@@ -142,7 +189,7 @@ class HandOut:
         if group not in self._schedules:
             # The newest member says how: a setting holds for what is created after it.
             newest = next(reversed(list(members.values())))
-            self._schedules[group] = group.schedule(newest.query.settings.scheduler)
+            self._schedules[group] = group.schedule(newest.query.settings)
         return self._schedules[group]
 
     def _strips(self, group: JoinGroup, schedule: Schedule, members: Members, moment: JoinSlice, ranks: range, outcome: Outcome) -> int:
@@ -209,9 +256,11 @@ class HandOut:
                 query.rows_in += len(rows)
                 query.results += len(rows)
                 query.seconds += seconds
+                query.crowd.see(rows)
                 bundle = Bundle(table, np.zeros(1, np.int64), edges, pa.array([query.name], pa.string()))
                 if self.on_bundle(bundle):
                     outcome.bundles.append(bundle)
+                    self.hold(len(rows))
         for query in seating.queries[seating.apart :]:
             self._hand(query, rows, outcome)
 
@@ -229,12 +278,15 @@ class HandOut:
             query.rows_in += size
             query.results += size
             query.seconds += seconds
+        for number, query in enumerate(queries):
+            query.crowd.see(rows.part(int(edges[number]), int(edges[number + 1])))
         names = [query.name for query in queries]
         bundle = Bundle(table, np.arange(len(queries)), edges, pa.array(names, pa.string()))
         if self.responses is not None:
             self.responses.note_all(names, edges, rows)
         if self.on_bundle(bundle):
             outcome.bundles.append(bundle)
+            self.hold(len(rows))
 
     def _hand(self, query: StandingQuery, rows: Combinations, outcome: Outcome) -> None:
         query.note = None if self.responses is None else self.responses.note
@@ -242,13 +294,14 @@ class HandOut:
         for table in query.accept(rows, self.issues):
             if query.query.feeds is not None or self.on_release is None or self.on_release(query.name, table):
                 outcome.results[query.name].append(table)
+                self.hold(len(table))
 
 
 class _Seating:
     """In which order queries of a group get their results: those with one SELECT list side by side, aggregates and makers last."""
 
     def __init__(self, queries: tuple[StandingQuery, ...], group: JoinGroup, room: int) -> None:
-        lists: dict[tuple[Output, ...], list[StandingQuery]] = {}
+        lists: dict[tuple[OutputColumn, ...], list[StandingQuery]] = {}
         apart = []
         for query in queries:
             # Results that make a derived stream go to its readers, never to a sink.

@@ -25,7 +25,7 @@ _MOST_NAMES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class TimelineReader:
     """A timeline that reads the stream, with its queries."""
 
     frontier: int | None
@@ -44,7 +44,7 @@ def has_late(taken: Taken, timelines: Iterable[Timeline]) -> bool:
     return chunk is not None and any(t.frontier is not None and int(chunk.ts[0]) < t.frontier for t in timelines)
 
 
-def late_letters(intake: Intake, horizon: int | None, taken: Taken, readers: Sequence[Reader], on_late: str) -> list[pa.Table]:
+def late_letters(intake: Intake, horizon: int | None, taken: Taken, readers: Sequence[TimelineReader], on_late: str) -> list[pa.Table]:
     """The dead letters of an arrival; the rows are counted. `horizon` is that of the beginning of the epoch."""
     found = []
     if taken.late is not None and len(taken.late):
@@ -67,7 +67,7 @@ def late_letters(intake: Intake, horizon: int | None, taken: Taken, readers: Seq
     return found
 
 
-def _letters(rows: pa.Table, ts: Ints, reason: str, readers: Sequence[Reader], passed: bool = False) -> pa.Table:
+def _letters(rows: pa.Table, ts: Ints, reason: str, readers: Sequence[TimelineReader], passed: bool = False) -> pa.Table:
     """Rows with their reasons; `passed`: only the readers whose frontier lies above a row miss it."""
     bounds = {
         b for r in readers for q in r.queries for b in (q.start + 1, r.frontier, None if q.stop is None else q.stop + 1) if b is not None

@@ -1,7 +1,8 @@
 """How freed memory is kept, when garbage is looked for, and how much a process holds.
 
 Answer   `keep_freed_memory` makes the C library reuse freed blocks of some megabytes instead of giving them back: every
-         epoch makes and drops the same arrays, and fetching their pages anew took a quarter of a join's time.
+         epoch makes and drops the same arrays, and fetching their pages anew took a quarter of a join's time. It changes the whole
+         process: `eddyline run`, the workers on Spark and `Session(keep_memory=True)` ask for it, nothing else does.
          `without_collection` makes many objects that stay without looking for garbage among them: each look visits all that are there,
          which took a fifth of the time of 10,000 queries that begin together. `resident_bytes` is what this process holds now.
 Limits   Only with glibc; elsewhere nothing happens. What is kept is bounded by what an epoch needs.

@@ -14,7 +14,7 @@ Reading  docs/life-of-a-row.md
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -35,13 +35,12 @@ from eddyline.operators.sharing.filter_group import FilterGroup
 from eddyline.operators.stream import StreamState
 from eddyline.operators.waiting import Waiting, WaitingRows
 from eddyline.plan.tree_choice import Orders
-from eddyline.runtime.derived import Derived, one_per_element
-from eddyline.runtime.epoch import Arrival, Epoch, Outcome
+from eddyline.runtime.derived import DerivedStreams, one_per_element
+from eddyline.runtime.epoch import Arrival, Epoch, Outcome, results_of
 from eddyline.runtime.forgetting import close_gaps, make_room
 from eddyline.runtime.gating import Gating
 from eddyline.runtime.handout import HandOut
-from eddyline.runtime.lateness import Reader, has_late, late_letters
-from eddyline.runtime.memory import keep_freed_memory
+from eddyline.runtime.lateness import TimelineReader, has_late, late_letters
 from eddyline.runtime.planner import Planner
 from eddyline.runtime.routes import Everything, Routes
 from eddyline.runtime.spilling import Spilling
@@ -60,7 +59,6 @@ class Pipeline:
     bundles = False
 
     def __init__(self, streams: Iterable[Stream], settings: Settings | None = None, routes: Routes | None = None) -> None:
-        keep_freed_memory()
         self.routes = routes or Everything()
         self.settings = settings or Settings()
         self.intakes: dict[str, Intake] = {}
@@ -71,6 +69,9 @@ class Pipeline:
         self.stopping: set[str] = set()
         self.issues = Issues()
         self.handout = HandOut(self.issues, self.settings.tuning)
+        self.handout.leave = self._leave
+        #: Takes results of the epoch at hand before it is done; None: the outcome of the epoch holds all of them.
+        self.on_part: Callable[[Outcome], None] | None = None
         self.supplies: dict[str, Supply] = {}
         #: By the streams that its units read.
         self.timelines: dict[frozenset[str], Timeline] = {}
@@ -81,7 +82,7 @@ class Pipeline:
         self.kinds = Kinds(self)
         self.versions = TableVersions(self)
         self.planner = Planner(self)
-        self.derived = Derived(self)
+        self.derived = DerivedStreams(self)
         self.spilling = Spilling(self)
         self.triggers = PipelineTriggers(self)
         for stream in sorted(streams, key=lambda s: s.position):
@@ -225,7 +226,7 @@ class Pipeline:
         return frontier is not None and stop is not None and frontier > stop
 
     def drop_query(self, name: str) -> None:
-        """Remove a query at once; whatever it still had to say is not said."""
+        """Remove a query at once; its undelivered results are discarded."""
         self.kinds.copies.release(name)
         standing = self.queries.pop(name)
         self.triggers.forget(name)
@@ -262,7 +263,7 @@ class Pipeline:
         units: dict[frozenset[str], list[Unit]] = {}
         for unit in self.kinds.units():
             units.setdefault(unit.streams, []).append(unit)
-        note_peak = partial(self._note_peak, [state.store for state in self.stores()], [*chain(*units.values())])
+        held = _Held([*(state.store for state in self.stores()), *chain(*units.values())])
         for level in levels:
             for timeline in level.timelines if level is not levels[0] else ():
                 # The streams that it reads have come further in this epoch.
@@ -271,7 +272,10 @@ class Pipeline:
             for supply in self.supplies.values():
                 supply.begin(fronts, self._queues)
             for timeline in level.timelines:
-                timeline.step(units.get(timeline.reads, []), epoch.closing, outcome, note_peak)
+                mine = units.get(timeline.reads, [])
+                worked_on: list[Store | Unit] = [*(self.supplies[name].state.store for name in timeline.reads), *mine]
+                timeline.step(mine, epoch.closing, outcome, partial(self._note_peak, held, worked_on))
+                held.count(worked_on)
             for stream in level.made:
                 self.derived.hand_over(stream, epoch, outcome)
         while passed := [n for n in self.stopping if self._has_passed(n)]:
@@ -289,6 +293,18 @@ class Pipeline:
         outcome.frontiers = self.fronts()
         outcome.waiting = self.waiting
         return outcome
+
+    def _leave(self, outcome: Outcome) -> int:
+        """Results that no other query reads leave the outcome; how many rows they have."""
+        if self.on_part is None:
+            return 0
+        makers = {*chain(*self.derived.makers.values())}
+        leaving = Outcome({name: tables for name, tables in outcome.results.items() if tables and results_of(name) not in makers})
+        leaving.bundles, outcome.bundles = outcome.bundles, []
+        outcome.results |= {name: [] for name in leaving.results}
+        self.on_part(leaving)
+        tables = [*chain(*leaving.results.values()), *(bundle.table for bundle in leaving.bundles)]
+        return sum(len(table) for table in tables)
 
     def rest(self) -> None:
         """Nothing comes in: what runs then."""
@@ -309,7 +325,7 @@ class Pipeline:
                 )
             outcome.dead.setdefault(name, []).append(arrival.bad)
         horizon = intake.horizon
-        self.gating.take(name, arrival.records, intake.arrived)
+        heartbeats = self.gating.take(name, arrival.records, intake.arrived)
         taken = intake.take(
             arrival.rows,
             newest=arrival.newest,
@@ -317,7 +333,10 @@ class Pipeline:
             total=arrival.total,
             places=arrival.places,
             census=arrival.census,
+            heartbeats=heartbeats,
         )
+        if taken.broken is not None:
+            self.gating.broke(name, taken.broken, taken.broken_routes, outcome)
         readers = [timeline for streams, timeline in self.timelines.items() if name in streams]
         if has_late(taken, readers):
             letters = late_letters(intake, horizon, taken, [self._reader(timeline) for timeline in readers], self.settings.on_late)
@@ -347,16 +366,18 @@ class Pipeline:
         """The frontiers of timelines, by name."""
         return {timeline.name: timeline.frontier for timeline in self.timelines.values()}
 
-    def _reader(self, timeline: Timeline) -> Reader:
+    def _reader(self, timeline: Timeline) -> TimelineReader:
         streams = frozenset(timeline.queues)
-        return Reader(timeline.frontier, [query for query in self.queries.values() if query.unit.streams == streams])
+        return TimelineReader(timeline.frontier, [query for query in self.queries.values() if query.unit.streams == streams])
 
     def _note_waiting(self) -> None:
         """Arrival times of rows that wait no longer are forgotten."""
+        queues: dict[str, list[Sequence[Waiting]]] = {name: [self.gating.waiting(name)] for name in self.intakes}
+        for timeline in self.timelines.values():
+            for name, queue in timeline.queues.items():
+                queues[name].append(queue.chunks)
         for name, intake in self.intakes.items():
-            queues = [timeline.queues[name].chunks for timeline in self.timelines.values() if name in timeline.queues]
-            chunks = [chunk.first for held in (*queues, self.gating.waiting(name)) for chunk in held]
-            self.handout.waits(name, min(chunks, default=intake.arrived))
+            self.handout.waits(name, min((chunk.first for held in queues[name] for chunk in held), default=intake.arrived))
 
     @property
     def waiting(self) -> int:
@@ -367,13 +388,24 @@ class Pipeline:
                 longest[name] = max(longest.get(name, 0), len(queue))
         return sum(longest.values()) + sum(len(gate.queue) for gate in self.gating.gates.values())
 
-    def _note_peak(self, stores: list[Store], units: list[Unit]) -> None:
-        rows = size = 0
-        for store in stores:
-            rows += store.live
-            size += store.nbytes
-        for unit in units:
-            held = unit.held()
-            rows, size = rows + held[0], size + held[1]
-        self.peak_rows = max(self.peak_rows, rows)
-        self.peak_bytes = max(self.peak_bytes, size)
+    def _note_peak(self, held: _Held, worked_on: Sequence[Store | Unit]) -> None:
+        held.count(worked_on)
+        self.peak_rows = max(self.peak_rows, held.rows)
+        self.peak_bytes = max(self.peak_bytes, held.size)
+
+
+class _Held:
+    """Rows and bytes of all stores and units in an epoch; only what a timeline has worked on is counted again."""
+
+    def __init__(self, found: Sequence[Store | Unit]) -> None:
+        self.rows = self.size = 0
+        self._of: dict[int, tuple[int, int]] = {}
+        self.count(found)
+
+    def count(self, changed: Sequence[Store | Unit]) -> None:
+        for one in changed:
+            rows, size = (one.live, one.nbytes) if isinstance(one, Store) else one.held()
+            before = self._of.get(id(one), (0, 0))
+            self._of[id(one)] = (rows, size)
+            self.rows += rows - before[0]
+            self.size += size - before[1]

@@ -33,7 +33,7 @@ from eddyline.plan.jtree.candidates import Budgets
 from eddyline.plan.lower import Lowered
 from eddyline.plan.migration import Migration, Running, assess, judge, passed_over, plan_document, plan_from
 from eddyline.plan.promised import promise_line
-from eddyline.plan.statistics import ReferenceSeen, Seen, join_pairs
+from eddyline.plan.statistics import GroupStatistics, ReferenceSeen, join_pairs
 from eddyline.plan.tree_choice import Orders, TreeChoice, aliases_of, choose, qualified
 from eddyline.runtime.epoch_times import NEWEST
 from eddyline.runtime.sampling import Sample, differs, sampled_edge
@@ -49,7 +49,7 @@ _REFUSED = 20
 
 
 @dataclass
-class Watch:
+class PlannerWatch:
     """What the planner remembers of one group."""
 
     group: JoinGroup
@@ -57,8 +57,8 @@ class Watch:
     choice: TreeChoice
     follows: bool
     now: Price | None = None
-    seen: Seen | None = None
-    searched: Seen | None = None
+    seen: GroupStatistics | None = None
+    searched: GroupStatistics | None = None
     looks: int = 0
     quiet_until: int = 0
     wanted: Migration | None = None
@@ -72,7 +72,7 @@ class Planner:
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
         self.tuning = pipeline.settings.tuning.planning
-        self.watches: dict[str, Watch] = {}
+        self.watches: dict[str, PlannerWatch] = {}
         #: Whether this planner decides; those of shards only carry out migrations.
         self.autonomous = True
         #: Whether a query may be refused because of its budget; not where the driver of the job has admitted it.
@@ -106,10 +106,11 @@ class Planner:
         """A group has been built with a choice."""
         settings = lowered.query.settings
         follows = settings.plan == "auto" and settings.replan == "on" and len(lowered.moving) > 2
-        self.watches[lowered.signature] = Watch(group, lowered, choice, follows)
+        self.watches[lowered.signature] = PlannerWatch(group, lowered, choice, follows)
 
     def _forget_closed(self) -> None:
-        for signature in [s for s in self.watches if s not in self.pipeline.groups]:
+        groups = self.pipeline.groups
+        for signature in [s for s in self.watches if s not in groups]:
             del self.watches[signature]
 
     def _left(self, lowered: Lowered, own: Mapping[str, float] | None = None) -> Budgets:
@@ -184,11 +185,11 @@ class Planner:
                 if migration is not None:
                     self.carry_out(watch.lowered.signature, migration)
 
-    def seen(self) -> dict[str, Seen]:
+    def seen(self) -> dict[str, GroupStatistics]:
         """What was seen of each group whose plan may change, by signature: records that can be added up over shards."""
         return {signature: watch.seen for signature, watch in self.watches.items() if watch.seen is not None}
 
-    def weigh(self, signature: str, seen: Seen) -> Migration | None:
+    def weigh(self, signature: str, seen: GroupStatistics) -> Migration | None:
         """What was seen of a group elsewhere, by all shards together; the move that it asks for, which the group here makes too."""
         watch = self.watches[signature]
         watch.seen = seen
@@ -199,7 +200,7 @@ class Planner:
         return migration
 
     def marks(self) -> dict[str, Any]:
-        """What looks rest on, by signature, as JSON values: for pipelines that are closed and opened between two epochs."""
+        """The sampling state per group, by signature, as JSON values: for pipelines that are closed and opened between two epochs."""
         return {
             signature: {
                 "frontier": watch.frontier,
@@ -218,7 +219,7 @@ class Planner:
                 watch = self.watches[signature]
                 watch.frontier, watch.released, watch.looks = saved["frontier"], saved["released"], saved["looks"]
                 watch.ends = dict(saved["ends"])
-                watch.seen = None if saved["seen"] is None else Seen.from_document(saved["seen"])
+                watch.seen = None if saved["seen"] is None else GroupStatistics.from_document(saved["seen"])
 
     def running(self, signature: str) -> Running:
         """What a group runs, in the form that `decide` takes."""
@@ -247,11 +248,11 @@ class Planner:
         del self.migrations[:-NEWEST]
         log.info("%s: %s to %s, %d rows in %.3f s: %s", ", ".join(queries), before, after, rebuilt, seconds, migration.reason)
 
-    def _move(self, watch: Watch, migration: Migration) -> None:
+    def _move(self, watch: PlannerWatch, migration: Migration) -> None:
         self.pipeline.replant(watch.group, migration.tree, migration.orders)
         watch.quiet_until, watch.wanted, watch.now = watch.looks + self.tuning.cool, None, None
 
-    def _considered(self, watch: Watch) -> Migration | None:
+    def _considered(self, watch: PlannerWatch) -> Migration | None:
         """What the last look asks for, once it has been said twice; a broken budget is not waited for."""
         assert watch.seen is not None
         due = (
@@ -274,7 +275,7 @@ class Planner:
         again = before is not None and watch.wanted is not None
         return watch.wanted if again or (watch.wanted is not None and watch.wanted.urgent) else None
 
-    def _note_refused(self, watch: Watch, reason: str) -> None:
+    def _note_refused(self, watch: PlannerWatch, reason: str) -> None:
         """Remember why another tree is not taken; the same tree of the same queries is one entry."""
         queries = list(self.pipeline.kinds.joins.units[watch.lowered.signature].queries)
         found = {"epoch": self.pipeline.epochs, "queries": queries, "tree": str(watch.choice.tree), "reason": reason}
@@ -283,7 +284,7 @@ class Planner:
 
     # -- a look
 
-    def _look(self, watch: Watch) -> bool:
+    def _look(self, watch: PlannerWatch) -> bool:
         """Add what is new to what was seen; whether there was enough."""
         timeline = self.pipeline.timelines[frozenset(watch.lowered.seats[p].source for p in watch.lowered.moving)]
         frontier = timeline.frontier
@@ -308,7 +309,7 @@ class Planner:
             width = base.store.nbytes / max(base.store.live, 1)
             references.append(ReferenceSeen(came, sample.wanted, sample.rows, sample.rows * width))
         edges = {pair: sampled_edge(watch.lowered, pair, samples, self.tuning.pairs) for pair in join_pairs(watch.lowered)}
-        look = Seen((frontier - watch.frontier) / 1e6, tuple(references), edges)
+        look = GroupStatistics((frontier - watch.frontier) / 1e6, tuple(references), edges)
         watch.seen = look.after(watch.seen, self.tuning.keep)
         watch.looks += 1
         watch.frontier, watch.released = frontier, released
@@ -345,4 +346,4 @@ def _largest(group: JoinGroup, position: int) -> Window | None:
     return Range(max(ranges)) if ranges else Rows(max(counts))
 
 
-__all__ = ["Planner", "Watch", "running_orders"]
+__all__ = ["Planner", "PlannerWatch", "running_orders"]

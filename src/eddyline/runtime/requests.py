@@ -26,17 +26,24 @@ from eddyline.runtime.units.templates import TemplateUnit
 
 def is_ahead(pipeline: Pipeline, request: Request) -> bool:
     """Whether the frontier has not passed the instant of a request."""
-    unit = pipeline.kinds.templates.unit(request.template)
+    unit = _unit(pipeline, request.template)
     # A template that has been dropped gets no more rows.
     waits = request.as_of is not None and unit.query.stop is None
     return waits and (unit.frontier is None or (request.as_of or 0) >= unit.frontier)
+
+
+def _unit(pipeline: Pipeline, name: str) -> TemplateUnit:
+    unit = pipeline.kinds.templates.units.get(name)
+    if unit is None:
+        raise UserError(f"template {name} has been dropped", detail="a request waited for it", hint="create it again: CREATE TEMPLATE …")
+    return unit
 
 
 def hold(pipeline: Pipeline, token: str, requests: Sequence[Request]) -> None:
     """Keep the rows that requests for instants ahead will need, until `release`."""
     for request in requests:
         if is_ahead(pipeline, request):
-            pipeline.kinds.templates.unit(request.template).wait(token, request.as_of)
+            _unit(pipeline, request.template).wait(token, request.as_of)
 
 
 def release(pipeline: Pipeline, token: str) -> None:
@@ -51,10 +58,10 @@ def answers(pipeline: Pipeline, requests: Sequence[Request]) -> list[pa.Table]:
         UserError: the rows for an instant are no longer kept, or the frontier has not passed it.
     """
     if len(requests) == 1 and requests[0].columns:
-        return [_of_one(pipeline.kinds.templates.unit(requests[0].template), requests[0])]
+        return [_of_one(_unit(pipeline, requests[0].template), requests[0])]
     found: dict[int, pa.Table] = {}
     for name, numbers in _by_template(requests).items():
-        tables = _of_template(pipeline.kinds.templates.unit(name), [requests[n] for n in numbers])
+        tables = _of_template(_unit(pipeline, name), [requests[n] for n in numbers])
         found |= dict(zip(numbers, tables, strict=True))
     return [found[n] for n in range(len(requests))]
 
@@ -99,7 +106,7 @@ def answer_parts(pipeline: Pipeline, requests: Sequence[Request]) -> tuple[list[
     instants = [0] * len(requests)
     parts: dict[str, pa.Table] = {}
     for name, numbers in _by_template(requests).items():
-        unit = pipeline.kinds.templates.unit(name)
+        unit = _unit(pipeline, name)
         mine = [requests[n] for n in numbers]
         found = _instants(unit, mine)
         for number, instant in zip(numbers, found, strict=True):
@@ -118,7 +125,7 @@ def merged_answers(
     """The answers of requests from the parts of all pipelines; this one knows the templates and needs no rows."""
     found: dict[int, pa.Table] = {}
     for name, numbers in _by_template(requests).items():
-        unit = pipeline.kinds.templates.unit(name)
+        unit = _unit(pipeline, name)
         whole = unit.standing.answering.merged(parts.get(name, ()), pipeline.issues)
         tables = _shaped(unit, [requests[n] for n in numbers], [instants[n] for n in numbers], whole)
         found |= dict(zip(numbers, tables, strict=True))

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.model.constraint import Book
+from eddyline.model.constraint import EventBook
 from eddyline.model.query import BoundQuery
 from eddyline.model.template import Template
 from eddyline.plan.lower import Lowered
@@ -41,7 +41,7 @@ class Routes(Protocol):
     def homes(self, query: str, columns: Collection[tuple[str, str]]) -> Homes | bool:
         """Which values of columns (by alias) that are equal to each other have their results here; True: all, False: none has all."""
 
-    def book(self, book: Book) -> int | None:
+    def book(self, book: EventBook) -> int | None:
         """The route that sends the rows of a book with constraints; None: all rows are for it."""
 
     def pattern(self, query: BoundQuery) -> int | None:
@@ -70,7 +70,7 @@ class Everything:
     def homes(self, query: str, columns: Collection[tuple[str, str]]) -> Homes | bool:
         return True
 
-    def book(self, book: Book) -> int | None:
+    def book(self, book: EventBook) -> int | None:
         return None
 
     def pattern(self, query: BoundQuery) -> int | None:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from eddyline.connectors.base import Sink
-from eddyline.language.catalog import Sink as DeclaredSink
+from eddyline.language.catalog import DeclaredSink
 from eddyline.model.query import BoundQuery
 from eddyline.model.records import Records
 from eddyline.model.schema import Schema, Stream, Table

@@ -17,7 +17,7 @@ from eddyline.operators.join.combination import any_bit
 from eddyline.operators.join.inputs import StreamInput
 from eddyline.operators.keys import combined
 from eddyline.plan.lower import Lowered
-from eddyline.plan.statistics import EdgeSeen, Pair, Seen, residuals_between
+from eddyline.plan.statistics import EdgeSeen, GroupStatistics, Pair, residuals_between
 from eddyline.state.columns import Ints
 from eddyline.tuning import PlanningTuning
 
@@ -96,7 +96,7 @@ def _stepped(ids: Ints, most: int, stride: int) -> Ints:
     return ids[(np.arange(most) * stride) % len(ids)]
 
 
-def differs(now: Seen, then: Seen, factor: float) -> bool:
+def differs(now: GroupStatistics, then: GroupStatistics, factor: float) -> bool:
     """Whether a rate or a selectivity has moved by a factor since the last search."""
     for new, old in zip(now.references, then.references, strict=True):
         if _apart(new.wanted / max(now.seconds, 1e-9), old.wanted / max(then.seconds, 1e-9), factor):

@@ -21,7 +21,7 @@ from pathlib import Path
 from tempfile import gettempdir, mkdtemp
 from typing import TYPE_CHECKING
 
-from eddyline.model.triggers import SPILL, Seen
+from eddyline.model.triggers import SPILL, SinceLastRun
 from eddyline.plan.budget import bytes_text
 from eddyline.state.store import Store
 
@@ -76,7 +76,7 @@ class Spilling:
             return
         over = self.held - budget
         for store in sorted((store for _, store in self.stores()), key=lambda store: store.payload_bytes, reverse=True):
-            if not SPILL.is_due(Seen(excess=over)):
+            if not SPILL.is_due(SinceLastRun(excess=over)):
                 return
             over -= store.spill(self._path(), self.pipeline.settings.tuning.state.least_spilled)
         if over > 2 * self._reported:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from eddyline.errors import UserError
 from eddyline.language import Dropped, ExplainRequest, Job, parse_script
-from eddyline.language.catalog import Sink as DeclaredSink
+from eddyline.language.catalog import DeclaredSink
 from eddyline.language.job import DerivedStream, ExplainTemplate
 from eddyline.model.constraint import ConstraintSet
 from eddyline.model.own_function import OwnFunction
-from eddyline.model.punctuation import Derived
+from eddyline.model.punctuation import DerivedPunctuation
 from eddyline.model.query import BoundQuery
 from eddyline.model.records import Records
 from eddyline.model.schema import Stream, Table
@@ -25,6 +25,7 @@ from eddyline.plan.prepare import check, notices
 from eddyline.plan.template_text import request_text
 from eddyline.runtime.own_functions import provide
 from eddyline.runtime.runner import Runner
+from eddyline.settings import EXPERIMENT, Settings
 
 if TYPE_CHECKING:
     from eddyline.language.job import Applied
@@ -38,8 +39,9 @@ class Statements:
         self.runner = runner
         #: Queries under EXPLAIN ANALYZE: their `analysis` is worth reading after the run.
         self.analyzed: list[str] = []
-        #: What is worth knowing about the queries: references whose store grows for ever.
+        #: What is worth knowing about the queries: references whose store grows for ever, options under their old names.
         self.warnings: list[str] = []
+        self._reminded: set[str] = set()
 
     def execute(self, text: str) -> list[str]:
         """Carry out statements; returns the texts of EXPLAINs."""
@@ -64,7 +66,7 @@ class Statements:
                 self.runner.load(applied)
             case ConstraintSet():
                 self._constrain(applied)
-            case Derived():
+            case DerivedPunctuation():
                 self._promise(applied)
             case OwnFunction():
                 self._provide(applied)
@@ -92,6 +94,13 @@ class Statements:
             self.job.catalog.drop("query", query.name)
             raise
         self.warnings += notices(query, self._sources)
+        self._remind(query.settings)
+
+    def _remind(self, settings: Settings) -> None:
+        """Say once of each option for experiments that its name has a prefix now."""
+        for name in sorted(settings.unprefixed - self._reminded):
+            self._reminded.add(name)
+            self.warnings.append(f"{name} = {getattr(settings, name)} is for experiments; write {EXPERIMENT}{name}")
 
     def _derive(self, derived: DerivedStream) -> None:
         """Let the queries that make a stream stand."""
@@ -107,6 +116,8 @@ class Statements:
                 self.runner.drop(name)
             raise
         self.warnings += [line for maker in derived.makers for line in notices(maker, self._sources)]
+        for maker in derived.makers:
+            self._remind(maker.settings)
 
     @property
     def _sources(self) -> dict[str, Stream | Table]:
@@ -119,6 +130,7 @@ class Statements:
         except UserError:
             self.job.catalog.drop("template" if isinstance(query, BoundTemplate) else "requests", query.name)
             raise
+        self._remind(query.settings)
 
     def _analyzed(self, query: BoundQuery) -> str:
         """The name of a query to be analysed; a bare SELECT is registered to have one."""
@@ -142,7 +154,7 @@ class Statements:
             self.job.catalog.drop("constraints", found.name)
             raise
 
-    def _promise(self, found: Derived) -> None:
+    def _promise(self, found: DerivedPunctuation) -> None:
         """CREATE PUNCTUATION decides what streams wait for; in a job that runs it speaks of the rows that come after it."""
         if self.runner.begun:
             try:

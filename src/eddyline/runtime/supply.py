@@ -106,7 +106,7 @@ class Supply:
         return self.state.take(reader, last, arrival, ranks, numbers)
 
     def _upto(self, last: int, number: int) -> int:
-        """Where the pending rows end that stand up to a row of this time and number; a row that is not there stands first in its time."""
+        """The end of the pending rows up to (time, number). A row that is not pending counts as the first of its time."""
         assert self._pending is not None
         ready, end = self._pending.ts.searchsorted((last, last + 1)).tolist()
         same = (self._pending.number[ready:end] == number).nonzero()[0]

@@ -5,8 +5,8 @@ Answer   `TableVersions.take` makes a newly read table the version from an insta
          rows of such a table carry (`language/changing.py` writes the comparison).
 State    Per table its versions, oldest first. A version that ends below the frontier of every query is of no use and goes with the
          next change.
-Limits   Tables change between two epochs. Drivers read them when they are due (`Due`); no table is read here. Rows that are equal to those
-         of the version before are no version.
+Limits   Tables change between two epochs. Drivers read them when they are due (`RefreshTimes`); no table is read here. Rows that are equal
+         to those of the version before are no version.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class TableVersions:
         }
 
 
-class Due:
+class RefreshTimes:
     """When tables are to be read again, by the wall clock."""
 
     def __init__(self, clock: Clock) -> None:

@@ -28,7 +28,7 @@ from eddyline.operators.stream import StreamState
 from eddyline.operators.waiting import Released, WaitingRows
 from eddyline.runtime.epoch import Epoch, Outcome
 from eddyline.runtime.handout import HandOut
-from eddyline.runtime.records.ranked import Ranked, between, ranked_records
+from eddyline.runtime.records.ranked import RankedRecords, between, ranked_records
 from eddyline.runtime.supply import Supply
 from eddyline.runtime.unit import Moment, Slice, Unit
 from eddyline.state.columns import Ints
@@ -63,7 +63,7 @@ class Timeline:
         self._running: dict[str, Ints] = {}
         self._rows_before: dict[str, int] = {}
         self._released: dict[str, Released] = {}
-        self._ranked: dict[str, list[Ranked]] = {}
+        self._ranked: dict[str, list[RankedRecords]] = {}
         #: Where the timeline stands in the stores that its units read, as the epoch begins.
         self._reading: list[tuple[Supply, ReadPosition]] = []
 
@@ -73,8 +73,8 @@ class Timeline:
         """The frontier at the end of an epoch; it never moves back."""
         mine = {name: intakes[name] for name in self.queues}
         if epoch.closing:
-            newest = [i.newest for i in mine.values() if i.newest is not None]
-            moved = max(newest) + 1 if newest else None
+            reached = [i.reached for i in mine.values() if i.reached is not None]
+            moved = max(reached) + 1 if reached else None
         else:
             mine |= {name: intakes[name] for name in self.follows if name in intakes}
             horizons = [i.horizon for name, i in mine.items() if not i.closed and name not in epoch.idle]
@@ -124,6 +124,8 @@ class Timeline:
             self.closings.take({name: [one.records for one in found] for name, found in self._ranked.items()})
         for unit in units:
             unit.advance(moment, outcome)
+        # Not before all units have: copies take what others have put out.
+        self.handout.part_with(outcome)
         self.closings.settle(self.frontier)
         self._released, self._ranked = {}, {}
 
@@ -183,6 +185,7 @@ class Timeline:
             self._cut(part.records, part.first)
         note_peak()
         made = sum(unit.take(part, outcome) for unit in units)
+        self.handout.part_with(outcome)
         per_row = made / part.rows
         self._results_per_row = per_row if not self._results_per_row else 0.5 * (self._results_per_row + per_row)
         note_peak()
@@ -190,7 +193,7 @@ class Timeline:
         if part.newest is not None and part.first + part.rows < self.next_rank:
             self._purge(units, part.newest, part.first + part.rows)
 
-    def _cut(self, ranked: Mapping[str, list[Ranked]], first: int) -> None:
+    def _cut(self, ranked: Mapping[str, list[RankedRecords]], first: int) -> None:
         """Zones of stores end at the heralds among the rows with ranks from `first` on, which have just been stored or come next."""
         for supply, reader in self._reading:
             store = reader.store

@@ -51,6 +51,12 @@ class PipelineTriggers:
             known[component](trigger)
         self._changed[query] = {**self._changed.get(query, {}), **new}
 
+    def resume(self, query: str, saved: Mapping[str, str]) -> None:
+        """What was changed before a restart; settings of the new run may have taken components from the query."""
+        known = self._pipeline.queries[query].triggers
+        if mine := {component: trigger for component, trigger in saved.items() if component in known}:
+            self.change(query, mine)
+
     def forget(self, query: str) -> None:
         self._changed.pop(query, None)
 

@@ -26,7 +26,7 @@ from eddyline.model.query import BoundQuery
 from eddyline.operators.evaluate import Issues
 from eddyline.plan.shape import Part
 from eddyline.runtime.epoch import Outcome
-from eddyline.runtime.records.ranked import Ranked
+from eddyline.runtime.records.ranked import RankedRecords
 from eddyline.state.columns import Ints
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Slice:
     #: stream -> the first id that its rows have in the stream's store and the id after the last, where a unit reads that store.
     fresh: dict[str, tuple[int, int]] = field(default_factory=dict)
     #: stream -> the records that stand before some row of the slice and after those of earlier slices.
-    records: Mapping[str, list[Ranked]] = field(default_factory=dict)
+    records: Mapping[str, list[RankedRecords]] = field(default_factory=dict)
 
     @property
     def newest(self) -> int | None:
@@ -88,7 +88,7 @@ class Moment:
     #: stream -> how many of its rows came before this epoch, and the event times of those that were taken in it.
     came: Callable[[str], tuple[int, Ints]]
     #: stream -> the records that stand after all rows of the epoch and below the frontier.
-    records: Mapping[str, list[Ranked]] = field(default_factory=dict)
+    records: Mapping[str, list[RankedRecords]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ class Standing(Protocol):
         """The plan as parts that can be drawn; `text` is what `plan` says."""
 
 
-class Kind(Protocol):
+class QueryKind(Protocol):
     """One kind of query in one pipeline: a line in `units/kinds.py` registers it."""
 
     #: Whether results of its queries leave as bundles where the driver takes bundles; otherwise each query has a list in the outcome.

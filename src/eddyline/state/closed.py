@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.kernels.order import least_at
-from eddyline.model.triggers import INDEX, Seen
+from eddyline.model.triggers import INDEX, SinceLastRun
 from eddyline.state.columns import Ints
 from eddyline.tuning import PunctuationTuning
 
@@ -59,7 +59,7 @@ class Intervals:
             self._new.append((low, high))
             self._recent = None
             self._waiting += len(low)
-            if not len(self.low) or INDEX.is_due(Seen(new=self._waiting, kept=len(self.low))):
+            if not len(self.low) or INDEX.is_due(SinceLastRun(new=self._waiting, kept=len(self.low))):
                 self.merge()
 
     def merge(self) -> None:
@@ -145,7 +145,7 @@ class Keys:
         if len(words):
             self._new.append((words, values))
             self._waiting += len(words)
-            if INDEX.is_due(Seen(new=self._waiting, kept=len(self.words))):
+            if INDEX.is_due(SinceLastRun(new=self._waiting, kept=len(self.words))):
                 self.merge()
 
     def merge(self) -> None:

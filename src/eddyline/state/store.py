@@ -26,11 +26,11 @@ import pyarrow as pa
 
 from eddyline.kernels import probe
 from eddyline.model.datatypes import DataType
-from eddyline.model.triggers import COMPACT, Seen, Trigger
+from eddyline.model.triggers import COMPACT, SinceLastRun, Trigger
 from eddyline.state.columns import Array, Ints, StoredColumn, stored_column
 from eddyline.state.renumbering import GONE, Renumbering
 from eddyline.state.spill import SpilledColumn
-from eddyline.state.zones import Flags, Mark, Zones, stored_keys
+from eddyline.state.zones import Flags, ZoneColumn, Zones, stored_keys
 from eddyline.tuning import ZoneTuning
 
 _SMALLEST = 256
@@ -162,7 +162,7 @@ class Store:
         return stored_keys(self.columns[name], self.types[name], ids - self.base)
 
     def _zone_keys(self, name: Hashable, start: int, stop: int) -> tuple[Ints, Flags | None]:
-        if isinstance(name, Mark):
+        if isinstance(name, ZoneColumn):
             return self.marks[name.name][start - self.base : stop - self.base], None
         assert isinstance(name, str), "zones of a stream are over its columns and marks"
         return stored_keys(self.columns[name], self.types[name], slice(start - self.base, stop - self.base))
@@ -220,7 +220,7 @@ class Store:
 
     def compact(self, least: int = 1) -> Renumbering | None:
         """Close the gaps once half of the rows are gone and at least `least`; returns the map from old ids to new ones."""
-        if not self.dropped or not Trigger(COMPACT.event, least).is_due(Seen(new=self.dropped, kept=self.extent)):
+        if not self.dropped or not Trigger(COMPACT.event, least).is_due(SinceLastRun(new=self.dropped, kept=self.extent)):
             return None
         alive = ~self.mark(DROPPED)
         moved = Renumbering.of_alive(self, alive)
@@ -335,10 +335,10 @@ class HashIndex:
         #: Whether the chains have to be made anew before they are walked.
         self._is_stale = False
 
-    def chains(self, order: str, death: str, in_time_order: bool) -> probe.Chains:
+    def chains(self, order: str, death: str, in_time_order: bool) -> probe.ChainedRows:
         """The rows for `kernels/probe.py`, with the marks of their order and death."""
         store = self.store
-        return probe.Chains(
+        return probe.ChainedRows(
             self.heads, self.back, self.keys, store.marks[order], store.marks[death], store.base, store.first, in_time_order
         )
 

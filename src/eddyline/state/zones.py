@@ -36,7 +36,7 @@ KeysOf = Callable[[Hashable, int, int], tuple[Ints, Flags | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class ZoneColumn:
     """Names the zones over a mark of a store, whose values are their own keys."""
 
     name: str

@@ -28,6 +28,10 @@ class MovedClock:
     def now(self) -> float:
         return self._now
 
+    def instant(self) -> int:
+        """The same as microseconds from 1970."""
+        return int(self._now * 1e6)
+
     def advance(self, seconds: float) -> None:
         """Moves the clock forward."""
         if seconds < 0:

@@ -22,7 +22,7 @@ from eddyline.model.schema import Column, Schema
 
 
 @dataclass(frozen=True)
-class Mark:
+class DrawnNote:
     """A line `! text`, and the number of rows before it."""
 
     after: int
@@ -38,7 +38,7 @@ class WrittenStream:
     table: pa.Table
     #: Row numbers at which an epoch ends, in order; the last is the number of rows.
     ends: tuple[int, ...]
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[DrawnNote, ...] = ()
 
     @property
     def rows(self) -> list[dict[str, object]]:
@@ -75,7 +75,7 @@ def stream(text: str, *, time: str | None = None, types: Mapping[str, DataType] 
     >>> bids.columns_sql
     't TIMESTAMP, item BIGINT, price DOUBLE'
     >>> [epoch.num_rows for epoch in bids.epochs()], bids.marks
-    ([2, 1], (Mark(after=2, text='t <= 2'),))
+    ([2, 1], (DrawnNote(after=2, text='t <= 2'),))
     """
     lines = [stripped for line in text.splitlines() if (stripped := _without_comment(line))]
     if not lines:
@@ -83,10 +83,10 @@ def stream(text: str, *, time: str | None = None, types: Mapping[str, DataType] 
     names = [cell.strip() for cell in lines[0].split("|")]
     rows: list[list[str]] = []
     ends: list[int] = []
-    marks: list[Mark] = []
+    marks: list[DrawnNote] = []
     for line in lines[1:]:
         if line.startswith("!"):
-            marks.append(Mark(len(rows), line[1:].strip()))
+            marks.append(DrawnNote(len(rows), line[1:].strip()))
         elif re.fullmatch(r"-{3,}", line):
             ends.append(len(rows))
         else:

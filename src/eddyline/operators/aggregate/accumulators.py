@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.kernels import group as kernels
-from eddyline.kernels import heaps, sums
-from eddyline.model.datatypes import BIGINT, DOUBLE, DataType
+from eddyline.kernels import heaps, sums, whole_sums
+from eddyline.model.datatypes import BIGINT, DOUBLE, DataType, decimal
 from eddyline.operators.aggregate.contributions import Contributions
 from eddyline.operators.aggregate.groups import Dictionary
 from eddyline.operators.aggregate.tables import arrays_of, as_table
@@ -88,7 +88,7 @@ class Tally(Accumulator):
 
 
 class FloatSums(Accumulator):
-    """SUM, AVG and STDDEV of doubles, and of distinct numbers of another type as doubles."""
+    """SUM, AVG and STDDEV of doubles, and STDDEV of distinct numbers of another type as doubles."""
 
     def __init__(self, squares: bool, kind: DataType, words: Words) -> None:
         self.kind, self.words = kind, words
@@ -110,7 +110,7 @@ class FloatSums(Accumulator):
     def renew(self, codes: Ints, values: Callable[[Mask], tuple[Ints, Ints, Mask]], groups: int) -> None:
         bad = sums.doubtful(codes, self.sums)
         if "squares" in self.by_group:
-            bad |= sums.doubtful(codes, self.squares)
+            bad |= sums.doubtful(codes, self.squares) | sums.uncertain(codes, self.sums, self.squares, self.tallies)
         if bad.any():
             wanted = np.zeros(groups, np.bool_)
             wanted[codes[bad]] = True
@@ -131,18 +131,19 @@ class FloatSums(Accumulator):
 
 
 class WholeSums(Accumulator):
-    """SUM of integers and decimals, in 128 bits."""
+    """SUM and AVG of integers and decimals: exact in 128 bits for integers and in 192 for decimals. Only the final value has to fit."""
 
     by_group = ("sums", "tallies")
 
-    def __init__(self, kind: DataType, result: DataType, words: Words) -> None:
-        self.result = result
-        self.words = words if kind.name == "DECIMAL" else None
-        self.sums: Array = np.zeros((0, 2), np.int64)
+    def __init__(self, kind: DataType, words: Words) -> None:
+        exact = kind.name == "DECIMAL"
+        self.result = decimal(38, kind.scale) if exact else BIGINT
+        self.words = words if exact else None
+        self.sums: Array = np.zeros((0, 3 if exact else 2), np.int64)
         self.tallies: Ints = np.zeros(0, np.int64)
 
     def change(self, codes: Ints, words: Ints, valid: Mask, sign: int) -> None:
-        sums.add_whole(codes, *self.halves(words), valid, sign, self.sums, self.tallies)
+        whole_sums.add_whole(codes, *self.halves(words), valid, sign, self.sums, self.tallies)
 
     def halves(self, words: Ints) -> tuple[Ints, Ints]:
         """The low and the high 64 bits of values."""
@@ -151,10 +152,13 @@ class WholeSums(Accumulator):
     def empty(self) -> WholeSums:
         """The same for other groups."""
         found = copy(self)
-        found.sums, found.tallies = np.zeros((0, 2), np.int64), np.zeros(0, np.int64)
+        found.sums, found.tallies = self.sums[:0].copy(), np.zeros(0, np.int64)
         return found
 
     def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
+        known = self.tallies[codes] > 0
+        if function == "avg":
+            return _plain(DOUBLE, whole_sums.read_means(codes, self.sums, self.tallies, _units(self.result)), known)
         low, high = self.sums[codes, 0], self.sums[codes, 1]
         if self.words is None:
             fits = high == low >> 63
@@ -163,8 +167,7 @@ class WholeSums(Accumulator):
             below = (high < limit_high) | ((high == limit_high) & (low.view(np.uint64) < limit_low))
             # -10**38 itself is excluded by its neighbour: the two's complement of the limit lies at ~limit + 1.
             above = (high > ~limit_high) | ((high == ~limit_high) & (low.view(np.uint64) > np.uint64(2**64 - int(limit_low))))
-            fits = below & above
-        known = self.tallies[codes] > 0
+            fits = below & above & (self.sums[codes, 2] == high >> 63)
         if not fits.all() and (lost := int((known & ~fits).sum())):
             issues.add("overflow", lost)
             known = known & fits
@@ -174,9 +177,14 @@ class WholeSums(Accumulator):
 
     def merge(self, codes: Ints, part: pa.Table) -> None:
         more = arrays_of(part)
-        # It counts the parts, and no result uses that count.
-        sums.add_whole(codes, more["sums"][:, 0], more["sums"][:, 1], ALL, 1, self.sums, np.zeros_like(self.tallies))
+        whole_sums.merge_whole(codes, more["sums"], self.sums)
         np.add.at(self.tallies, codes, more["tallies"])
+
+
+def _units(kind: DataType) -> Array:
+    """How many of the units that are summed up are one, in two words."""
+    units = 10**kind.scale if kind.name == "DECIMAL" else 1
+    return np.array([units & (2**64 - 1), units >> 64], np.uint64)
 
 
 class LastingExtreme(Accumulator):
@@ -309,7 +317,7 @@ class Distinct(Accumulator):
         self.change(np.repeat(codes, lists.value_lengths().to_numpy()), words, valid, 1)
 
 
-def accumulator(family: str, kind: DataType, result: DataType, distinct: bool, squares: bool, lasting: bool, words: Words) -> Accumulator:
+def accumulator(family: str, kind: DataType, distinct: bool, squares: bool, lasting: bool, words: Words) -> Accumulator:
     """What keeps the aggregates of one family over one argument of type `kind`."""
     if family in ("min", "max"):
         return (LastingExtreme if lasting else Extreme)(family == "max", kind, words)
@@ -318,7 +326,7 @@ def accumulator(family: str, kind: DataType, result: DataType, distinct: bool, s
     elif family == "float":
         inner = FloatSums(squares, kind, words)
     else:
-        inner = WholeSums(kind, result, words)
+        inner = WholeSums(kind, words)
     return Distinct(inner, lasting, kind, words) if distinct else inner
 
 

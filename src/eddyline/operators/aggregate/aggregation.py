@@ -44,7 +44,7 @@ Columns = dict[ColumnKey, pa.Array]
 
 
 @dataclass(slots=True)
-class Standing:
+class GroupView:
     """Groups, and where their totals and aggregates stand: now at their codes, at several instants at rows."""
 
     codes: Ints
@@ -52,8 +52,8 @@ class Standing:
     totals: Ints
     kept: Sequence[Accumulator]
 
-    def take(self, chosen: Mask) -> Standing:
-        return self if chosen.all() else Standing(self.codes[chosen], self.places[chosen], self.totals, self.kept)
+    def take(self, chosen: Mask) -> GroupView:
+        return self if chosen.all() else GroupView(self.codes[chosen], self.places[chosen], self.totals, self.kept)
 
 
 def plain_limits(limits: Sequence[Limit]) -> list[int]:
@@ -236,14 +236,14 @@ class Aggregation:
         else:
             self.touched.note(codes, self.capacity)
 
-    def _now(self, codes: Ints) -> Standing:
+    def _now(self, codes: Ints) -> GroupView:
         """The groups as they are, without digits that sums have lost."""
         if self.contributions is not None:
             for family, kept in zip(self.layout.families, self.accumulators, strict=True):
                 kept.renew(codes, live_values(self.contributions, family.argument), self.capacity)
-        return Standing(codes, codes, self.totals, self.accumulators)
+        return GroupView(codes, codes, self.totals, self.accumulators)
 
-    def outputs(self, groups: Standing, alive: Mask, issues: Issues) -> tuple[Mask, list[pa.Array]]:
+    def outputs(self, groups: GroupView, alive: Mask, issues: Issues) -> tuple[Mask, list[pa.Array]]:
         """Which groups stand in the answer, and the computed outputs of those."""
         standing = groups.take(alive)
         columns = self._columns(standing, issues)
@@ -259,7 +259,7 @@ class Aggregation:
             for e, compiled in zip(self.computed, self._compiled, strict=True)
         ]
 
-    def _columns(self, groups: Standing, issues: Issues) -> Columns:
+    def _columns(self, groups: GroupView, issues: Issues) -> Columns:
         columns: Columns = {(KEY, str(at)): self.key_column(at, groups.codes) for at in range(len(self.config.group_by))}
         for at, (function, family_number) in enumerate(self.layout.aggregates):
             if family_number < 0:

@@ -98,7 +98,7 @@ class LiveQuantiles(Accumulator):
         return pa.Array.from_buffers(DOUBLE.arrow, len(codes), [mask, pa.py_buffer(np.ascontiguousarray(self.quantiles[codes]))])
 
 
-class Answers(Accumulator):
+class AnswersByInstant(Accumulator):
     """What another accumulator gave at several instants: one answer per row."""
 
     def __init__(self, answers: pa.Array) -> None:
@@ -108,10 +108,10 @@ class Answers(Accumulator):
         return self.answers.take(pa.array(codes))
 
 
-def follow_each(kept: Accumulator, ends: Ints, codes: Ints, apply: Callable[[int], None]) -> Answers:
+def follow_each(kept: Accumulator, ends: Ints, codes: Ints, apply: Callable[[int], None]) -> AnswersByInstant:
     """The answers at every instant for the groups that something happens to then; `apply` moves the accumulator to an instant."""
     found = []
     for instant, stop in enumerate(ends.tolist()):
         apply(instant)
         found.append(kept.read("", codes[int(ends[instant - 1]) if instant else 0 : stop], Issues()))
-    return Answers(pa.concat_arrays(found))
+    return AnswersByInstant(pa.concat_arrays(found))

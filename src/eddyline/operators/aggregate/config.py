@@ -15,7 +15,7 @@ import pyarrow as pa
 from eddyline.errors import Fault
 from eddyline.model.datatypes import DOUBLE, STRING, TIMESTAMP
 from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, Literal
-from eddyline.model.query import Emit, Output
+from eddyline.model.query import Emit, OutputColumn
 from eddyline.operators.aggregate.buckets import Bucket
 
 #: Functions whose state is not made of sums.
@@ -31,7 +31,7 @@ AGGREGATE = "aggregate"
 
 @dataclass(frozen=True)
 class AggregateConfig:
-    outputs: tuple[Output, ...]
+    outputs: tuple[OutputColumn, ...]
     #: DISTINCT has all outputs here.
     group_by: tuple[Expression, ...]
     having: Expression | None
@@ -55,7 +55,7 @@ class AggregateConfig:
         return self.queues == 0
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> AggregateLayout:
         return _Reader(self).read()
 
 
@@ -71,7 +71,7 @@ class Family:
 
 
 @dataclass
-class Layout:
+class AggregateLayout:
     arguments: list[Expression] = field(default_factory=list)
     families: list[Family] = field(default_factory=list)
     #: Per aggregate: the function and its family; -1 is COUNT(*).
@@ -84,10 +84,10 @@ class Layout:
 class _Reader:
     def __init__(self, config: AggregateConfig) -> None:
         self.config = config
-        self.layout = Layout()
+        self.layout = AggregateLayout()
         self.known: dict[Aggregate, int] = {}
 
-    def read(self) -> Layout:
+    def read(self) -> AggregateLayout:
         for output in self.config.outputs:
             if output.expression in self.config.group_by:
                 self.layout.outputs.append(self.config.group_by.index(output.expression))
@@ -115,7 +115,7 @@ class _Reader:
         return self.known[e]
 
     def _family(self, e: Aggregate, arg: Expression) -> int:
-        name = _FAMILIES.get(e.function) or ("float" if e.type == DOUBLE else "whole")
+        name = _FAMILIES.get(e.function) or ("float" if arg.type == DOUBLE or e.function == "stddev" else "whole")
         distinct = e.distinct and name not in ("min", "max")
         if arg not in self.layout.arguments:
             self.layout.arguments.append(arg)

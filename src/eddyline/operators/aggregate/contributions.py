@@ -77,7 +77,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ContributionBlock:
     """Contributions that are written down together; `rows` is how many they were then."""
 
     number: int
@@ -99,7 +99,7 @@ class Contributions:
         self.free_count = _SMALLEST
         #: Which sealed block holds the contribution; 0: none yet.
         self.block = np.zeros(_SMALLEST, np.int32)
-        self.sealed: dict[int, Block] = {}
+        self.sealed: dict[int, ContributionBlock] = {}
         self.last_block = 0
 
     @property
@@ -189,7 +189,7 @@ class Contributions:
 
     # -- sealed blocks
 
-    def seal(self, run: str) -> list[Block]:
+    def seal(self, run: str) -> list[ContributionBlock]:
         """Name every live contribution's block: what has come since the last time is a new one, blocks that are mostly dead or small
         are written anew with it."""
         live = self.live()
@@ -209,7 +209,7 @@ class Contributions:
             kept[list(self.sealed)] = True
             self.last_block += 1
             self.block[live[~kept[self.block[live]]]] = self.last_block
-            self.sealed[self.last_block] = Block(self.last_block, f"{run}-{self.last_block}", fresh)
+            self.sealed[self.last_block] = ContributionBlock(self.last_block, f"{run}-{self.last_block}", fresh)
         return list(self.sealed.values())
 
     def of_block(self, number: int) -> Ints:
@@ -228,7 +228,7 @@ class Contributions:
             found.append(by_slot)
         return found
 
-    def restore(self, block: Block, slots: Ints) -> None:
+    def restore(self, block: ContributionBlock, slots: Ints) -> None:
         """A block that was read again and added."""
         self.sealed[block.number] = block
         self.block[slots] = block.number

@@ -1,7 +1,7 @@
 """Accumulators moved over many instants at once: what they hold after each, for the groups that something happens to then.
 
 Answer   `follow` applies what comes and leaves to an accumulator, in the order of instants, and gives an accumulator whose groups are
-         the rows of `Rows`: (instant, group) pairs. Reading it gives the aggregates of all instants together.
+         the rows of `GroupInstants`: (instant, group) pairs. Reading it gives the aggregates of all instants together.
 State    None; accumulators are changed as by `add` and `retract` at each instant, to the last bit.
 Limits   Where a sum has lost digits at an instant, the live values of that instant are summed anew, as between two epochs.
 """
@@ -37,9 +37,9 @@ class Flow:
     #: Where those of each instant end.
     ends: Ints
 
-    def moves(self, values: npt.NDArray[np.generic]) -> history.Moves:
+    def moves(self, values: npt.NDArray[np.generic]) -> history.ContributionMoves:
         """The contributions for a kernel, with these values."""
-        return history.Moves(self.codes, values, self.valid, self.ends)
+        return history.ContributionMoves(self.codes, values, self.valid, self.ends)
 
     def where(self, chosen: Mask) -> Flow:
         """Some of them, all with a value."""
@@ -49,7 +49,7 @@ class Flow:
 
 
 @dataclass(slots=True)
-class Rows:
+class GroupInstants:
     """Groups to which something happens, instant by instant."""
 
     codes: Ints
@@ -61,7 +61,7 @@ class Rows:
 
 
 def follow(
-    kept: Accumulator, came: Flow, left: Flow, rows: Rows, held: Ints, groups: int, live: Callable[[int], Values] | None
+    kept: Accumulator, came: Flow, left: Flow, rows: GroupInstants, held: Ints, groups: int, live: Callable[[int], Values] | None
 ) -> Accumulator:
     """`held` are the words of all contributions by slot; `live` gives the live values at an instant, None where nothing ever leaves."""
     if isinstance(kept, Collected | LiveQuantiles | Sketches):
@@ -82,7 +82,7 @@ def follow(
     return found
 
 
-def _each(kept: Accumulator, came: Flow, left: Flow, rows: Rows, groups: int, live: Callable[[int], Values] | None) -> Accumulator:
+def _each(kept: Accumulator, came: Flow, left: Flow, rows: GroupInstants, groups: int, live: Callable[[int], Values] | None) -> Accumulator:
     """One instant after the other: for what has to look at all values of a group."""
 
     def apply(instant: int) -> None:
@@ -95,14 +95,14 @@ def _each(kept: Accumulator, came: Flow, left: Flow, rows: Rows, groups: int, li
     return follow_each(kept, rows.ends, rows.codes, apply)
 
 
-def _floats(kept: FloatSums, came: Flow, left: Flow, rows: Rows, groups: int, live: Callable[[int], Values] | None) -> FloatSums:
+def _floats(kept: FloatSums, came: Flow, left: Flow, rows: GroupInstants, groups: int, live: Callable[[int], Values] | None) -> FloatSums:
     found = FloatSums("squares" in kept.by_group, kept.kind, kept.words)
     found.reserve(len(rows.codes))
     coming, leaving = came.moves(kept.doubles(came.words)), left.moves(kept.doubles(left.words))
-    by_row = history.FloatSums(found.sums, found.squares, found.tallies)
+    by_row = history.FloatSumArrays(found.sums, found.squares, found.tallies)
     at, renewed = 0, False
     while True:
-        by_group = history.FloatSums(kept.sums, kept.squares, kept.tallies)
+        by_group = history.FloatSumArrays(kept.sums, kept.squares, kept.tallies)
         at = history.follow_floats(coming, leaving, rows.instants, at, renewed, live is not None, by_group, by_row)
         if at == len(rows.ends) or live is None:
             return found
@@ -111,17 +111,17 @@ def _floats(kept: FloatSums, came: Flow, left: Flow, rows: Rows, groups: int, li
         renewed = True
 
 
-def _whole(kept: WholeSums, came: Flow, left: Flow, rows: Rows) -> WholeSums:
+def _whole(kept: WholeSums, came: Flow, left: Flow, rows: GroupInstants) -> WholeSums:
     found = kept.empty()
     found.reserve(len(rows.codes))
     coming = history.WideMoves(came.codes, *kept.halves(came.words), came.valid, came.ends)
     leaving = history.WideMoves(left.codes, *kept.halves(left.words), left.valid, left.ends)
-    by_group, by_row = history.WholeSums(kept.sums, kept.tallies), history.WholeSums(found.sums, found.tallies)
+    by_group, by_row = history.WholeSumArrays(kept.sums, kept.tallies), history.WholeSumArrays(found.sums, found.tallies)
     history.follow_whole(coming, leaving, rows.instants, by_group, by_row)
     return found
 
 
-def _heaps(kept: Extreme, came: Flow, left: Flow, rows: Rows, held: Ints) -> LastingExtreme:
+def _heaps(kept: Extreme, came: Flow, left: Flow, rows: GroupInstants, held: Ints) -> LastingExtreme:
     found = LastingExtreme(kept.largest, kept.kind, kept.words)
     found.reserve(len(rows.codes))
     kept.held, kept.links = held, grown(kept.links, len(held))
@@ -131,7 +131,7 @@ def _heaps(kept: Extreme, came: Flow, left: Flow, rows: Rows, held: Ints) -> Las
     return found
 
 
-def _best(kept: LastingExtreme, came: Flow, rows: Rows) -> LastingExtreme:
+def _best(kept: LastingExtreme, came: Flow, rows: GroupInstants) -> LastingExtreme:
     found = LastingExtreme(kept.largest, kept.kind, kept.words)
     found.reserve(len(rows.codes))
     by_group, by_row = history.Extremes(kept.extremes, kept.known), history.Extremes(found.extremes, found.known)
@@ -140,7 +140,7 @@ def _best(kept: LastingExtreme, came: Flow, rows: Rows) -> LastingExtreme:
 
 
 def _distinct(
-    kept: Distinct, came: Flow, left: Flow, rows: Rows, held: Ints, groups: int, live: Callable[[int], Values] | None
+    kept: Distinct, came: Flow, left: Flow, rows: GroupInstants, held: Ints, groups: int, live: Callable[[int], Values] | None
 ) -> Accumulator:
     came, left = (flow.where(flow.valid) if len(flow.valid) else flow for flow in (came, left))
     entered = kept.values.codes(np.stack([came.codes, came.words], axis=1))

@@ -2,7 +2,7 @@
 questions have certain answers.
 
 Answer   `Guarded.step` moves members to later instants: some come, some end, and the answers of questions change. It gives the members that
-         begin to count and those that cease to, each at its instant; a member may begin again. `Answers.step` turns members that are
+         begin to count and those that cease to, each at its instant; a member may begin again. `PartnerAnswers.step` turns members that are
          partners of rows into changes of answers: whether a row has any partner.
 
              partners ─► begin, cease ─► count per (question, row) ─► answers that change ─┐
@@ -37,7 +37,7 @@ NO_ROW = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class PartnerCondition:
     """A member counts while the question, asked about the row in a column, has this answer."""
 
     question: int
@@ -95,7 +95,7 @@ class Changes:
 
 
 @dataclass(slots=True)
-class Moves:
+class CountedMoves:
     """What begins and ceases to count: slots, names, and instants, both in the order of instants."""
 
     begun: Ints
@@ -107,7 +107,7 @@ class Moves:
 
 
 class Guarded:
-    def __init__(self, words: int, kinds: Sequence[Sequence[Condition]], pushed: Sequence[int], columns: int) -> None:
+    def __init__(self, words: int, kinds: Sequence[Sequence[PartnerCondition]], pushed: Sequence[int], columns: int) -> None:
         """`pushed` are the columns of rows that later rows may push out."""
         self.kinds = [list(kind) for kind in kinds]
         self.pushed = list(pushed)
@@ -122,7 +122,7 @@ class Guarded:
         #: Slots of members that have not begun, by the last `add`.
         self._fresh: tuple[Ints, Ints] = (_NONE, _NONE)
 
-    def add(self, members: Members, when: Ints, answers: Answers) -> None:
+    def add(self, members: Members, when: Ints, answers: PartnerAnswers) -> None:
         """Members that come with the next step, each at its instant; `answers` are those before that step."""
         leaving = [members.ends, *(members.rows[:, column] for column in self.pushed)]
         wrong = np.ones(len(members), np.int64)
@@ -148,7 +148,7 @@ class Guarded:
                     found[at] = condition.wanted
         return found
 
-    def step(self, changes: Changes, pushed: Sequence[tuple[Ints, Ints]], final: int, instant: Callable[[Ints], Ints]) -> Moves:
+    def step(self, changes: Changes, pushed: Sequence[tuple[Ints, Ints]], final: int, instant: Callable[[Ints], Ints]) -> CountedMoves:
         """Moves everything to an instant; per column of `pushed`, rows that were pushed out, ascending, and when."""
         held = self.members
         slots, whens, amounts = [self._fresh[0]], [self._fresh[1]], [np.full(len(self._fresh[0]), -1, np.int64)]
@@ -181,9 +181,9 @@ class Guarded:
             note(tickets[spread], changes.when[change], changes.by[change] * sign)
         return self._moved(np.concatenate(slots), np.concatenate(whens), np.concatenate(amounts))
 
-    def _moved(self, slots: Ints, whens: Ints, amounts: Ints) -> Moves:
+    def _moved(self, slots: Ints, whens: Ints, amounts: Ints) -> CountedMoves:
         if not len(slots):
-            return Moves(*(_NONE,) * 6)
+            return CountedMoves(*(_NONE,) * 6)
         order = np.lexsort((whens, slots))
         slots, whens, amounts = slots[order], whens[order], amounts[order]
         begins = np.flatnonzero(np.append(True, (slots[1:] != slots[:-1]) | (whens[1:] != whens[:-1])))
@@ -208,7 +208,7 @@ class Guarded:
         begun, ceased = changed[counts[changed]], changed[~counts[changed]]
         begun_names, ceased_names = names[counts[changed]], names[~counts[changed]]
         a, b = np.argsort(whens[begun], kind="stable"), np.argsort(whens[ceased], kind="stable")
-        moves = Moves(
+        moves = CountedMoves(
             slots[begun][a], begun_names[a], whens[begun][a], slots[ceased][b], ceased_names[b], whens[ceased][b]
         )  # fmt: skip
         self._ended = slots[lasts][wrong[lasts] >= _ENDED // 2]
@@ -246,7 +246,7 @@ class Guarded:
         self.serial = serial
 
 
-class Answers:
+class PartnerAnswers:
     """Which rows have partners, by question."""
 
     def __init__(self) -> None:

@@ -19,10 +19,10 @@ import pyarrow as pa
 
 from eddyline.kernels import history
 from eddyline.operators.aggregate.accumulators import Accumulator
-from eddyline.operators.aggregate.aggregation import Aggregation, Standing, plain_limits
+from eddyline.operators.aggregate.aggregation import Aggregation, GroupView, plain_limits
 from eddyline.operators.aggregate.contributions import Batch
 from eddyline.operators.aggregate.expiry import Limit
-from eddyline.operators.aggregate.following import Flow, Rows, Values, follow
+from eddyline.operators.aggregate.following import Flow, GroupInstants, Values, follow
 from eddyline.operators.aggregate.words import ALL
 from eddyline.operators.evaluate import Issues
 from eddyline.operators.vectors import Mask
@@ -32,14 +32,16 @@ _NONE: Ints = np.empty(0, np.int64)
 
 
 @dataclass(slots=True)
-class Due:
+class DueInstants:
     """When things happen: per queue, keys below `limits`, or with these names, have left, and `instants` gives when each of them does."""
 
     limits: list[Limit]
     instants: list[Callable[[Ints], Ints]]
 
 
-def changes_at(aggregation: Aggregation, batch: Batch, when: Ints, due: Due, opening: int | None, issues: Issues) -> pa.Table | None:
+def changes_at(
+    aggregation: Aggregation, batch: Batch, when: Ints, due: DueInstants, opening: int | None, issues: Issues
+) -> pa.Table | None:
     """`when` are the instants of the batch's combinations, ascending; at `opening` something is emitted in any case."""
     codes, slots = aggregation.place(batch)
     leaving, left_when = _leaving(aggregation, due)
@@ -52,8 +54,11 @@ def changes_at(aggregation: Aggregation, batch: Batch, when: Ints, due: Due, ope
     held = aggregation.contributions
     left_codes = _NONE if held is None else held.codes[leaving]
     latest = np.full(aggregation.capacity, -1, np.int64)
-    rows = Rows(*history.touched_rows(aggregation.touched.take(), codes, came_ends, left_codes, left_ends, latest))
-    coming, all_leaving = history.Moves(codes, codes, ALL, came_ends), history.Moves(left_codes, left_codes, ALL, left_ends)
+    rows = GroupInstants(*history.touched_rows(aggregation.touched.take(), codes, came_ends, left_codes, left_ends, latest))
+    coming, all_leaving = (
+        history.ContributionMoves(codes, codes, ALL, came_ends),
+        history.ContributionMoves(left_codes, left_codes, ALL, left_ends),
+    )
     totals = history.follow_counts(aggregation.totals, coming, all_leaving, rows.instants)
     kept: list[Accumulator] = []
     for family, accumulator in zip(aggregation.layout.families, aggregation.accumulators, strict=True):
@@ -71,7 +76,7 @@ def changes_at(aggregation: Aggregation, batch: Batch, when: Ints, due: Due, ope
     return table
 
 
-def _leaving(aggregation: Aggregation, due: Due) -> tuple[Ints, Ints]:
+def _leaving(aggregation: Aggregation, due: DueInstants) -> tuple[Ints, Ints]:
     """The slots of what leaves, in the order of the instants at which it does."""
     if aggregation.contributions is None:
         return _NONE, _NONE
@@ -100,11 +105,11 @@ def _live(aggregation: Aggregation, argument: int, came: Flow, left: Flow) -> Ca
 
 
 def _changelog(
-    aggregation: Aggregation, rows: Rows, totals: Ints, kept: Sequence[Accumulator], instants: Ints, issues: Issues
+    aggregation: Aggregation, rows: GroupInstants, totals: Ints, kept: Sequence[Accumulator], instants: Ints, issues: Issues
 ) -> pa.Table | None:
     """The rows whose groups have another value than before."""
     alive = totals > 0 if aggregation.groups is not None else np.ones(len(totals), np.bool_)
-    stays, outputs = aggregation.outputs(Standing(rows.codes, np.arange(len(rows.codes)), totals, kept), alive, issues)
+    stays, outputs = aggregation.outputs(GroupView(rows.codes, np.arange(len(rows.codes)), totals, kept), alive, issues)
     was_there, changed = aggregation.emitted.put_rows(rows.codes, stays, outputs, [e.type for e in aggregation.computed], aggregation.words)
     gone = was_there & ~stays
     chosen = np.flatnonzero(gone | changed)

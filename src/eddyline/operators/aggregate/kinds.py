@@ -13,9 +13,9 @@ def accumulator_of(family: Family, kind: DataType, lasting: bool, words: Words) 
     parameter = family.aggregate.parameter
     if family.name == "approx_count_distinct" and not lasting:
         # Every row is held until it leaves: the distinct values of those are counted exactly.
-        return accumulator("count", kind, family.aggregate.type, True, False, lasting, words)
+        return accumulator("count", kind, True, False, lasting, words)
     if family.name not in ("collected", "approx_count_distinct", "approx_quantile"):
-        return accumulator(family.name, kind, family.aggregate.type, family.distinct, family.squares, lasting, words)
+        return accumulator(family.name, kind, family.distinct, family.squares, lasting, words)
     # Most aggregates need none of these.
     from eddyline.operators.aggregate.collected import Collected, LiveQuantiles
     from eddyline.operators.aggregate.sketches import DistinctSketches, QuantileSketches

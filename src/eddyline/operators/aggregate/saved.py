@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from eddyline.operators.aggregate.accumulators import Accumulator, Distinct, Extreme
 from eddyline.operators.aggregate.aggregation import Aggregation
-from eddyline.operators.aggregate.contributions import Batch, Block, Contributions
+from eddyline.operators.aggregate.contributions import Batch, ContributionBlock, Contributions
 from eddyline.operators.aggregate.tables import Arrays, arrays_of, as_table, plain_of
 from eddyline.operators.aggregate.words import ALL
 from eddyline.state.columns import string_buffers
@@ -90,7 +90,7 @@ def _load_groups(aggregation: Aggregation, arrays: Arrays) -> None:
             getattr(inner, name)[codes] = arrays[f"state-{at}-{name}"]
 
 
-def block_table(held: Contributions, block: Block) -> pa.Table:
+def block_table(held: Contributions, block: ContributionBlock) -> pa.Table:
     """What is live of a block of contributions."""
     slots = held.of_block(block.number)
     arrays: Arrays = {"code": held.codes[slots]}
@@ -102,7 +102,7 @@ def block_table(held: Contributions, block: Block) -> pa.Table:
     return as_table(arrays)
 
 
-def load_block(aggregation: Aggregation, block: Block, table: pa.Table, limits: Sequence[int]) -> None:
+def load_block(aggregation: Aggregation, block: ContributionBlock, table: pa.Table, limits: Sequence[int]) -> None:
     """Take in what is still live of a block: every key has reached the limit of its queue."""
     held = aggregation.contributions
     assert held is not None

@@ -18,7 +18,7 @@ from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.counters import Counters
 from eddyline.operators.join.inputs import StreamInput
 from eddyline.operators.join.probing import found_pairs
-from eddyline.operators.join.steps import ProbeSteps, Step
+from eddyline.operators.join.steps import ProbeStep, ProbeSteps
 from eddyline.operators.join.verification import Verification
 from eddyline.operators.keys import combined
 from eddyline.state.columns import Ints
@@ -45,7 +45,7 @@ class AgelessJoin:
         yield from self._extend(rows, self.steps.of(origin, order), 0, sift)
 
     def _extend(
-        self, rows: Combinations, steps: list[Step], at: int, sift: Callable[[Combinations], Combinations] | None
+        self, rows: Combinations, steps: list[ProbeStep], at: int, sift: Callable[[Combinations], Combinations] | None
     ) -> Iterator[Combinations]:
         if at == len(steps):
             yield rows
@@ -71,7 +71,7 @@ class AgelessJoin:
                 self.counters.partials += len(made)
                 yield from self._extend(made, steps, at + 1, sift)
 
-    def _met(self, step: Step, left: Ints, right: Ints) -> tuple[Ints, Ints]:
+    def _met(self, step: ProbeStep, left: Ints, right: Ints) -> tuple[Ints, Ints]:
         """The pairs whose stored row may be met and can still be looked up."""
         if step.input in self.bars:
             met = right < self.bars[step.input]

@@ -38,7 +38,7 @@ class Roll:
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
+class QueryShares:
     """Rows `edges[p]` to `edges[p + 1] - 1` are those of the query at place p, in total order."""
 
     rows: Combinations
@@ -50,13 +50,13 @@ class Shares:
         ids = {r: ids[chosen] for r, ids in self.rows.ids.items()}
         return Combinations(ids, self.rows.stamp[chosen], self.rows.clock[chosen], None, None)
 
-    def until(self, stops: list[int | None]) -> Shares:
+    def until(self, stops: list[int | None]) -> QueryShares:
         """Without what is newer than the stop of its query."""
         if all(stop is None for stop in stops):
             return self
         limits = np.repeat([np.iinfo(np.int64).max if stop is None else stop for stop in stops], np.diff(self.edges))
         kept = self.rows.clock <= limits
-        return Shares(self.rows.take(kept), np.concatenate(([0], np.cumsum(kept)))[self.edges])
+        return QueryShares(self.rows.take(kept), np.concatenate(([0], np.cumsum(kept)))[self.edges])
 
 
 class Expansion:
@@ -94,7 +94,7 @@ class Expansion:
             self.grow()
         self.hold(rows, {})
 
-    def shares(self, lowest: int, span: int) -> Shares:
+    def shares(self, lowest: int, span: int) -> QueryShares:
         """Everything of this step; ranks of newest rows lie in [lowest, lowest + span)."""
         none = np.empty(0, np.int64)
         stamps = np.concatenate(self._stamps) if self._stamps else none
@@ -107,7 +107,7 @@ class Expansion:
         }
         clocks = np.concatenate(self._clocks) if self._clocks else none
         self._begin()
-        return Shares(Combinations(ids, kernels.at(stamps, left), kernels.at(clocks, left), None, None), edges)
+        return QueryShares(Combinations(ids, kernels.at(stamps, left), kernels.at(clocks, left), None, None), edges)
 
     def hold(self, rows: Combinations, bases: Mapping[int, int]) -> None:
         """The probing rows of the shares written last; `bases`: per reference that they met, the id at position 0."""

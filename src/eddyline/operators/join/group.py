@@ -1,6 +1,6 @@
 """A join group: one join tree that serves every query with the same join signature.
 
-Answer   `step` gives all complete combinations whose newest row is among an epoch's new rows, with one bit per member query.
+Answer   `step` makes all complete combinations whose newest row is among an epoch's new rows, with one bit per member query.
 State    Ports into the streams' stores, a tree of nodes, and a store for every inner node: those are derived, and `plant`
          rebuilds them from the streams' stores whenever the tree changes or a snapshot is opened.
 Limits   A tree is a reference position or a tuple of trees; tuples of three and more are mjoin nodes.
@@ -23,7 +23,8 @@ from eddyline.operators.join.counters import Counters
 from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
 from eddyline.operators.join.join_slice import JoinSlice
 from eddyline.operators.join.node import JoinNode
-from eddyline.operators.join.policy import JoinPolicy, Output, Schedule, WatchedEdge, overriding
+from eddyline.operators.join.pieces import Strand, sorted_by_age
+from eddyline.operators.join.policy import JoinPolicy, NodeOutput, Schedule, WatchedEdge, overriding
 from eddyline.operators.join.port import Membership, Port
 from eddyline.operators.join.steps import followed_order
 from eddyline.operators.reading import timeline_name
@@ -182,7 +183,7 @@ class JoinGroup:
         counters = self.counters.setdefault(references, Counters())
         node = JoinNode(
             name, inputs, self.config.equalities, self.config.residuals, self.bases, orders, self.config.settings.probe == "loop",
-            len(self.config.seats), counters, self.policies, self.issues, self.config.settings.tuning.pairs_at_once,
+            len(self.config.seats), counters, self.policies, self.issues, self.config.settings.tuning,
         )  # fmt: skip
         if is_root:
             self.nodes.append((node, None))
@@ -208,28 +209,29 @@ class JoinGroup:
 
     # -- an epoch
 
-    def step(self, moment: JoinSlice) -> list[Combinations]:
-        """Complete combinations of a slice, in pieces, each in the order of its origins; what a policy has taken is not among them."""
+    def step(self, moment: JoinSlice) -> list[Strand]:
+        """Complete combinations of a slice: one strand per input of the root that has new rows, in the order of newest rows, made as it is
+        asked for; what a policy has taken is not among them."""
         if isinstance(self.root, StreamInput):
             rows = self.root.fresh(*moment.range_of(self.root.port.source))
-            return [rows] if len(rows) else []
+            return [iter([rows])] if len(rows) else []
         made: dict[int, Combinations] = {}
-        results: list[Combinations] = []
         for node, kept in self.nodes:
             began = perf_counter()
             new = [self._fresh(one, moment, made) for one in node.inputs]
-            output = Output(kept)
-            node.pass_on(list(node.produce(new, moment, kept is not None)), output, moment)
             if kept is None:
-                results = output.parts
-            elif output.parts:
-                made[id(kept)] = concatenate(output.parts)
+                strands = node.strands([rows and sorted_by_age(rows) for rows in new], moment, False)
+            else:
+                output = NodeOutput(kept)
+                node.pass_on(list(node.produce(new, moment, True)), output, moment)
+                if output.parts:
+                    made[id(kept)] = concatenate(output.parts)
             node.counters.seconds += perf_counter() - began
-        return results
+        return [_put_out(self.root, strand, moment) for strand in strands]
 
-    def schedule(self, name: str) -> Schedule | None:
-        """How to work the group off in portions, as the first policy says that has a way."""
-        found = (policy.schedule(self, name) for policy in self.policies)
+    def schedule(self, settings: Settings) -> Schedule | None:
+        """How to work the group off in portions: the first `schedule` of a policy that is not None."""
+        found = (policy.schedule(self, settings) for policy in self.policies)
         return next((schedule for schedule in found if schedule is not None), None)
 
     def _fresh(self, one: Input, moment: JoinSlice, made: Mapping[int, Combinations]) -> Combinations | None:
@@ -266,3 +268,17 @@ class JoinGroup:
         for _, kept in self.nodes:
             if kept is not None:
                 yield kept
+
+
+def _put_out(root: JoinNode, strand: Strand, moment: JoinSlice) -> Strand:
+    """A strand as far as policies let it go, in the order of newest rows; the time that it takes is counted."""
+    while True:
+        began = perf_counter()
+        output = NodeOutput(None)
+        made = list(strand) if root.parts_rows else [part for part in (next(strand, None),) if part is not None]
+        if made:
+            root.pass_on(made, output, moment)
+        root.counters.seconds += perf_counter() - began
+        if not made:
+            return
+        yield from [sorted_by_age(concatenate(output.parts))] if root.parts_rows and output.parts else output.parts

@@ -28,7 +28,7 @@ from eddyline.operators.stream import ALWAYS, StreamState
 from eddyline.state.columns import Ints
 from eddyline.state.renumbering import Renumbering
 from eddyline.state.store import Store
-from eddyline.state.zones import Mark, Zones
+from eddyline.state.zones import ZoneColumn, Zones
 
 _POSITION = (1 << POSITION_BITS) - 1
 
@@ -121,7 +121,7 @@ class StreamInput:
         return self.port.stamps(self.store.at(self.order, ids))
 
     def least_stamp(self, row: int) -> int:
-        """A stamp that no combination is below whose newest row is this row or a newer one."""
+        """A lower bound of the stamps of combinations whose newest row is this row or a later one."""
         return int(self.store.at(self.order, np.array([row]))[0]) << POSITION_BITS
 
     def words(self, ids: Ints) -> Words | None:
@@ -133,7 +133,7 @@ class StreamInput:
         ts = self.store.stretch("ts", start, stop)
         stamps = self.port.stamps(self.store.stretch(self.order, start, stop))
         words = self.port.words_of(self.store, start, stop)
-        # What a stream holds for one port alone, this port wants, unless it has passed rows.
+        # A single port wants every stored row, unless it has passed rows.
         if words is not None and (len(self.stream.ports) > 1 or self.port.releases) and not (wanted := any_bit(words)).all():
             ids, ts, stamps, words = ids[wanted], ts[wanted], stamps[wanted], words[wanted]
         return Combinations({self.port.position: ids}, stamps, ts, self._deaths(ts), words)
@@ -167,7 +167,7 @@ class NodeInput:
         store = self.bases[reference].store
         ids = self.store.stretch(f"id:{reference}", start, stop)
         held = store.holds(ids)
-        if isinstance(column, Mark):
+        if isinstance(column, ZoneColumn):
             return store.at(column.name, ids if held.all() else np.where(held, ids, store.first)), None if held.all() else held
         if held.all():
             return store.keys_at(column, ids)

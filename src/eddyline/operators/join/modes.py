@@ -25,7 +25,7 @@ import numpy.typing as npt
 from eddyline.kernels.zones import Within
 from eddyline.model.expression import Expression
 from eddyline.operators.join.combination import Combinations
-from eddyline.operators.join.steps import Step
+from eddyline.operators.join.steps import ProbeStep
 from eddyline.state.columns import Ints
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Probe:
     #: The place of the step in the order, and whether it is the last one.
     at: int
     is_last: bool
-    step: Step
+    step: ProbeStep
     rows: Combinations
     #: Key hashes of the rows; rows below these places of the order are older; rows that die before the floor are out of the window.
     hashes: Ints
@@ -137,7 +137,7 @@ class Grid:
 
 
 @dataclass(slots=True, eq=False)
-class Cells:
+class PairCells:
     """The cells that pairs lie in, on their way through the conditions."""
 
     kinds: npt.NDArray[np.integer[Any]]

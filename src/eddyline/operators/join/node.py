@@ -23,11 +23,11 @@ from eddyline.operators.join.combination import Combinations, concatenate
 from eddyline.operators.join.counters import Counters
 from eddyline.operators.join.inputs import Input, StreamInput
 from eddyline.operators.join.join_slice import JoinSlice
-from eddyline.operators.join.modes import SKIP, Cells, Grid, Modes, Pairs, Probe, both
-from eddyline.operators.join.policy import Fresh, JoinPolicy, Order, Output, overriding
-from eddyline.operators.join.probing import found_pairs
+from eddyline.operators.join.modes import SKIP, Grid, Modes, PairCells, Pairs, Probe, both
+from eddyline.operators.join.policy import Fresh, JoinPolicy, NodeOutput, Order, overriding
+from eddyline.operators.join.probing import portions
 from eddyline.operators.join.settled import settled
-from eddyline.operators.join.steps import ProbeSteps, Step
+from eddyline.operators.join.steps import UNSEEN, ProbeStep, ProbeSteps
 from eddyline.operators.join.verification import Verification
 from eddyline.operators.keys import combined
 from eddyline.operators.vectors import Issues
@@ -50,7 +50,7 @@ class JoinNode:
         counters: Counters,
         policies: tuple[JoinPolicy, ...] = (),
         issues: Issues | None = None,
-        pairs_at_once: int = Tuning().pairs_at_once,
+        tuning: Tuning | None = None,
     ) -> None:
         self.name = name
         self.inputs = inputs
@@ -62,8 +62,11 @@ class JoinNode:
         #: How many references the whole join has.
         self.total = total
         self.counters = counters
+        tuning = tuning or Tuning()
         #: About how many pairs are made before they are carried further: bounds the memory of a step.
-        self.pairs_at_once = pairs_at_once
+        self.pairs_at_once = tuning.pairs_at_once
+        #: The same where an index finds them, whatever rows meet.
+        self.pairs_held = min(tuning.results_held, tuning.pairs_at_once)
         mine = frozenset(self.references)
         inner = [frozenset(i.references) for i in inputs]
         #: Conditions that need more than one of the inputs; a child has checked those of its own.
@@ -89,7 +92,7 @@ class JoinNode:
         one = self.inputs[number]
         return isinstance(one, StreamInput) and one.stream.is_table
 
-    def steps(self, origin: int, order: Order) -> list[Step]:
+    def steps(self, origin: int, order: Order) -> list[ProbeStep]:
         """The probe steps for new rows of an input, in an order."""
         return self._steps.of(origin, order)
 
@@ -103,7 +106,7 @@ class JoinNode:
         return fresh
 
     def routed(self, origin: int, rows: Combinations) -> Iterable[tuple[Combinations, Order]]:
-        """New rows of an input in groups, each with its probe order: as the first policy says that has a say."""
+        """New rows of an input in groups, each with its probe order: the first `route` of a policy that is not None."""
         for policy in self._routing:
             found = policy.route(self, origin, rows)
             if found is not None:
@@ -124,7 +127,7 @@ class JoinNode:
         for policy in self._observing:
             policy.observed(self, origin, step, probed, produced)
 
-    def pass_on(self, made: list[Combinations], output: Output, moment: JoinSlice) -> None:
+    def pass_on(self, made: list[Combinations], output: NodeOutput, moment: JoinSlice) -> None:
         """Put out what the node has made, as far as policies let it go."""
         for policy in self._telling:
             made = policy.tell(self, made, output, moment)
@@ -141,10 +144,22 @@ class JoinNode:
         Args:
             keeps: the combinations are stored, so they need the instant at which they die.
         """
-        for origin, rows in enumerate(self.admitted(fresh, moment)):
-            if rows is not None and len(rows):
-                for part, order in self.routed(origin, rows):
-                    yield from self._extend(part, origin, self.steps(origin, order), 0, moment, keeps)
+        for strand in self.strands(fresh, moment, keeps):
+            yield from strand
+
+    def strands(self, fresh: Fresh, moment: JoinSlice, keeps: bool) -> list[Iterator[Combinations]]:
+        """The same apart by the input that the newest row is of: each is made as it is asked for."""
+        admitted = enumerate(self.admitted(fresh, moment))
+        return [self._strand(origin, rows, moment, keeps) for origin, rows in admitted if rows is not None and len(rows)]
+
+    def _strand(self, origin: int, rows: Combinations, moment: JoinSlice, keeps: bool) -> Iterator[Combinations]:
+        for part, order in self.routed(origin, rows):
+            yield from self._extend(part, origin, self.steps(origin, order), 0, moment, keeps)
+
+    @property
+    def parts_rows(self) -> bool:
+        """Whether new rows of an input may be probed in another order than theirs."""
+        return bool(self._routing)
 
     def everything(self) -> Iterator[Combinations]:
         """All combinations of rows that are live now, whatever their age: how intermediate stores are rebuilt.
@@ -161,7 +176,7 @@ class JoinNode:
             yield aged(made.ids, self.bases, made)
 
     def _extend(
-        self, rows: Combinations, origin: int, steps: list[Step], at: int, moment: JoinSlice, keeps: bool
+        self, rows: Combinations, origin: int, steps: list[ProbeStep], at: int, moment: JoinSlice, keeps: bool
     ) -> Iterator[Combinations]:
         if at == len(steps):
             self.counters.rows_out += len(rows)
@@ -176,7 +191,10 @@ class JoinNode:
         whole = self.probe(origin, at, at + 1 == len(steps), step, rows, moment)
         begin = 0
         while begin < len(rows):
-            stop = min(len(rows), begin + int(self.pairs_at_once / max(step.pairs_per_row, 1.0)) + 1)
+            # The first rows of a scan meet every stored row, as far as is known.
+            unseen = step.index is None and step.pairs_per_row == UNSEEN
+            expected = self.inputs[step.input].store.live if unseen else step.pairs_per_row
+            stop = min(len(rows), begin + int(self.pairs_at_once / max(expected, 1.0)) + 1)
             probe, modes = whole if stop - begin == len(rows) else whole.part(begin, stop), None
             if self._moding:
                 probe, modes = self.modes(probe)
@@ -187,35 +205,40 @@ class JoinNode:
                 self.counters.rows_out += modes.taken
                 self.observe(origin, step.input, probed, modes.taken)
                 continue
-            made = self._made(probe, modes, keeps)
-            self.observe(origin, step.input, probed, len(made))
-            if modes is not None and modes.sift is not None:
-                made = modes.sift(made)
-            if not len(made):
-                continue
-            if len(rows.ids) + len(self.inputs[step.input].references) < self.total:
-                self.counters.partials += len(made)
-            yield from self._extend(made, origin, steps, at + 1, moment, keeps)
+            produced = 0
+            for made in self._made(probe, modes, keeps):
+                produced += len(made)
+                if modes is not None and modes.sift is not None:
+                    made = modes.sift(made)
+                if not len(made):
+                    continue
+                if len(rows.ids) + len(self.inputs[step.input].references) < self.total:
+                    self.counters.partials += len(made)
+                yield from self._extend(made, origin, steps, at + 1, moment, keeps)
+            self.observe(origin, step.input, probed, produced)
 
-    def probe(self, origin: int, at: int, is_last: bool, step: Step, rows: Combinations, moment: JoinSlice) -> Probe:
+    def probe(self, origin: int, at: int, is_last: bool, step: ProbeStep, rows: Combinations, moment: JoinSlice) -> Probe:
         """What a step is about to do for some rows."""
         one = self.inputs[step.input]
         limits, floors = one.limits(rows.stamp), one.floors(rows.clock)
         hashes = combined([self.bases[r].store.at(key, rows.ids[r]) for r, key in step.probe_keys]) if step.probe_keys else limits
         return Probe(origin, at, is_last, step, rows, hashes, limits, floors, moment)
 
-    def _made(self, probe: Probe, modes: Modes | None, keeps: bool) -> Combinations:
+    def _made(self, probe: Probe, modes: Modes | None, keeps: bool) -> Iterator[Combinations]:
+        """The combinations of a probe, in portions where they are many."""
         step, counters = probe.step, self.counters
-        pairs, grid = (None, None) if modes is None else (modes.found, modes.grid)
-        if pairs is None and grid is not None and (made := settled(self, probe, grid, keeps)) is not None:
-            return made
-        if pairs is None:
-            pairs = found_pairs(self.inputs[step.input], step, self.loop, probe.hashes, probe.limits, probe.floors, grid)
-        counters.probes += pairs.probes
-        counters.probes_shared += pairs.shared
-        counters.visited += pairs.visited
-        step.pairs_per_row = max(len(pairs.left) / max(len(probe.rows), 1), step.pairs_per_row / 2)
-        return self.joined(probe, pairs, grid, keeps)
+        found, grid = (None, None) if modes is None else (modes.found, modes.grid)
+        if found is None and grid is not None and (made := settled(self, probe, grid, keeps)) is not None:
+            yield made
+            return
+        total = 0
+        for pairs in (found,) if found is not None else portions(self.inputs[step.input], self.loop, probe, grid, self.pairs_held):
+            counters.probes += pairs.probes
+            counters.probes_shared += pairs.shared
+            counters.visited += pairs.visited
+            total += len(pairs.left)
+            yield self.joined(probe, pairs, grid, keeps)
+        step.pairs_per_row = max(total / max(len(probe.rows), 1), step.pairs_per_row / 2)
 
     def _still_read(self, probe: Probe) -> Combinations:
         """The rows of a probe, without references that nothing looks at once they are in a complete combination."""
@@ -238,7 +261,7 @@ class JoinNode:
             kinds = grid.at(left, right)
             if (kinds == SKIP).any():
                 left, right, kinds = (values[kinds != SKIP] for values in (left, right, kinds))
-        cells = None if kinds is None or not grid.passed else Cells(kinds, grid)
+        cells = None if kinds is None or not grid.passed else PairCells(kinds, grid)
         made = self.verification.join(one, probe.rows, left, right, probe.step, rows_seen, keeps, cells, numbers)
         self.counters.conditions_avoided += 0 if cells is None else cells.avoided
         return made

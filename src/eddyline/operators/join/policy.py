@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from eddyline.model.joining import joined_text
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.inputs import NodeInput
+from eddyline.settings import Settings
 from eddyline.state.renumbering import Renumbering
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class WatchedEdge:
 
 
 @dataclass(slots=True)
-class Output:
+class NodeOutput:
     """What a node puts out in one slice. `add` stores combinations where the node has a store, and hands them on to the node above."""
 
     kept: NodeInput | None
@@ -107,7 +108,7 @@ class JoinPolicy:
     def observed(self, node: JoinNode, origin: int, step: int, probed: int, produced: int) -> None:
         """What one probe step did: `step` is the input or condition, `probed` and `produced` count rows."""
 
-    def tell(self, node: JoinNode, made: list[Combinations], output: Output, moment: JoinSlice) -> list[Combinations]:
+    def tell(self, node: JoinNode, made: list[Combinations], output: NodeOutput, moment: JoinSlice) -> list[Combinations]:
         """What the node has made in this slice: a policy may leave some of it out and add what it left out earlier. What is returned is put
         out after the call; `output.add` puts combinations out at once."""
         return made
@@ -129,8 +130,8 @@ class JoinPolicy:
     def closed(self, group: JoinGroup) -> None:
         """The last query has left the group."""
 
-    def schedule(self, group: JoinGroup, name: str) -> Schedule | None:
-        """How to work the group off in portions, with the scheduler of that name; None: the policy has no way."""
+    def schedule(self, group: JoinGroup, settings: Settings) -> Schedule | None:
+        """How to work the group off in portions, by the settings of its newest query; None: the policy has no way."""
         return None
 
     # -- figures

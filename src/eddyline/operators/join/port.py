@@ -46,6 +46,9 @@ class Membership:
     window: Window | None
     #: Rows at or before this instant do not exist for the query.
     start: int = LONG_AGO
+    #: What the slot means, whatever plan and settings make of it: a checkpoint finds stored lineage by these names.
+    query: str = ""
+    reference: str = ""
 
 
 @dataclass(frozen=True, slots=True)

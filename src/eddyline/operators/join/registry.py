@@ -18,7 +18,7 @@ from eddyline.operators.join.commons import Commons
 from eddyline.operators.join.demand.policy import demand
 from eddyline.operators.join.group import JoinConfig, JoinGroup
 from eddyline.operators.join.policy import JoinPolicy
-from eddyline.operators.join.punctuations import punctuations
+from eddyline.operators.join.punctuations.policy import punctuations
 from eddyline.operators.join.routing.lottery import lottery_route
 from eddyline.operators.join.scheduling.policy import shared_schedules
 from eddyline.operators.join.sharing.last_probes import last_probes

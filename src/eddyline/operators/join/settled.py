@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eddyline.kernels import zones
-from eddyline.kernels.probe import Asking
+from eddyline.kernels.probe import ProbeKeys
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.inputs import Input
 from eddyline.operators.join.modes import SKIP, Grid, Probe
@@ -50,10 +50,10 @@ def settled(node: JoinNode, probe: Probe, grid: Grid, keeps: bool) -> Combinatio
         counters.visited += pairs.visited
         kept = node.joined(probe, pairs, rest, False, numbers=True).ids[NUMBER]
         left, right = pairs.left[kept], pairs.right[kept]
-    cells = zones.Cells(grid.row_cuts, np.clip(grid.stored_cuts, store.first, store.end), grid.kinds)
+    cells = zones.ZoneCells(grid.row_cuts, np.clip(grid.stored_cuts, store.first, store.end), grid.kinds)
     order, dead = store.marks[one.order], store.marks[one.death]
     stored = zones.Laid(False, order, order, dead, store.base, one.in_time_order)
-    asking = Asking(probe.hashes, probe.limits, probe.floors)
+    asking = ProbeKeys(probe.hashes, probe.limits, probe.floors)
     if grid.within is not None:
         counts, found, visited, untested = zones.within_stretches(asking, stored, cells, by_kind, grid.within)
     else:

@@ -1,6 +1,6 @@
 """The probe steps of a join: which index finds the rows of each input, and what remains to be tested.
 
-Answer   `ProbeSteps.of(origin, order)` gives one `Step` per input in the order, worked out once per order.
+Answer   `ProbeSteps.of(origin, order)` gives one `ProbeStep` per input in the order, worked out once per order.
 State    The steps so far. The indexes that they need are made in the inputs' stores.
 Limits   Of several equalities an index covers as many as it can; the others, and those on hashed keys, are verified.
 """
@@ -14,9 +14,12 @@ from eddyline.model.expression import Expression, refs_of
 from eddyline.model.joining import Equality
 from eddyline.operators.join.inputs import Input, StreamInput
 
+#: How many pairs a probing row is taken to give before any has probed.
+UNSEEN = 64.0
+
 
 @dataclass(slots=True)
-class Step:
+class ProbeStep:
     """One probe: which input, by which index, and what else must hold. Or one condition: a number beyond the inputs."""
 
     input: int
@@ -25,7 +28,7 @@ class Step:
     verify: tuple[Equality, ...]
     conditions: tuple[Expression, ...] = field(default=())
     #: How many pairs a probing row gave lately: sizes the next portion.
-    pairs_per_row: float = 64.0
+    pairs_per_row: float = UNSEEN
 
 
 class ProbeSteps:
@@ -45,9 +48,9 @@ class ProbeSteps:
         #: Orders differ from batch to batch, and with them what is covered: one index per partner serves all orders. With fixed orders
         #: an index has all keys of the step, so that it finds no pair in vain.
         self.one_index_per_partner = one_index_per_partner
-        self._steps: dict[tuple[int, tuple[int, ...]], list[Step]] = {}
+        self._steps: dict[tuple[int, tuple[int, ...]], list[ProbeStep]] = {}
 
-    def of(self, origin: int, order: tuple[int, ...]) -> list[Step]:
+    def of(self, origin: int, order: tuple[int, ...]) -> list[ProbeStep]:
         """The probe steps for new rows of input `origin`."""
         key = (origin, order)
         if key not in self._steps:
@@ -56,7 +59,7 @@ class ProbeSteps:
             steps = []
             for number in order:
                 if number >= len(self.inputs):
-                    steps.append(Step(number, None, (), (), (self.residuals[number - len(self.inputs)],)))
+                    steps.append(ProbeStep(number, None, (), (), (self.residuals[number - len(self.inputs)],)))
                     continue
                 added = frozenset(self.inputs[number].references)
                 step = self._step(number, covered, added)
@@ -65,7 +68,7 @@ class ProbeSteps:
             self._steps[key] = steps
         return self._steps[key]
 
-    def _step(self, number: int, covered: frozenset[int], added: frozenset[int]) -> Step:
+    def _step(self, number: int, covered: frozenset[int], added: frozenset[int]) -> ProbeStep:
         joining = [(e, s) for e in self.equalities if (s := e.sides(covered, added)) is not None]
         indexed = joining
         if len(self.inputs) > 2 and joining and self.one_index_per_partner:
@@ -81,7 +84,7 @@ class ProbeSteps:
         verify = tuple(e for e, _ in joining if not (e.exact and _follows(e, covered, added, self.equalities, known)))
         late = tuple(e for e in self.residuals if refs_of(e) <= covered | added and not refs_of(e) <= covered)
         probe_keys = tuple((s[0], s[1]) for _, s in indexed)
-        return Step(number, index, probe_keys, verify, late)
+        return ProbeStep(number, index, probe_keys, verify, late)
 
 
 def followed_order(origin: int, inputs: Sequence[Input], equalities: tuple[Equality, ...]) -> tuple[int, ...]:

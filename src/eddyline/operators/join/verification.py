@@ -21,8 +21,8 @@ from eddyline.operators.evaluate import Predicate, compile_predicate
 from eddyline.operators.join.combination import Combinations, Words, any_bit
 from eddyline.operators.join.inputs import Input, StreamInput
 from eddyline.operators.join.join_slice import RowsSeen
-from eddyline.operators.join.modes import Cells
-from eddyline.operators.join.steps import Step
+from eddyline.operators.join.modes import PairCells
+from eddyline.operators.join.steps import ProbeStep
 from eddyline.operators.vectors import Issues
 from eddyline.state.columns import Ints, StringColumn
 
@@ -44,10 +44,10 @@ class Verification:
         rows: Combinations,
         left: Ints,
         right: Ints,
-        step: Step,
+        step: ProbeStep,
         rows_seen: RowsSeen | None,
         keeps: bool,
-        cells: Cells | None = None,
+        cells: PairCells | None = None,
         numbers: bool = False,
     ) -> Combinations:
         """The combinations of `rows[left]` with the rows `right` of an input.
@@ -85,7 +85,7 @@ class Verification:
         condition: Expression,
         test: Callable[[Combinations], npt.NDArray[np.bool_]],
         made: Combinations,
-        cells: Cells | None,
+        cells: PairCells | None,
         is_last: bool,
     ) -> Combinations:
         """The combinations for which a condition holds; it is not tested where it is known to."""

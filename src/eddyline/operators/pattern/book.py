@@ -35,12 +35,12 @@ from eddyline.kernels.automaton_arrays import (
     TAILS,
     TODO,
     VIOLATIONS,
+    EventSlice,
     Machines,
-    Output,
+    MatchOutput,
     Scratch,
-    Slice,
 )
-from eddyline.model.query import Output as Column
+from eddyline.model.query import OutputColumn as Column
 from eddyline.model.window import FOREVER
 from eddyline.operators.aggregate.groups import Dictionary
 from eddyline.operators.aggregate.words import Words
@@ -58,7 +58,7 @@ from eddyline.tuning import PatternTuning
 _GAPS = 1 << 12
 
 
-class Book:
+class TraceBook:
     def __init__(self, config: BookConfig, issues: Issues | None = None, tuning: PatternTuning | None = None) -> None:
         self.config = config
         self.issues = issues
@@ -138,7 +138,7 @@ class Book:
         self._store(columns, base, rows, ts, rank, number)
         kept = {name: columns[name] for name in self.needed()}
         raw = Raw(state, kept, base)
-        violations = self._run(Slice(base, code, types, pair_first, pair_slot), machines, int(hits), raw)
+        violations = self._run(EventSlice(base, code, types, pair_first, pair_slot), machines, int(hits), raw)
         for query in self.queries.values():
             if query.is_open:
                 query.settle(raw)
@@ -190,7 +190,7 @@ class Book:
         if len(self.table.columns):
             events.words[here], events.nulls[here] = self.table.columns.words(columns, rows, self.issues)
 
-    def _run(self, part: Slice, machines: Machines, hits: int, raw: Raw) -> tuple[Ints, np.ndarray, np.ndarray]:
+    def _run(self, part: EventSlice, machines: Machines, hits: int, raw: Raw) -> tuple[Ints, np.ndarray, np.ndarray]:
         """The kernel over a slice, with stops where its output is full."""
         state, count = self.state, self.state.count
         rows = len(part.code)
@@ -227,17 +227,17 @@ class Book:
         broken = int(count[VIOLATIONS])
         return out.violation_row[:broken], out.violation_seen[:broken], out.violation_whole[:broken]
 
-    def _output(self, rows: int, tails: int) -> Output:
+    def _output(self, rows: int, tails: int) -> MatchOutput:
         machines = self.table.kernel
         widest = int(machines.size.max()) if len(machines.size) else 1
         most = self._most if len(machines.size) else 0
         checked = rows if self.config.rules.checks else 0
         sizes = {"gap": self._gap_room, "tail": tails, "violation": checked, "ended": rows}
-        made = {name: np.empty(sizes.get(name.partition("_")[0], most), np.int64) for name in Output._fields}
+        made = {name: np.empty(sizes.get(name.partition("_")[0], most), np.int64) for name in MatchOutput._fields}
         made["events"] = np.empty((most, widest), np.int64)
         made["violation_seen"] = np.empty((checked, self.monitor.width), np.uint64)
         made["violation_whole"] = np.empty(checked, np.bool_)
-        return Output(**made)
+        return MatchOutput(**made)
 
     def _violations(self, table: pa.Table, chosen: Ints | None, found: tuple[Ints, np.ndarray, np.ndarray]) -> pa.Table | None:
         rows, seen, whole = found

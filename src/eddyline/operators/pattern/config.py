@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from eddyline.model.constraint import Book, Rules
+from eddyline.model.constraint import EventBook, Rules
 from eddyline.model.datatypes import DataType
-from eddyline.model.pattern import Disjunct, Failing, Pattern
+from eddyline.model.pattern import Disjunct, EventPattern, Failing
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class PatternConfig:
     """One EVENT query as the book takes it: disjuncts that can match, each with its failing conditions (None: it is not pruned)."""
 
     name: str
-    pattern: Pattern
+    pattern: EventPattern
     kind: DataType
     disjuncts: tuple[Disjunct, ...]
     failing: tuple[Failing | None, ...]
@@ -27,7 +27,7 @@ class PatternConfig:
 class BookConfig:
     """One book: its key, the columns of its stream, its rules, and what a violation does."""
 
-    key: Book
+    key: EventBook
     columns: Mapping[str, DataType]
     rules: Rules
     on_violation: str = "dead-letter"

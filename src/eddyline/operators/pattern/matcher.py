@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eddyline.kernels.automaton_arrays import HELD, PEAK, Output
+from eddyline.kernels.automaton_arrays import HELD, PEAK, MatchOutput
 from eddyline.model.datatypes import TIMESTAMP, DataType
 from eddyline.model.expression import ColumnKey, Expression, columns_of
 from eddyline.model.pattern import TRACE
-from eddyline.model.query import Output as Column
+from eddyline.model.query import OutputColumn as Column
 from eddyline.operators.evaluate import Issues, compile_expression, compile_predicate
 from eddyline.operators.pattern.automaton import NEVER, Machine
 from eddyline.operators.pattern.config import PatternConfig
@@ -42,7 +42,7 @@ class Raw:
         self._kept = kept
         self._whole: dict[str, pa.ChunkedArray] = {}
 
-    def take(self, out: Output, matches: int, gaps: int) -> None:
+    def take(self, out: MatchOutput, matches: int, gaps: int) -> None:
         """Views of the output: they hold until the kernel goes on."""
         machine = out.machine[:matches]
         order: slice | Ints = slice(0, matches)
@@ -55,7 +55,7 @@ class Raw:
         place[order] = np.arange(matches)
         self.gap_match, self.gap_leaf, self.gap_event = place[out.gap_match[:gaps]], out.gap_leaf[:gaps], out.gap_event[:gaps]
 
-    def tails(self, out: Output, count: int) -> None:
+    def tails(self, out: MatchOutput, count: int) -> None:
         self.tail_machine, self.tail_leaf = out.tail_machine[:count], out.tail_leaf[:count]
         self.tail_event, self.tail_serial = self.base + out.tail_row[:count], out.tail_serial[:count]
 

@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.kernels.automaton_arrays import HELD, OPEN_RUNS
-from eddyline.operators.pattern.book import Book
+from eddyline.operators.pattern.book import TraceBook
 from eddyline.operators.pattern.matcher import Matches
 
 Blocks = dict[str, Callable[[], pa.Table]]
 
 
-def saved_book(book: Book, name: str) -> tuple[dict[str, Any], Blocks]:
+def saved_book(book: TraceBook, name: str) -> tuple[dict[str, Any], Blocks]:
     """The state of a book; blocks are named after `name`, which no other state has."""
     arrays, payload = book.state.saved()
     ids, offsets, data = book.words.saved()
@@ -42,7 +42,7 @@ def saved_book(book: Book, name: str) -> tuple[dict[str, Any], Blocks]:
     }, blocks
 
 
-def restore_book(book: Book, state: Any, load: Callable[[str], pa.Table]) -> None:
+def restore_book(book: TraceBook, state: Any, load: Callable[[str], pa.Table]) -> None:
     arrays = _unpacked(load(f"{state['blocks']}-arrays"))
     payload = load(f"{state['blocks']}-events").combine_chunks() if state["has_events"] else None
     book.words.restore(arrays["words.ids"], arrays["words.offsets"], arrays["words.data"])
@@ -64,7 +64,7 @@ def restore_book(book: Book, state: Any, load: Callable[[str], pa.Table]) -> Non
     book.state.need({name: book.config.columns[name].arrow for name in book.needed()})
 
 
-def _moved(book: Book, machines: dict[str, list[int]]) -> tuple[np.ndarray, bool]:
+def _moved(book: TraceBook, machines: dict[str, list[int]]) -> tuple[np.ndarray, bool]:
     """Old numbers of machines to new ones; those of queries that have gone lead behind the last."""
     last = max((first + count for first, count in machines.values()), default=0)
     moved = np.full(last, -1, np.int64)
@@ -74,7 +74,7 @@ def _moved(book: Book, machines: dict[str, list[int]]) -> tuple[np.ndarray, bool
     return moved, any(name not in book.queries for name in machines)
 
 
-def _let_go(book: Book, arrays: dict[str, np.ndarray]) -> None:
+def _let_go(book: TraceBook, arrays: dict[str, np.ndarray]) -> None:
     """Runs of queries that have gone, and what waited for them, hold no events any more."""
     # Their links and blocks stay unused: without the machine it is not known how many there are.
     state = book.state
@@ -101,7 +101,7 @@ def _let_go(book: Book, arrays: dict[str, np.ndarray]) -> None:
     state.count[HELD] = np.count_nonzero(refs)
 
 
-def _count(book: Book, run: int, refs: np.ndarray) -> None:
+def _count(book: TraceBook, run: int, refs: np.ndarray) -> None:
     """The events that a run holds."""
     state = book.state
     block = int(state.runs.block[run])

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from eddyline.kernels.automaton_arrays import BLOCKS, COUNTS, FREE_LINK, FREE_RUN, LINKS, RUNS, Events, Links, Runs, Traces
+from eddyline.kernels.automaton_arrays import BLOCKS, COUNTS, FREE_LINK, FREE_RUN, LINKS, RUNS, Events, Links, PatternRuns, Traces
 from eddyline.operators.aggregate.words import grown
 from eddyline.state.columns import Ints
 from eddyline.tuning import PatternTuning
@@ -39,7 +39,7 @@ class BookState:
             np.zeros((_LEAST, width), np.uint64),
             _filled(-1),
         )
-        self.runs = Runs(
+        self.runs = PatternRuns(
             _filled(-1),
             _filled(0),
             np.zeros(_LEAST, np.uint64),
@@ -69,7 +69,7 @@ class BookState:
         heads = int(self.count[BLOCKS]) + blocks + 1
         fields = self.runs._asdict()
         sizes = {"heads": heads, "free_block": 66}
-        self.runs = Runs(*(grown(a, sizes.get(name, runs)) for name, a in fields.items()))
+        self.runs = PatternRuns(*(grown(a, sizes.get(name, runs)) for name, a in fields.items()))
         self.links = Links(*(grown(a, int(self.count[LINKS]) + links + 1) for a in self.links))
         self.wide(words)
         self.events = Events(*(grown(a, self.stored + rows) for a in self.events))
@@ -158,7 +158,7 @@ class BookState:
 
         self.count = used["count"].copy()
         self.traces = group("traces", Traces, _LEAST)  # type: ignore[assignment]
-        self.runs = group("runs", Runs, _LEAST)  # type: ignore[assignment]
+        self.runs = group("runs", PatternRuns, _LEAST)  # type: ignore[assignment]
         self.links = group("links", Links, _LEAST)  # type: ignore[assignment]
         self.stored = len(used["numbers"])
         self.events = group("events", Events, _LEAST)  # type: ignore[assignment]

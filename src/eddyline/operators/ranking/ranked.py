@@ -61,7 +61,7 @@ class RankSpec:
 
 
 @dataclass(slots=True)
-class Rows:
+class ArrivingRows:
     """Rows on their way in."""
 
     partition: Ints
@@ -71,9 +71,9 @@ class Rows:
     clock: Ints
     leaving: list[Ints]
 
-    def slice(self, start: int, stop: int) -> Rows:
+    def slice(self, start: int, stop: int) -> ArrivingRows:
         part = slice(start, stop)
-        return Rows(
+        return ArrivingRows(
             self.partition[part],
             [w[part] for w in self.words],
             [v[part] if len(v) else v for v in self.valid],
@@ -83,7 +83,7 @@ class Rows:
         )
 
 
-class Ranked:
+class RankedRows:
     def __init__(self, spec: RankSpec) -> None:
         self.spec = spec
         self.words = Words()
@@ -98,7 +98,7 @@ class Ranked:
         self.buckets = Buckets(spec.buckets) if spec.buckets else None
         self._gone: list[Ints] = []
 
-    def add(self, rows: Rows, owners: Ints | int = 0) -> Ints:
+    def add(self, rows: ArrivingRows, owners: Ints | int = 0) -> Ints:
         """The slots of the rows."""
         codes = self.partitions.codes(rows.partition)
         slots = self.rows.add(codes, [*rows.words, rows.serial], [*rows.valid, ALL], rows.leaving)
@@ -291,7 +291,7 @@ class Ranked:
 
     # -- texts that are still named
 
-    def sweep(self, waiting: Sequence[Rows]) -> None:
+    def sweep(self, waiting: Sequence[ArrivingRows]) -> None:
         if not self.words.is_full:
             return
         live = self.rows.live()
@@ -305,11 +305,11 @@ class Ranked:
 
 def first_rows(spec: RankSpec, table: pa.Table, partition: Sequence[pa.Array]) -> pa.Table:
     """The first rows of every partition of a table with the columns of `spec` and `_ts`; in the order of `_ts`, partition and rank."""
-    ranked = Ranked(spec)
+    ranked = RankedRows(spec)
     pairs = [ranked.words.encode(table.column(at).combine_chunks(), kind) for at, kind in enumerate(spec.kinds)]
     rows = np.arange(len(table))
     keys = ranked.words.encode_rows(partition, spec.partition) if partition else np.zeros((len(table), 1), np.int64)
-    slots = ranked.add(Rows(keys, [w for w, _ in pairs], [v for _, v in pairs], rows, rows, []))
+    slots = ranked.add(ArrivingRows(keys, [w for w, _ in pairs], [v for _, v in pairs], rows, rows, []))
     row_of = np.zeros(ranked.rows.capacity, np.int64)
     row_of[slots] = rows
     ordered, numbers = ranked.ranked(slots)

@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from eddyline.operators.aggregate.contributions import Block
+from eddyline.operators.aggregate.contributions import ContributionBlock
 from eddyline.operators.aggregate.tables import Arrays, arrays_of, as_table, plain_of
 from eddyline.operators.aggregate.words import ALL
-from eddyline.operators.ranking.ranked import Ranked, Rows
+from eddyline.operators.ranking.ranked import ArrivingRows, RankedRows
 from eddyline.state.columns import string_buffers
 
 
-def save(ranked: Ranked, waiting: Sequence[Rows]) -> dict[str, pa.Table]:
+def save(ranked: RankedRows, waiting: Sequence[ArrivingRows]) -> dict[str, pa.Table]:
     ids, offsets, data = ranked.words.saved()
     packed = pa.Array.from_buffers(pa.large_binary(), len(ids), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
     codes = ranked.partitions.live()
@@ -36,7 +36,7 @@ def save(ranked: Ranked, waiting: Sequence[Rows]) -> dict[str, pa.Table]:
     }
 
 
-def load_state(ranked: Ranked, read: Callable[[str], pa.Table]) -> list[Rows]:
+def load_state(ranked: RankedRows, read: Callable[[str], pa.Table]) -> list[ArrivingRows]:
     """The reverse, without the rows themselves; returns the rows that wait."""
     strings = read("bytes")
     offsets, data = string_buffers(strings.column("bytes").combine_chunks())
@@ -49,7 +49,7 @@ def load_state(ranked: Ranked, read: Callable[[str], pa.Table]) -> list[Rows]:
     return _load_waiting(ranked, arrays_of(read("waiting")))
 
 
-def load_block(ranked: Ranked, block: Block, table: pa.Table, live: pa.Table) -> None:
+def load_block(ranked: RankedRows, block: ContributionBlock, table: pa.Table, live: pa.Table) -> None:
     """Take in what is still live of a block; `live` has all rows that are, by serial number."""
     held = ranked.rows
     arrays, known = arrays_of(table), arrays_of(live)
@@ -69,7 +69,7 @@ def load_block(ranked: Ranked, block: Block, table: pa.Table, live: pa.Table) ->
     ranked.number[slots], ranked.owner[slots] = known["number"][rows], known["owner"][rows]
 
 
-def _waiting(waiting: Sequence[Rows]) -> pa.Table:
+def _waiting(waiting: Sequence[ArrivingRows]) -> pa.Table:
     arrays: Arrays = {"clock": np.concatenate([r.clock for r in waiting]) if waiting else np.empty(0, np.int64)}
     for rows in waiting[:1]:
         arrays["partition"] = np.concatenate([r.partition for r in waiting])
@@ -82,10 +82,10 @@ def _waiting(waiting: Sequence[Rows]) -> pa.Table:
     return as_table(arrays)
 
 
-def _load_waiting(ranked: Ranked, arrays: Arrays) -> list[Rows]:
+def _load_waiting(ranked: RankedRows, arrays: Arrays) -> list[ArrivingRows]:
     if not len(arrays["clock"]):
         return []
     columns, queues = range(len(ranked.spec.kinds)), range(ranked.spec.queues)
     valid = [ALL if arrays[f"valid-{at}"].all() else arrays[f"valid-{at}"] for at in columns]
     words, leaving = [arrays[f"words-{at}"] for at in columns], [arrays[f"leaving-{at}"] for at in queues]
-    return [Rows(arrays["partition"], words, valid, arrays["serial"], arrays["clock"], leaving)]
+    return [ArrivingRows(arrays["partition"], words, valid, arrays["serial"], arrays["clock"], leaving)]

@@ -60,7 +60,7 @@ class Growing:
 
 
 @dataclass
-class KeyColumn:
+class BoxColumn:
     """A column that some box has a set for."""
 
     name: str
@@ -87,7 +87,7 @@ class BoxTable:
         #: Per slot its first box and how many it has; -1: the slot is free.
         self._first = Growing(np.int64)
         self._count = Growing(np.int64)
-        self.columns: list[KeyColumn] = []
+        self.columns: list[BoxColumn] = []
         #: Expressions in use by number; a number is not used again before its expression is forgotten.
         self.expressions: dict[int, Expression] = {}
         self._numbers: dict[Expression, int] = {}
@@ -174,7 +174,7 @@ class BoxTable:
         for at, column in enumerate(self.columns):
             if column.name == name:
                 return at
-        self.columns.append(KeyColumn(name, kind, TextKeys() if kind.name == "STRING" else None))
+        self.columns.append(BoxColumn(name, kind, TextKeys() if kind.name == "STRING" else None))
         return len(self.columns) - 1
 
     def _append_term(self, box: int, column: int, values: ValueSet) -> None:

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from eddyline.model.datatypes import TIMESTAMP
 from eddyline.model.expression import Expression
-from eddyline.model.query import Output
+from eddyline.model.query import OutputColumn
 from eddyline.operators.evaluate import Compiled, Issues, compile_expression
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.sharing.grouped_filter import GroupedFilter
@@ -62,7 +62,7 @@ class Bundle:
 class RowProjection:
     """A SELECT list over one stream, computed for the matched rows of all queries that have it."""
 
-    def __init__(self, outputs: tuple[Output, ...]) -> None:
+    def __init__(self, outputs: tuple[OutputColumn, ...]) -> None:
         self.schema = pa.schema([(o.name, o.type.arrow) for o in outputs] + [("_ts", TIMESTAMP.arrow)])
         self._compiled: list[Compiled] = [compile_expression(o.expression) for o in outputs]
         self._columns = sorted({at for compiled in self._compiled for at in compiled.columns})
@@ -107,7 +107,7 @@ class FilterGroup:
         self._lists = np.empty(0, np.int64)
         #: Results so far, by slot.
         self.counts = np.empty(0, np.int64)
-        self._projections: dict[tuple[Output, ...], int] = {}
+        self._projections: dict[tuple[OutputColumn, ...], int] = {}
         self._by_number: dict[int, RowProjection] = {}
         self._uses: dict[int, int] = {}
         self._next_list = 0
@@ -133,7 +133,7 @@ class FilterGroup:
         return self._free[0] if self._free else len(self._names)
 
     def add(
-        self, slot: int, name: str, predicate: Expression | None, outputs: tuple[Output, ...], start: int, route: int | None
+        self, slot: int, name: str, predicate: Expression | None, outputs: tuple[OutputColumn, ...], start: int, route: int | None
     ) -> RowProjection:
         """A query joins; rows at or before `start` do not exist for it."""
         self._reserve(slot + 1)

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 from eddyline.kernels.block_building import number_words
 from eddyline.operators.template.rows import TemplateRows
-from eddyline.operators.template.search import Layout, Pattern, Price
+from eddyline.operators.template.search import IndexLayout, IndexPricing, PatternLoad
 from eddyline.state.columns import Ints
 from eddyline.tuning import TemplateTuning
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SearchInputs:
     """What a search depends on: another search for much the same finds the same."""
 
     #: Per pattern its share of all requests, and the rows in the window of one.
@@ -29,15 +29,15 @@ class Seen:
     values: tuple[int, ...]
     #: Requests of a window length, and the configuration that was running.
     requests: float
-    running: Layout
+    running: IndexLayout
 
     @classmethod
-    def of(cls, patterns: list[Pattern], values: list[int], running: Layout) -> Seen:
+    def of(cls, patterns: list[PatternLoad], values: list[int], running: IndexLayout) -> SearchInputs:
         total = sum(p.requests for p in patterns) or 1.0
         shares = {p.columns: p.requests / total for p in patterns}
         return cls(shares, {p.columns: p.rows for p in patterns}, tuple(values), total, running)
 
-    def resembles(self, other: Seen, tuning: TemplateTuning) -> bool:
+    def resembles(self, other: SearchInputs, tuning: TemplateTuning) -> bool:
         """Whether shares differ by little in all, and every number by a small factor."""
         patterns = {*self.shares, *other.shares}
         moved = sum(abs(self.shares.get(p, 0.0) - other.shares.get(p, 0.0)) for p in patterns)
@@ -49,7 +49,7 @@ class Seen:
 
 
 class Adjustment:
-    def __init__(self, price: Price, tuning: TemplateTuning) -> None:
+    def __init__(self, price: IndexPricing, tuning: TemplateTuning) -> None:
         self.price = price
         self.tuning = tuning
         #: Per pattern: requests, and rows in their windows, both decayed.
@@ -63,7 +63,7 @@ class Adjustment:
         self.searches = 0
         self.changes = 0
         #: What the last search was made for.
-        self._seen: Seen | None = None
+        self._seen: SearchInputs | None = None
         #: Distinct values per grouping column, the id up to which rows were looked at for them, and how often that was done.
         self._values: list[int] = []
         self._counted_upto = 0
@@ -89,21 +89,23 @@ class Adjustment:
     def due(self) -> bool:
         return self.requests >= self.tuning.requests_between or (self.requests > 0 and self.epochs >= self.tuning.epochs_between)
 
-    def choose(self, rows: TemplateRows, running: Layout, window_rows: float, bits: tuple[int, ...] | None = None) -> Layout | None:
+    def choose(
+        self, rows: TemplateRows, running: IndexLayout, window_rows: float, bits: tuple[int, ...] | None = None
+    ) -> IndexLayout | None:
         """Another configuration that pays for its migration, or another order of given bits; None: the running one stays."""
         self.looks += 1
         came, self._looked_upto = max(rows.store.end - self._looked_upto, 1), rows.store.end
         # As many requests as one window length brings.
         scale = min(max(window_rows / came, self.tuning.least_scale), self.tuning.most_scale)
         patterns = [
-            Pattern(p, self.counts[p] * scale, self.rows[p] / self.counts[p], self.batches[p] * scale)
+            PatternLoad(p, self.counts[p] * scale, self.rows[p] / self.counts[p], self.batches[p] * scale)
             for p in self.counts
             if p and self.counts[p] > 0
         ]
         values = self.values(rows)
         self._decay()
         self.requests = self.epochs = 0
-        seen = Seen.of(patterns, values, running)
+        seen = SearchInputs.of(patterns, values, running)
         if not patterns or (self._seen is not None and self._seen.resembles(seen, self.tuning)):
             return None
         self._seen = seen

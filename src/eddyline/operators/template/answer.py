@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from eddyline.model.datatypes import BIGINT
 from eddyline.model.expression import Aggregate, ColumnKey, ColumnRef, Expression, columns_of
-from eddyline.model.query import Emit, Output
+from eddyline.model.query import Emit, OutputColumn
 from eddyline.model.template import Template
 from eddyline.operators.aggregate.aggregation import Aggregation
 from eddyline.operators.aggregate.config import AggregateConfig
@@ -37,7 +37,9 @@ _GROUPS, _WANTED, _KEY = "_groups", "_wanted", "_key_"
 
 
 class Answering:
-    def __init__(self, template: Template, keys: tuple[Output, ...], aggregates: tuple[Output, ...], rows: TemplateRows) -> None:
+    def __init__(
+        self, template: Template, keys: tuple[OutputColumn, ...], aggregates: tuple[OutputColumn, ...], rows: TemplateRows
+    ) -> None:
         """`keys` and `aggregates` as the planner renamed their references."""
         self.template = template
         self.keys = keys
@@ -124,7 +126,7 @@ class Answering:
         if mask not in self._configs:
             chosen = [self.keys[k] for k in self._chosen(mask)]
             groups = (_REQUEST, *(key.expression for key in chosen))
-            self._configs[mask] = AggregateConfig((Output(REQUEST, _REQUEST), *chosen, *self.aggregates), groups, None, Emit(), 0)
+            self._configs[mask] = AggregateConfig((OutputColumn(REQUEST, _REQUEST), *chosen, *self.aggregates), groups, None, Emit(), 0)
         return Aggregation(self._configs[mask])
 
     def _results(self, aggregation: Aggregation | None, mask: int, asking: Ints, issues: Issues) -> list[pa.Table]:

@@ -1,7 +1,7 @@
 """Sealed blocks of a template's rows, clustered by address.
 
 Answer   `Addressing` says how words become addresses: a field of bits per column (`Fields`), or the hash of some columns together
-         (`Together`). `build` clusters one block; `Block.pairs` lets probes read it.
+         (`Together`). `build` clusters one block; `IndexBlock.pairs` lets probes read it.
 State    A block holds copies of ids, key words and null bits of its rows, and one offset per address.
 Limits   The values that a column has in a block are numbered, and the numbers spread evenly over its field (*code*), unless they are very
          many. Of such columns those that are asked for by ranges are cut at quantiles of the block (*range*), the rest are hashed. Codes
@@ -273,7 +273,7 @@ class _HashAddresses:
 
 
 @dataclass(slots=True)
-class Block:
+class IndexBlock:
     """The rows of one block, under one configuration."""
 
     addressing: Addressing
@@ -312,7 +312,7 @@ class Block:
         keys, probes, low, high = np.ascontiguousarray(keys[:, at.probe]), probes[at.probe], low[at.probe], high[at.probe]
         made: list[tuple[Ints, Ints]] = []
         fixed, asking = np.array(columns, np.int64), kernels.Probes(keys, low, high)
-        places = kernels.Places(at.address, at.alive, at.free, at.low_free)
+        places = kernels.ProbePlaces(at.address, at.alive, at.free, at.low_free)
         begin, room = 0, self.least_room
         while begin < len(probes):
             out_probe, out_row = np.empty(room, np.int64), np.empty(room, np.int64)
@@ -324,7 +324,7 @@ class Block:
         return made
 
 
-def build(rows: TemplateRows, first: int, stop: int, addressing: Addressing) -> Block:
+def build(rows: TemplateRows, first: int, stop: int, addressing: Addressing) -> IndexBlock:
     """Cluster the rows first … stop-1, without those that have left."""
     begin = max(first, rows.store.first)
     words, nulls, wanted = rows.keys.lines(begin, stop), rows.null_bits(begin, stop), rows.wanted(begin, stop)
@@ -334,7 +334,7 @@ def build(rows: TemplateRows, first: int, stop: int, addressing: Addressing) -> 
     return clustered(addressing, np.ascontiguousarray(words[:, kept]), nulls[kept], kept + (begin - first), first, stop, rows.tuning)
 
 
-def clustered(addressing: Addressing, words: Ints, nulls: Ints, ids: Ints, first: int, stop: int, tuning: TemplateTuning) -> Block:
+def clustered(addressing: Addressing, words: Ints, nulls: Ints, ids: Ints, first: int, stop: int, tuning: TemplateTuning) -> IndexBlock:
     """A block of rows with these words; `ids` are their distances from `first`."""
     shares = addressing.bits if isinstance(addressing, Fields) else (0,) * len(words)
     codes = Codes.of(words, nulls, [max(1 << bits, tuning.most_codes) for bits in shares])
@@ -343,4 +343,4 @@ def clustered(addressing: Addressing, words: Ints, nulls: Ints, ids: Ints, first
         address, 1 << addresses.bits, words, codes.rows, codes.coded, nulls, ids
     )
     rows = kernels.Clustered(offsets, places, sorted_words, sorted_nulls, first)
-    return Block(addressing, addresses, rows, stop, forms, tuning.least_room)
+    return IndexBlock(addressing, addresses, rows, stop, forms, tuning.least_room)

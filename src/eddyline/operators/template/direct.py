@@ -12,13 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.kernels.request_groups import count_groups, group_requests, group_rows, sum_groups
+from eddyline.kernels.whole_sums import read_means
 from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression
 from eddyline.model.joining import is_exact
-from eddyline.model.query import Output
+from eddyline.model.query import OutputColumn
 from eddyline.operators.template.rows import TemplateRows
 from eddyline.state.columns import Ints, pack_bits, validity
 
@@ -27,13 +29,15 @@ Reader = Callable[[Expression, Ints], pa.Array]
 
 _WHOLE = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
 _EXACT = float(1 << 53)
+#: Whole numbers are summed up in units of 1: the words of that number.
+_UNITS = np.array([1, 0], np.uint64)
 _NONE = np.empty(0, np.bool_)
 _LONG = pa.int64()
 #: The first row of a single group.
 _FIRST = np.zeros(1, np.int64)
 
 
-def serves(aggregates: Sequence[Output]) -> bool:
+def serves(aggregates: Sequence[OutputColumn]) -> bool:
     """Whether all aggregates are plain."""
     return all(isinstance(o.expression, Aggregate) and _is_plain(o.expression) for o in aggregates)
 
@@ -57,7 +61,7 @@ def argument(aggregate: Aggregate) -> ColumnRef | None:
 
 
 class Direct:
-    def __init__(self, keys: Sequence[Output], aggregates: Sequence[Output], rows: TemplateRows) -> None:
+    def __init__(self, keys: Sequence[OutputColumn], aggregates: Sequence[OutputColumn], rows: TemplateRows) -> None:
         """`aggregates` are plain (`serves`)."""
         self.keys = keys
         self.rows = rows
@@ -165,10 +169,18 @@ def read(aggregate: Aggregate, counts: Ints, sums: Ints, least: Ints, greatest: 
     there = counts > 0
     mask = None if there.all() else pack_bits(there)
     if aggregate.function == "avg":
-        return pa.Array.from_buffers(pa.float64(), len(counts), [mask, pa.py_buffer(sums / np.maximum(counts, 1))])
+        return pa.Array.from_buffers(pa.float64(), len(counts), [mask, pa.py_buffer(_means(sums, counts))])
     found = sums if aggregate.function == "sum" else least if aggregate.function == "min" else greatest
     assert aggregate.type.numpy is not None
     return pa.Array.from_buffers(aggregate.type.arrow, len(found), [mask, pa.py_buffer(found.astype(aggregate.type.numpy, copy=False))])
+
+
+def _means(sums: Ints, counts: Ints) -> npt.NDArray[np.float64]:
+    if (np.abs(sums) < 1 << 53).all():
+        # Both are doubles: their quotient is rounded once.
+        return sums / np.maximum(counts, 1)
+    found: npt.NDArray[np.float64] = read_means(np.arange(len(sums)), np.stack([sums, sums >> 63], axis=1), counts, _UNITS)
+    return found
 
 
 def _agree(values: pa.Array, keys: pa.Array, codes: Ints) -> bool:

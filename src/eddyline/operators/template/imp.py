@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from eddyline.kernels.request_blocks import Alone, read_blocks
-from eddyline.operators.template.blocks import Addressing, Block, FieldAddresses, Fields, build
+from eddyline.operators.template.blocks import Addressing, FieldAddresses, Fields, IndexBlock, build
 from eddyline.operators.template.probes import Requests
 from eddyline.operators.template.rows import TemplateRows
 from eddyline.operators.template.scan import Scan, alone
@@ -31,7 +31,7 @@ class Imp:
     def __init__(self, rows: TemplateRows, addressing: Addressing, visits: Visits) -> None:
         self.rows = rows
         self.addressing = addressing
-        self.blocks: dict[int, Block] = {}
+        self.blocks: dict[int, IndexBlock] = {}
         self.visits = visits
         #: Blocks built so far.
         self.built = 0

@@ -25,8 +25,8 @@ from eddyline.kernels.request_groups import group_rows
 from eddyline.kernels.standing_groups import Groups, chain_groups, enter_groups, leave_groups, merge_groups
 from eddyline.model.expression import Aggregate, Expression
 from eddyline.model.joining import is_exact
-from eddyline.model.query import Output
-from eddyline.operators.template.blocks import Block, Fields, clustered
+from eddyline.model.query import OutputColumn
+from eddyline.operators.template.blocks import Fields, IndexBlock, clustered
 from eddyline.operators.template.direct import argument, read
 from eddyline.operators.template.probes import Requests
 from eddyline.operators.template.rows import TemplateRows
@@ -37,7 +37,7 @@ _EVERY = np.empty(0, np.bool_)
 Values = Callable[[Expression, Ints], pa.Array]
 
 
-def serves(aggregates: Sequence[Output]) -> bool:
+def serves(aggregates: Sequence[OutputColumn]) -> bool:
     """Whether all aggregates can be added up from groups, and rows taken out of them again."""
     return all(isinstance(o.expression, Aggregate) and _is_summed(o.expression) for o in aggregates)
 
@@ -65,7 +65,7 @@ class Brought:
 
 
 class Precomputed:
-    def __init__(self, keys: Sequence[Output], aggregates: Sequence[Output], rows: TemplateRows) -> None:
+    def __init__(self, keys: Sequence[OutputColumn], aggregates: Sequence[OutputColumn], rows: TemplateRows) -> None:
         self.keys, self.aggregates, self.rows = keys, aggregates, rows
         #: The columns that are counted or summed up, by name.
         found = (argument(o.expression) for o in aggregates if isinstance(o.expression, Aggregate))
@@ -129,7 +129,7 @@ class Precomputed:
         keys, summed = len(self.keys), len(self.summed)
         self.low = self.high = low
         self.count = 0
-        self._index: tuple[Block, Ints] | None = None
+        self._index: tuple[IndexBlock, Ints] | None = None
         self._brought: deque[Brought] = deque()
         self._groups = _room(Groups(*(np.empty(0, np.int64),) * 2, *_empty(keys, summed)), 0, 16)
 
@@ -206,7 +206,7 @@ class Precomputed:
             room *= 2
         return made
 
-    def _indexed(self, addressing: Fields) -> tuple[Block, Ints]:
+    def _indexed(self, addressing: Fields) -> tuple[IndexBlock, Ints]:
         """The groups clustered by address; those that came since are scanned until they are a quarter."""
         if self._index is None or self._index[0].addressing != addressing or 4 * (self.count - self._index[0].stop) > self.count:
             words, nulls = np.ascontiguousarray(self._groups.words[:, : self.count]), self._groups.nulls[: self.count].copy()

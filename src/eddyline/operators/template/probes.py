@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.model.datatypes import DataType
-from eddyline.model.template import Condition, Request, RequestStream, Template, window_size
+from eddyline.model.template import Request, RequestCondition, RequestStream, Template, window_size
 from eddyline.model.window import Rows
 from eddyline.operators.keys import key_words
 from eddyline.state.columns import Ints
@@ -55,7 +55,7 @@ class Requests:
     #: None: the words say all, or no probe fixes the column.
     values: list[pa.Array | None]
     #: Further conditions: request number and condition.
-    tests: list[tuple[int, Condition]] = field(default_factory=list)
+    tests: list[tuple[int, RequestCondition]] = field(default_factory=list)
     #: Per probe the columns with a range as bits, and per grouping column the least and the greatest word; None: no probe has a range.
     ranged: Ints | None = None
     lows: list[Ints] = field(default_factory=list)
@@ -100,7 +100,7 @@ def of_requests(template: Template, requests: Sequence[Request], instants: Seque
     if len(requests) == 1 and (found := _one(template, requests[0], instants[0])) is not None:
         return found
     probes: list[tuple[int, dict[int, object]]] = []
-    tests: list[tuple[int, Condition]] = []
+    tests: list[tuple[int, RequestCondition]] = []
     spans: list[dict[int, tuple[int, int]]] = []
     for number, request in enumerate(requests):
         lists, rest = _lists(request, most_probes)
@@ -184,7 +184,7 @@ def _ends(spans: list[dict[int, tuple[int, int]]], keys: int) -> tuple[list[Ints
     return [np.ascontiguousarray(e[:, 0]) for e in ends], [np.ascontiguousarray(e[:, 1]) for e in ends]
 
 
-def _bound(template: Template, condition: Condition) -> tuple[int, int] | None:
+def _bound(template: Template, condition: RequestCondition) -> tuple[int, int] | None:
     """The words that satisfy a comparison, where these are a range: both ends included; None: they are not."""
     if template.keys[condition.key].type.name not in _ORDERED or condition.kind not in ("<", "<=", ">", ">="):
         return None
@@ -196,7 +196,7 @@ def _bound(template: Template, condition: Condition) -> tuple[int, int] | None:
     return ends[condition.kind]
 
 
-def _spans(template: Template, conditions: Sequence[Condition]) -> dict[int, tuple[int, int]]:
+def _spans(template: Template, conditions: Sequence[RequestCondition]) -> dict[int, tuple[int, int]]:
     """Per grouping column the words that all its comparisons leave."""
     found: dict[int, tuple[int, int]] = {}
     for condition in conditions:
@@ -207,10 +207,10 @@ def _spans(template: Template, conditions: Sequence[Condition]) -> dict[int, tup
     return found
 
 
-def _lists(request: Request, most_probes: int) -> tuple[dict[int, list[object]], list[Condition]]:
+def _lists(request: Request, most_probes: int) -> tuple[dict[int, list[object]], list[RequestCondition]]:
     """Per grouping column the values that equalities and IN lists leave, without NULL; and the other conditions."""
     lists: dict[int, list[object]] = {}
-    rest: list[Condition] = []
+    rest: list[RequestCondition] = []
     for condition in request.conditions:
         if condition.kind != "in":
             rest.append(condition)
@@ -225,7 +225,7 @@ def _lists(request: Request, most_probes: int) -> tuple[dict[int, list[object]],
         if total <= most_probes:
             break
         total //= max(len(lists[key]), 1)
-        rest.append(Condition(key, "in", tuple(lists.pop(key))))
+        rest.append(RequestCondition(key, "in", tuple(lists.pop(key))))
     return lists, rest
 
 

@@ -53,7 +53,7 @@ class Scan:
         if pattern == 0:
             return self._ranges(probes, low, high, first, wanted)
         columns = [c for c in range(self.rows.columns) if pattern >> c & 1]
-        stretch = kernels.Stretch(self.rows.words(columns, first, end), self.rows.null_bits(first, end), wanted, first)
+        stretch = kernels.RequestStretch(self.rows.words(columns, first, end), self.rows.null_bits(first, end), wanted, first)
         keys = np.stack([requests.words[c][probes] for c in columns])
         heads, following = kernels.table_of(keys)
         asking = kernels.Probes(keys, low, high)

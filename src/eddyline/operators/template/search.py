@@ -1,7 +1,7 @@
 """What the tuning of a template asks of the planner.
 
-Answer   `Price` compares configurations of an index: `best` searches, `of` prices one, `rebuilding` prices a migration, `scanned` and
-         `read` price the two access paths of one pattern. Prices are seconds for all requests that are given.
+Answer   `IndexPricing` compares configurations of an index: `best` searches, `of` prices one, `rebuilding` prices a migration, `scanned`
+         and `read` price the two access paths of one pattern. Prices are seconds for all requests that are given.
 Limits   The protocol only: `plan/index_choice/templates.py` has the numbers.
 """
 
@@ -12,7 +12,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class PatternLoad:
     """Requests that fix these columns (as bits): how many, how many rows the window of one has, and in how many batches they came."""
 
     columns: int
@@ -22,7 +22,7 @@ class Pattern:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class IndexLayout:
     """A configuration: address bits per grouping column, and the columns from the lowest field to the highest."""
 
     bits: tuple[int, ...]
@@ -31,20 +31,20 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    layout: Layout
+    layout: IndexLayout
     price: float
 
 
-class Price(Protocol):
-    def best(self, patterns: list[Pattern], values: list[int], window_rows: float, bits: tuple[int, ...] | None = None) -> Found:
+class IndexPricing(Protocol):
+    def best(self, patterns: list[PatternLoad], values: list[int], window_rows: float, bits: tuple[int, ...] | None = None) -> Found:
         """The cheapest configuration, or the cheapest order of given bits."""
 
-    def of(self, patterns: list[Pattern], values: list[int], layout: Layout, window_rows: float) -> float: ...
+    def of(self, patterns: list[PatternLoad], values: list[int], layout: IndexLayout, window_rows: float) -> float: ...
 
     def rebuilding(self, rows: float) -> float: ...
 
-    def scanned(self, pattern: Pattern) -> float:
+    def scanned(self, pattern: PatternLoad) -> float:
         """The price of scanning, for all requests of the pattern: one scan for each of their batches."""
 
-    def read(self, pattern: Pattern, values: list[int], layout: Layout) -> float:
+    def read(self, pattern: PatternLoad, values: list[int], layout: IndexLayout) -> float:
         """The price of reading the blocks of an index, for all requests of the pattern."""

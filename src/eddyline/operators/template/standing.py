@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 from eddyline.model.datatypes import BOOLEAN
 from eddyline.model.expression import Call, Expression, Literal, columns_of
 from eddyline.model.joining import is_exact
-from eddyline.model.query import Output
-from eddyline.model.template import Condition, Template, window_size
+from eddyline.model.query import OutputColumn
+from eddyline.model.template import RequestCondition, Template, window_size
 from eddyline.model.window import Range, Rows
 from eddyline.operators.evaluate import Issues, compile_predicate
 from eddyline.operators.join.port import Membership, Port
@@ -36,7 +36,7 @@ from eddyline.operators.template.precomputed import Precomputed, serves
 from eddyline.operators.template.probes import Requests
 from eddyline.operators.template.rows import TemplateRows
 from eddyline.operators.template.scan import Scan
-from eddyline.operators.template.search import Layout, Pattern, Price
+from eddyline.operators.template.search import IndexLayout, IndexPricing, PatternLoad
 from eddyline.operators.template.visits import Visits
 from eddyline.operators.template.words import KeyWords
 from eddyline.state.columns import Ints
@@ -74,12 +74,12 @@ class StandingTemplate:
     def __init__(
         self,
         template: Template,
-        keys: tuple[Output, ...],
-        aggregates: tuple[Output, ...],
+        keys: tuple[OutputColumn, ...],
+        aggregates: tuple[OutputColumn, ...],
         where: Expression | None,
         stream: StreamState,
         start: int,
-        price: Price,
+        price: IndexPricing,
         issues: Issues,
         route: int | None = None,
         tuning: TemplateTuning | None = None,
@@ -104,7 +104,7 @@ class StandingTemplate:
         words = KeyWords(stream.store, [o.expression for o in keys], where if counted else None, self.tuning.portion)
         stream.ports.append(self.port)
         window = template.window if counted else Range(template.window.micros if isinstance(template.window, Range) else 0)
-        self.port.join(Membership(0, None if counted else where, window, start), stream.store)
+        self.port.join(Membership(0, None if counted else where, window, start, template.name, template.source), stream.store)
         self.rows = TemplateRows(reader, words, len(keys), counted, tuning=self.tuning)
         self.keys = keys
         #: The grouping columns whose words are hashes, as bits.
@@ -144,10 +144,10 @@ class StandingTemplate:
         return self.index.addressing.bits if self.index is not None and isinstance(self.index.addressing, Fields) else None
 
     @property
-    def layout(self) -> Layout | None:
+    def layout(self) -> IndexLayout | None:
         """The bits of the index and the order of its fields; None: there is no such index."""
         found = self.index.addressing if self.index is not None else None
-        return Layout(found.bits, found.order or tuple(range(len(found.bits)))) if isinstance(found, Fields) else None
+        return IndexLayout(found.bits, found.order or tuple(range(len(found.bits)))) if isinstance(found, Fields) else None
 
     @property
     def nbytes(self) -> int:
@@ -192,7 +192,7 @@ class StandingTemplate:
         values = self.adjustment.values(self.rows)
         otherwise, rows, layout = 0.0, float(high - low), self.layout
         for pattern, _, probes in requests.patterns():
-            asked = Pattern(pattern, float(len(probes)), rows)
+            asked = PatternLoad(pattern, float(len(probes)), rows)
             paths = [self.price.scanned(asked)]
             if pattern and layout is not None:
                 paths.append(self.price.read(asked, values, layout))
@@ -259,8 +259,8 @@ class StandingTemplate:
         # A range costs as much as one request per field that it covers, each of which fixes the column.
         covered = self.index.covered(requests, ranged, probes)
         rows = float(high.max(initial=0) - low.min(initial=0))
-        asked = Pattern(pattern | ranged, len(probes) * covered, rows)
-        scanned = self.price.scanned(Pattern(pattern, float(len(probes)), rows, 1.0 if self.batched else float(len(probes))))
+        asked = PatternLoad(pattern | ranged, len(probes) * covered, rows)
+        scanned = self.price.scanned(PatternLoad(pattern, float(len(probes)), rows, 1.0 if self.batched else float(len(probes))))
         return self.price.read(asked, self.adjustment.values(self.rows), layout) < scanned
 
     def _verified(self, requests: Requests, pattern: int, probe: Ints, ids: Ints) -> tuple[Ints, Ints]:
@@ -358,7 +358,7 @@ def _index_of(template: Template, rows: TemplateRows, visits: Visits) -> Imp | N
     return Imp(rows, found, visits)
 
 
-def _as_expression(condition: Condition, key: Output) -> Expression:
+def _as_expression(condition: RequestCondition, key: OutputColumn) -> Expression:
     values = tuple(v if isinstance(v, Call) else Literal(v, key.type) for v in condition.values)
     if condition.kind == "null":
         return Call("is_null", (key.expression,), BOOLEAN)

@@ -1,4 +1,4 @@
-"""The prices of a template's access paths, from the costs that `eddyline calibrate` keeps.
+"""The prices of a template's access paths, from the costs that `eddyline lab calibrate` keeps.
 
 Answer   `TemplatePrice` prices a scan, the reading of an index and the rebuilding of its blocks, and finds the best configuration with the
          exact search: few columns in every order of their fields, more of them by `exact.py`, over the patterns that are not better
@@ -16,7 +16,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from eddyline.operators.template.search import Found, Layout, Pattern
+from eddyline.operators.template.search import Found, IndexLayout, PatternLoad
 from eddyline.plan.index_choice.cost import Bits
 from eddyline.plan.index_choice.layouts import MOST_FIELDS, arranged, by_weight, orders, run_bits
 from eddyline.plan.index_choice.search import choose_index
@@ -32,7 +32,7 @@ class TemplatePrice:
         self.bits = bits
         self.costs = costs
 
-    def best(self, patterns: list[Pattern], values: list[int], window_rows: float, bits: tuple[int, ...] | None = None) -> Found:
+    def best(self, patterns: list[PatternLoad], values: list[int], window_rows: float, bits: tuple[int, ...] | None = None) -> Found:
         """The cheapest configuration of at most `bits` bits, or the cheapest order of given bits; no bits where scanning is cheapest."""
         if bits is not None:
             return self._cheapest(patterns, values, window_rows, *self._ordered([bits], patterns))
@@ -42,7 +42,7 @@ class TemplatePrice:
             return self._cheapest(patterns, values, window_rows, *every)
         return self._searched(patterns, values, window_rows)
 
-    def _searched(self, patterns: list[Pattern], values: list[int], window_rows: float) -> Found:
+    def _searched(self, patterns: list[PatternLoad], values: list[int], window_rows: float) -> Found:
         """As `best`, where configurations are too many to price each in every order: the exact search finds bits, then put in order."""
         best = self._cheapest(patterns, values, window_rows, *self._ordered([(0,) * self.columns], patterns))
         kept = list(patterns)
@@ -62,31 +62,31 @@ class TemplatePrice:
             kept = served
         return best
 
-    def _ordered(self, configurations: list[tuple[int, ...]], patterns: list[Pattern]) -> tuple[Bits, Bits]:
+    def _ordered(self, configurations: list[tuple[int, ...]], patterns: list[PatternLoad]) -> tuple[Bits, Bits]:
         """Configurations, each in all orders of its fields, or in one where these are many."""
         few = self.columns <= MOST_FIELDS
         lines = orders(self.columns) if few else by_weight([(p.columns, p.requests) for p in patterns], self.columns)
         bits = np.array(configurations, np.int64).reshape(-1, self.columns)
         return np.repeat(bits, len(lines), axis=0), np.tile(lines, (len(bits), 1))
 
-    def _cheapest(self, patterns: list[Pattern], values: list[int], window_rows: float, bits: Bits, order: Bits) -> Found:
+    def _cheapest(self, patterns: list[PatternLoad], values: list[int], window_rows: float, bits: Bits, order: Bits) -> Found:
         price = self._prices(patterns, values, window_rows, bits, order)
         # Of equal ones the first in which the fewest fields have bits.
         equal = np.flatnonzero(price <= price.min() * (1 + 1e-9))
         at = int(equal[np.argmin((bits[equal] > 0).sum(axis=1))])
-        return Found(Layout(tuple(bits[at].tolist()), tuple(order[at].tolist())), float(price[at]))
+        return Found(IndexLayout(tuple(bits[at].tolist()), tuple(order[at].tolist())), float(price[at]))
 
-    def _per_block(self, patterns: list[Pattern]) -> IndexCosts:
+    def _per_block(self, patterns: list[PatternLoad]) -> IndexCosts:
         """The costs of a search that knows one block: each run is begun in all blocks of a window."""
         asked = sum(p.requests for p in patterns)
         blocks = sum(p.requests * max(p.rows / self.tuning.block_rows, 1.0) for p in patterns) / asked if asked else 1.0
         return replace(self.costs, run=self.costs.run * blocks)
 
-    def of(self, patterns: list[Pattern], values: list[int], layout: Layout, window_rows: float) -> float:
+    def of(self, patterns: list[PatternLoad], values: list[int], layout: IndexLayout, window_rows: float) -> float:
         """What all requests cost under a configuration, each pattern by its cheaper path, and the addresses of the rows that come."""
         return float(self._prices(patterns, values, window_rows, *_lines(layout))[0])
 
-    def _prices(self, patterns: list[Pattern], values: list[int], window_rows: float, bits: Bits, order: Bits) -> Floats:
+    def _prices(self, patterns: list[PatternLoad], values: list[int], window_rows: float, bits: Bits, order: Bits) -> Floats:
         price = window_rows * self.costs.hash * (bits > 0).sum(axis=1)
         for pattern in patterns:
             runs, share = _reaches(pattern.columns, values, bits, order)
@@ -98,23 +98,23 @@ class TemplatePrice:
     def rebuilding(self, rows: float) -> float:
         return rows * self.tuning.build
 
-    def scanned(self, pattern: Pattern) -> float:
+    def scanned(self, pattern: PatternLoad) -> float:
         """One scan serves all requests of a batch; a scan for one request compares whole columns and is cheaper."""
         alone = pattern.requests <= pattern.batches
         return pattern.batches * pattern.rows * (self.tuning.single_scan if alone else self.tuning.shared_scan)
 
-    def read(self, pattern: Pattern, values: list[int], layout: Layout) -> float:
+    def read(self, pattern: PatternLoad, values: list[int], layout: IndexLayout) -> float:
         runs, share = _reach(pattern.columns, tuple(values), layout)
         return float(self._reading(pattern, runs, share)) if runs else self.scanned(pattern) * 1.01
 
-    def _reading(self, pattern: Pattern, runs: Floats | float, share: Floats | float) -> Floats | float:
+    def _reading(self, pattern: PatternLoad, runs: Floats | float, share: Floats | float) -> Floats | float:
         """The price of reading `runs` runs in every block, and of looking at a share of the window."""
         blocks = max(pattern.rows / self.tuning.block_rows, 1.0)
         by_runs = blocks * runs * self.costs.run + pattern.rows * share * self.costs.visit
         # A block with very many runs is read whole.
         return pattern.requests * np.minimum(by_runs, blocks * self.costs.run + pattern.rows * self.costs.visit)
 
-    def _workload(self, patterns: list[Pattern], values: list[int]) -> Workload:
+    def _workload(self, patterns: list[PatternLoad], values: list[int]) -> Workload:
         names = [str(c) for c in range(self.columns)]
         attributes = [Attribute(name, count) for name, count in zip(names, values, strict=True)]
         asked = [([n for c, n in enumerate(names) if p.columns >> c & 1], p.requests, p.rows) for p in patterns]
@@ -133,11 +133,11 @@ def _reaches(pattern: int, values: Sequence[int], bits: Bits, order: Bits) -> tu
 
 
 @lru_cache(maxsize=1024)
-def _reach(pattern: int, values: tuple[int, ...], layout: Layout) -> tuple[float, float]:
+def _reach(pattern: int, values: tuple[int, ...], layout: IndexLayout) -> tuple[float, float]:
     """The same of one configuration."""
     runs, share = _reaches(pattern, values, *_lines(layout))
     return float(runs[0]), float(share[0])
 
 
-def _lines(layout: Layout) -> tuple[Bits, Bits]:
+def _lines(layout: IndexLayout) -> tuple[Bits, Bits]:
     return np.array([layout.bits], np.int64), np.array([layout.order], np.int64)

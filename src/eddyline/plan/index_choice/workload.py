@@ -72,7 +72,7 @@ class Attribute:
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class RequestPattern:
     """Requests that fix the attributes of `mask`: their share of all requests, and the rows of the window they ask for."""
 
     mask: int
@@ -85,7 +85,7 @@ class Workload:
     """Attributes, patterns and rates. Frequencies of patterns sum up to 1."""
 
     attributes: tuple[Attribute, ...]
-    patterns: tuple[Pattern, ...]
+    patterns: tuple[RequestPattern, ...]
     row_rate: float
     request_rate: float
 
@@ -120,7 +120,7 @@ class Workload:
             raise PlanProblem("the patterns have no weight", hint="at least one pattern with a weight above 0")
         _check("row_rate", row_rate)
         _check("request_rate", request_rate)
-        found = tuple(Pattern(mask, weight / total, rows) for (mask, rows), weight in weights.items() if weight > 0)
+        found = tuple(RequestPattern(mask, weight / total, rows) for (mask, rows), weight in weights.items() if weight > 0)
         return cls(tuple(attributes), found, float(row_rate), float(request_rate))
 
     @classmethod
@@ -154,7 +154,7 @@ class Workload:
         """How many of `bits` every candidate uses: no more than all attributes together can use."""
         return min(bits, sum(self.caps))
 
-    def asking(self, place: int) -> list[Pattern]:
+    def asking(self, place: int) -> list[RequestPattern]:
         """The patterns that fix this attribute."""
         return [pattern for pattern in self.patterns if pattern.mask >> place & 1]
 

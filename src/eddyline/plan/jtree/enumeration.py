@@ -50,7 +50,7 @@ def _partitions(mask: int) -> Iterator[tuple[int, ...]]:
         part = (part - 1) & rest
 
 
-def random_shape(count: int, lots: random.Random) -> Shape:
+def random_shape(count: int, rng: random.Random) -> Shape:
     """A tree drawn from the top down: the number of children first, then the child that each leaf belongs to. Not uniform over trees."""
     shape: Shape = {}
     pending = [(1 << count) - 1]
@@ -59,11 +59,11 @@ def random_shape(count: int, lots: random.Random) -> Shape:
         if not mask & (mask - 1):
             continue
         inputs = members(mask)
-        lots.shuffle(inputs)
-        arity = lots.randint(2, len(inputs))
+        rng.shuffle(inputs)
+        arity = rng.randint(2, len(inputs))
         blocks = [1 << place for place in inputs[:arity]]
         for place in inputs[arity:]:
-            blocks[lots.randrange(arity)] |= 1 << place
+            blocks[rng.randrange(arity)] |= 1 << place
         shape[mask] = tuple(blocks)
         pending.extend(blocks)
     return shape

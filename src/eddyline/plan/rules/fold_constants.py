@@ -13,7 +13,7 @@ from math import copysign, isnan
 from typing import TYPE_CHECKING
 
 from eddyline.model.expression import OWN, Aggregate, Call, Expression, Literal
-from eddyline.model.query import BoundQuery, Output
+from eddyline.model.query import BoundQuery, OutputColumn
 from eddyline.plan.rules.terms import with_args
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def fold_constants(query: BoundQuery) -> BoundQuery:
     return replace(
         query,
         where=tuple(folded(part) for part in query.where),
-        outputs=tuple(Output(o.name, folded(o.expression)) for o in query.outputs),
+        outputs=tuple(OutputColumn(o.name, folded(o.expression)) for o in query.outputs),
         # What two grouping expressions have become the same counts once, as when they are written the same.
         group_by=tuple(dict.fromkeys(folded(e) for e in query.group_by)),
         having=None if query.having is None else folded(query.having),

@@ -17,7 +17,7 @@ _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class ColumnBound:
     """`column comparison value`."""
 
     column: ColumnRef
@@ -25,7 +25,7 @@ class Bound:
     value: Any
 
 
-def bound_of(e: Expression) -> Bound | None:
+def bound_of(e: Expression) -> ColumnBound | None:
     """The term as a bound of a column, whichever side the column stands on; None if it is no such term."""
     if not (isinstance(e, Call) and e.function in _MIRRORED):
         return None
@@ -37,7 +37,7 @@ def bound_of(e: Expression) -> Bound | None:
         return None
     if right.value is None or right.value != right.value:
         return None
-    return Bound(left, comparison, right.value)
+    return ColumnBound(left, comparison, right.value)
 
 
 def contradict(terms: Iterable[Expression]) -> bool:

@@ -17,7 +17,7 @@ from eddyline.language import Job
 from eddyline.language.ask_shapes import Shapes
 from eddyline.language.asked import bind_asks
 from eddyline.model.template import Request
-from eddyline.runtime.answers import Answers
+from eddyline.runtime.answers import AnswerFolder
 from eddyline.runtime.control import refusal
 from eddyline.runtime.control_record import Record
 from eddyline.runtime.pipeline import Pipeline
@@ -31,8 +31,8 @@ class _Waiting:
     until: float | None
 
 
-class Asked:
-    def __init__(self, job: Job, pipeline: Pipeline, folder: Answers) -> None:
+class EmbeddedRequests:
+    def __init__(self, job: Job, pipeline: Pipeline, folder: AnswerFolder) -> None:
         self.job = job
         self.pipeline = pipeline
         self.folder = folder

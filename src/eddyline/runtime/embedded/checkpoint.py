@@ -36,7 +36,7 @@ _HEADER = "checkpoint.json"
 _HOLDS = "positions, horizons and queries of the job, and the names of its blocks"
 
 
-class Block(NamedTuple):
+class BlockPlace(NamedTuple):
     """Where a block lies, and how its file is recognised."""
 
     file: str
@@ -55,7 +55,7 @@ class Saved:
     #: What the streams were when it was written.
     streams: dict[str, Identity]
     folder: str
-    blocks: dict[str, Block]
+    blocks: dict[str, BlockPlace]
     #: The run that wrote it.
     run: str
     #: Which control records are in it, and what became of them.
@@ -82,7 +82,7 @@ class Checkpoint:
         self.folder = folder
         self.blocks = os.path.join(folder, "blocks")
         self._run = os.urandom(8).hex()
-        self._written: dict[str, Block] = {}
+        self._written: dict[str, BlockPlace] = {}
         self._count = 0
         self._claim: Claim | None = None
         self._identities: dict[str, tuple[Stream, Identity]] = {}
@@ -101,6 +101,19 @@ class Checkpoint:
             self._claim.release()
             self._claim = None
 
+    def open_again(self, epoch: int) -> None:
+        """After `release`, for the object that has written the checkpoint of this epoch: nothing else may have written since."""
+        claimed = self._claim is None
+        self.open()
+        found = self.load() if claimed else None  # a folder that was kept is as it was
+        if found is not None and (found.epoch, found.run) != (epoch, self._run):
+            self.release()
+            raise CheckpointProblem(
+                f"the checkpoint in {self.folder} is not the one that this session has left",
+                detail="another job has gone on from it",
+                hint="a new session on this checkpoint continues",
+            )
+
     # -- reading
 
     def load(self) -> Saved | None:
@@ -114,7 +127,7 @@ class Checkpoint:
             return None
         try:
             check_format(found["pipeline"])
-            blocks = {name: Block(*block) for name, block in found["blocks"].items()}
+            blocks = {name: BlockPlace(*block) for name, block in found["blocks"].items()}
             return Saved(
                 int(found["epoch"]),
                 found["positions"],
@@ -191,7 +204,7 @@ class Checkpoint:
                 with contextlib.suppress(FileNotFoundError):
                     os.remove(os.path.join(self.blocks, block.file))
 
-    def _write(self, table: pa.Table) -> Block:
+    def _write(self, table: pa.Table) -> BlockPlace:
         stream = pa.BufferOutputStream()
         with pa.ipc.new_file(stream, table.schema) as writer:
             writer.write_table(table)
@@ -199,9 +212,9 @@ class Checkpoint:
         self._count += 1
         file = f"{self._run}-{self._count}.arrow"
         write_whole(os.path.join(self.blocks, file), content, synced=False)
-        return Block(file, content.size, zlib.crc32(content), table.num_rows)
+        return BlockPlace(file, content.size, zlib.crc32(content), table.num_rows)
 
-    def _remove_all_but(self, blocks: Mapping[str, Block]) -> None:
+    def _remove_all_but(self, blocks: Mapping[str, BlockPlace]) -> None:
         if os.path.isdir(self.blocks):
             remove_others(self.blocks, {block.file for block in blocks.values()})
 
@@ -227,7 +240,7 @@ def embedded_state(folder: str) -> CheckpointState | None:
     return CheckpointState(ENGINE, header["format"], saved.epoch, (shard,))
 
 
-def _read(path: str, block: Block, holds: str) -> pa.Table:
+def _read(path: str, block: BlockPlace, holds: str) -> pa.Table:
     try:
         with open(path, "rb") as file:
             content = file.read()

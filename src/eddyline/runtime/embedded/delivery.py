@@ -21,7 +21,7 @@ from eddyline.connectors.dead_letter import DeadLetters
 from eddyline.connectors.marked import MarkedSink, with_punctuations
 from eddyline.connectors.outbox import Outbox
 from eddyline.connectors.sinks import AllSink, CallbackSink, ParquetSink, hand_over_problem, open_sink
-from eddyline.language.catalog import Sink as DeclaredSink
+from eddyline.language.catalog import DeclaredSink
 from eddyline.model.schema import Stream
 from eddyline.operators.sharing.filter_group import Bundle
 from eddyline.runtime.epoch import Outcome, punctuations_of, results_of
@@ -34,6 +34,7 @@ class Delivery:
         self.out = out
         self.outbox = outbox or Outbox()
         self.sinks: dict[str, list[Sink]] = {}
+        self._schemas: dict[str, pa.Schema] = {}
         self.shared: dict[str, AllSink] = {}
         #: Query -> its sinks with results and punctuations of results.
         self.marked: dict[str, list[MarkedSink]] = {}
@@ -67,6 +68,7 @@ class Delivery:
             one.open(schema)
         if sinks:
             self.sinks[name] = sinks
+            self._schemas[name] = schema
         if any(isinstance(one, CallbackSink) for one in sinks):
             self.listening.add(name)
 
@@ -78,6 +80,7 @@ class Delivery:
     def add_sink(self, name: str, sink: Sink, schema: pa.Schema) -> None:
         """One more sink for a query."""
         sink.open(schema)
+        self._schemas[name] = schema
         self.sinks.setdefault(name, []).append(sink)
         if isinstance(sink, CallbackSink):
             self.listening.add(name)
@@ -99,6 +102,7 @@ class Delivery:
             self.drop_query(punctuations_of(name))
         self.listening.discard(name)
         self.marked.pop(name, None)
+        self._schemas.pop(name, None)
         for sink in self.sinks.pop(name, []):
             sink.close()
 
@@ -151,7 +155,7 @@ class Delivery:
         return others
 
     def write(self, epoch: int, outcome: Outcome, streams: Mapping[str, Stream]) -> None:
-        """All results and dead letters of an epoch.
+        """All results and dead letters of an epoch that did not leave before its end.
 
         Raises:
             UserError: a sink or a callback refuses them.
@@ -159,7 +163,12 @@ class Delivery:
         with _handing_over():
             self._write(epoch, outcome, streams)
 
-    def _write(self, epoch: int, outcome: Outcome, streams: Mapping[str, Stream]) -> None:
+    def write_part(self, epoch: int, outcome: Outcome) -> None:
+        """Results of an epoch that still runs; what is left of them follows with `write`."""
+        with _handing_over():
+            self._write_results(epoch, outcome)
+
+    def _write_results(self, epoch: int, outcome: Outcome) -> None:
         for name, tables in outcome.results.items():
             for table in tables:
                 for sink in self.sinks.get(name, ()):
@@ -170,9 +179,12 @@ class Delivery:
                     shared.write(epoch, name, table)
         for bundle in outcome.bundles:
             self._write_bundle(epoch, bundle)
+        self._handed_out.clear()
+
+    def _write(self, epoch: int, outcome: Outcome, streams: Mapping[str, Stream]) -> None:
+        self._write_results(epoch, outcome)
         for marked in [marked for of_query in self.marked.values() for marked in of_query]:
             marked.end_epoch()
-        self._handed_out.clear()
         for name, tables in outcome.dead.items():
             for table in tables:
                 if self.dead is not None:
@@ -226,6 +238,14 @@ class Delivery:
             shared.close()
         if self.dead is not None:
             self.dead.close()
+
+    def go_on(self) -> None:
+        """After `close`: more results come."""
+        for name, sinks in self.sinks.items():
+            for sink in sinks:
+                sink.open(self._schemas[name])
+        for shared in self.shared.values():
+            shared.open_again()
 
     def _all(self) -> Iterable[Sink | AllSink]:
         return [*(sink for sinks in self.sinks.values() for sink in sinks), *self.shared.values()]

@@ -16,9 +16,11 @@ from functools import partial
 from itertools import pairwise
 from time import perf_counter
 
-from eddyline.connectors.base import LoggedSource, Source
+from eddyline.connectors.base import Source, is_continued, is_logged
 from eddyline.connectors.file_log import remove_other_logs
+from eddyline.connectors.files import FileSource
 from eddyline.connectors.output import shared_writer
+from eddyline.connectors.parsing_marks import Marks
 from eddyline.errors import UserError, unwritable
 from eddyline.model.clock import Clock, WallClock
 from eddyline.model.records import Records
@@ -26,8 +28,8 @@ from eddyline.model.schema import Stream
 from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
 from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.embedded.reader import EpochReader, StreamReader
-from eddyline.runtime.embedded.refreshing import Refreshing
-from eddyline.runtime.embedded.roster import Roster
+from eddyline.runtime.embedded.refreshing import EmbeddedRefreshing
+from eddyline.runtime.embedded.roster import EmbeddedRoster
 from eddyline.runtime.epoch import Epoch, Outcome
 from eddyline.runtime.epoch_times import EpochTimes
 from eddyline.runtime.figures import pipeline_report
@@ -60,8 +62,9 @@ class EmbeddedDriver:
         self.pipeline.handout.on_release = delivery.release
         self.pipeline.handout.on_bundle = delivery.release_bundle
         self.pipeline.handout.listens = delivery.listens
+        self.pipeline.on_part = self._write_part
         self.streams = dict(streams)
-        self.refreshing = Refreshing(pipeline, clock or WallClock())
+        self.refreshing = EmbeddedRefreshing(pipeline, clock or WallClock())
         self.readers: dict[str, StreamReader] = {}
         self.delivery = delivery
         self.settings = settings
@@ -69,6 +72,8 @@ class EmbeddedDriver:
         self.pipeline.handout.measure(Responses(self.clock))
         self.checkpoint = checkpoint
         self._splitting = Splitting(streams.values())
+        #: What is being parsed, for the process that comes after this one.
+        self._marks: Marks | None = None
         #: Records that the next epoch takes.
         self._announced: list[Records] = []
         for name, source in sources.items():
@@ -85,7 +90,11 @@ class EmbeddedDriver:
         self.ended: float | None = None
         #: Held while an epoch runs: queries come and go between two epochs.
         self.lock = threading.RLock()
-        self.roster: Roster
+        self.roster: EmbeddedRoster
+        #: `working` is set in the thread that runs the job: what is called with results, and signal handlers, find themselves in it.
+        self._here = threading.local()
+        #: Changes that were asked for in the middle of an epoch.
+        self._later: list[Callable[[], object]] = []
         #: What ended the job in the middle of an epoch, if anything did.
         self.failure: BaseException | None = None
         self._last_rows: dict[str, float] = {}
@@ -106,6 +115,7 @@ class EmbeddedDriver:
         self.roster.tail_of = reporter.tail
 
     def add_stream(self, stream: Stream, source: Source) -> None:
+        self.pipeline.add_stream(stream)
         self.streams[stream.name] = stream
         self._read(stream, source)
 
@@ -116,9 +126,12 @@ class EmbeddedDriver:
         self._splitting.change(streams)
 
     def _read(self, stream: Stream, source: Source) -> None:
-        if self.checkpoint is not None and isinstance(source, LoggedSource):
+        if self.checkpoint is not None and isinstance(source, FileSource):
+            self._marks = self._marks or Marks(os.path.join(self.checkpoint.folder, "parsing"))
+            source.marks = self._marks
+        if self.checkpoint is not None and is_logged(source):
             source.keep_log(self._logs)
-        self.readers[stream.name] = StreamReader(stream, source, self._splitting)
+        self.readers[stream.name] = StreamReader(stream, source, self._splitting, self.clock)
 
     @property
     def _logs(self) -> str:
@@ -151,7 +164,7 @@ class EmbeddedDriver:
         Raises:
             UserError: the epoch failed, or an earlier one has.
         """
-        with self.changing(), self._last_if_it_fails():
+        with self.changing(), self._fail_job_on_error():
             return self._step(closing)
 
     @contextmanager
@@ -160,11 +173,30 @@ class EmbeddedDriver:
         with self.lock, self.publication.change():
             yield
 
+    @property
+    def is_mine(self) -> bool:
+        """Whether the calling thread runs the job at this moment: the caller is called with results, or handles a signal."""
+        return getattr(self._here, "working", False)
+
+    def between_epochs(self, change: Callable[[], object]) -> None:
+        """Change the job now, or, for a caller inside an epoch, after it."""
+        if self.is_mine:
+            self._later.append(change)
+        else:
+            with self.changing():
+                change()
+
+    def _carry_out_later(self) -> None:
+        while self._later:
+            self._later.pop(0)()
+
     @contextmanager
-    def _last_if_it_fails(self) -> Iterator[None]:
+    def _fail_job_on_error(self) -> Iterator[None]:
         """Work that cannot be repeated in this process: if it fails, every later call repeats the error."""
         self.raise_failure()
+        outside = self.is_mine
         try:
+            self._here.working = True
             yield
         except OSError as problem:
             self.failure = unwritable(problem)
@@ -174,6 +206,8 @@ class EmbeddedDriver:
             self.failure = problem
             self._let_go_after(problem)
             raise
+        finally:
+            self._here.working = outside
 
     def _let_go_after(self, problem: BaseException) -> None:
         if self.reporter is not None:
@@ -221,6 +255,7 @@ class EmbeddedDriver:
         self.epoch_times.add(self.ended - started)
         for observer in tuple(self.observers):
             observer(partial(self.report, plans=False))
+        self._carry_out_later()
         if self.reporter is not None:
             if outcome.dead:
                 self.reporter.dead.take(outcome.dead)
@@ -228,6 +263,9 @@ class EmbeddedDriver:
         self.delivery.close_files(self.epoch, self.ended)
         self._checkpoint_if_due(self.ended)
         return outcome
+
+    def _write_part(self, outcome: Outcome) -> None:
+        self.delivery.write_part(self.epoch + 1, outcome)
 
     def report(self, plans: bool = True) -> Report:
         """How the job stands; called in the thread that runs epochs, or while none runs."""
@@ -245,6 +283,7 @@ class EmbeddedDriver:
 
     def _look(self) -> None:
         """Queries that control records bring or take, at this boundary between two epochs."""
+        self._carry_out_later()
         if self.roster.poll():
             # Saved before `announce`: after a crash the queries have the starts and stops that were seen.
             self.save()
@@ -265,7 +304,7 @@ class EmbeddedDriver:
 
     def run(self, once: bool) -> None:
         """Work until the sources end (`once`: then close), or until `stop`."""
-        with self._last_if_it_fails():
+        with self._fail_job_on_error():
             self._run(once)
 
     def _run(self, once: bool) -> None:
@@ -318,7 +357,7 @@ class EmbeddedDriver:
 
     def finish(self) -> None:
         """Hand out and write everything, and leave a checkpoint where there is one; not after a failed epoch."""
-        with self._last_if_it_fails():
+        with self._fail_job_on_error():
             self._finish()
 
     def _finish(self) -> None:
@@ -331,11 +370,29 @@ class EmbeddedDriver:
         self.delivery.close()
         for reader in self.readers.values():
             reader.source.close()
+        if self._marks is not None:
+            self._marks.close()
         self.pipeline.spilling.close()
         self.ended = self.clock.now()
         if self.reporter is not None:
             self.reporter.end()
         self.let_go()
+
+    def go_on(self) -> None:
+        """After `finish`, or a run that has ended: what comes from now on is read."""
+        with self.changing(), self._fail_job_on_error():
+            if self.checkpoint is not None:
+                self.checkpoint.open_again(self.epoch)
+            # A stream ends with its run: in this one it may go on.
+            for intake in self.pipeline.intakes.values():
+                intake.closed = False
+            for reader in self.readers.values():
+                if is_continued(reader.source):
+                    reader.source.go_on()
+            self._last_rows.clear()
+            self.delivery.go_on()
+            if self.reporter is not None:
+                self.reporter.go_on()
 
     # -- checkpoints
 

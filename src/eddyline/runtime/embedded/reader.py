@@ -2,7 +2,8 @@
 
 Answer   `next_epoch` takes at most `epoch_rows` rows of all streams together: those that come first when the streams are merged
          by the newest event time each has brought so far. Within a stream the order is the source's, whatever its disorder.
-State    Per stream the rows read ahead, and where they began: a position from which they can be read again.
+State    Per stream the rows read ahead, and where they began: a position from which they can be read again, with the limits that decided
+         which rows were too far ahead of the wall clock.
 Limits   A stream that has nothing at the moment is not waited for.
 """
 
@@ -17,8 +18,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eddyline.connectors.base import LoggedSource, Source
+from eddyline.connectors.base import Chunk, Source, is_logged
+from eddyline.connectors.future_rows import FutureWatch, limit_at, within
+from eddyline.connectors.memory import MemorySource
 from eddyline.kernels.order import leading
+from eddyline.model.clock import WALL, Clock, instant_of
 from eddyline.model.records import Records
 from eddyline.model.schema import Stream
 from eddyline.operators.intake import event_times
@@ -43,6 +47,9 @@ class _Piece:
     begin: int = 0
     good_taken: int = 0
     bad_taken: int = 0
+    #: How many rows the read brought, bad ones included, and the limit of event times that it had.
+    size: int = 0
+    limit: int | None = None
     #: What was said between its rows; numbers count the rows that are left.
     records: list[Records] = field(default_factory=list)
 
@@ -59,7 +66,7 @@ class _Piece:
 class StreamReader:
     """One source, read ahead."""
 
-    def __init__(self, stream: Stream, source: Source, splitting: Splitting | None = None) -> None:
+    def __init__(self, stream: Stream, source: Source, splitting: Splitting | None = None, clock: Clock = WALL) -> None:
         self.stream = stream
         self.source = source
         self._splitting = splitting or Splitting([stream])
@@ -67,6 +74,10 @@ class StreamReader:
         self.buffered = 0
         self._newest = np.iinfo(np.int64).min
         self._skip = (0, 0)
+        self._clock = clock
+        self._watch = FutureWatch()
+        #: Reads of an earlier run that are repeated: how many rows are left of each, and its limit.
+        self._again: deque[tuple[int, int | None]] = deque()
 
     @property
     def finished(self) -> bool:
@@ -77,10 +88,11 @@ class StreamReader:
         came = False
         while self.buffered < rows and not self.source.finished:
             before = self.source.position()
-            chunk = self.source.read(max(rows, _READ_ROWS))
+            chunk, limit = self._read(max(rows, _READ_ROWS))
             if chunk is None:
                 break
-            came = True
+            came, size = True, chunk.num_rows
+            chunk = within(chunk, self.stream, limit)
             good, bad = chunk.rows, chunk.bad
             skip_good, skip_bad = min(self._skip[0], len(good)), min(self._skip[1], 0 if bad is None else len(bad))
             self._skip = (self._skip[0] - skip_good, self._skip[1] - skip_bad)
@@ -88,12 +100,26 @@ class StreamReader:
             running = np.maximum.accumulate(np.maximum(ts, self._newest)) if len(ts) else ts
             if len(running):
                 self._newest = int(running[-1])
+                self._watch.look(self.stream, self._newest, instant_of(self._clock))
             piece = _Piece(good, ts[skip_good:], running[skip_good:], None if bad is None else bad.slice(skip_bad), before, skip_good)
             piece.good_taken, piece.bad_taken = skip_good, skip_bad
+            piece.size, piece.limit = size, limit
             piece.records = [batch.shifted(-skip_good) for batch in chunk.records]
             self.pieces.append(piece)
             self.buffered += len(piece.ts)
         return came
+
+    def _read(self, rows: int) -> tuple[Chunk | None, int | None]:
+        """The next rows of the source, and the last event time that they may have."""
+        left, limit = self._again[0] if self._again else (rows, limit_at(self.stream, instant_of(self._clock)))
+        if isinstance(self.source, MemorySource):
+            self.source.place_up_to(limit)
+        chunk = self.source.read(left)
+        if self._again and chunk is not None:
+            self._again.popleft()
+            if chunk.num_rows < left:
+                self._again.appendleft((left - chunk.num_rows, limit))
+        return chunk, limit
 
     def running(self, rows: int) -> Ints:
         """The running newest event times of the first buffered rows."""
@@ -141,14 +167,19 @@ class StreamReader:
         """Where the rows that were not handed out begin, for a later process; what it rests on is on the disk when this returns."""
         first = self.pieces[0] if self.pieces else None
         before = self.source.position() if first is None else first.before
-        place = self.source.saved(before) if isinstance(self.source, LoggedSource) else before
-        return {"source": place, "good": first.good_taken if first else 0, "bad": first.bad_taken if first else 0}
+        place = self.source.saved(before) if is_logged(self.source) else before
+        reads = [[piece.size, piece.limit] for piece in self.pieces if piece.size] + [[*read] for read in self._again]
+        # What an earlier process has taken and this one has not come to yet is passed over by the next one too.
+        good, bad = (sum(column) for column in zip(self._skip, *((p.good_taken, p.bad_taken) for p in self.pieces), strict=True))
+        return {"source": place, "good": good, "bad": bad, "reads": reads}
 
     def seek(self, position: Mapping[str, Any]) -> None:
         self.source.seek(position["source"])
         self.pieces.clear()
         self.buffered = 0
         self._skip = (int(position["good"]), int(position["bad"]))
+        # A checkpoint of an earlier version: no row was too far ahead.
+        self._again = deque((size, limit) for size, limit in position.get("reads", [[sum(self._skip), None]]) if size)
 
 
 class EpochReader:

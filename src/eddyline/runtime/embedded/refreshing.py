@@ -14,15 +14,15 @@ from eddyline.connectors.files import read_table
 from eddyline.errors import EddylineError
 from eddyline.model.clock import Clock
 from eddyline.runtime.pipeline import Pipeline
-from eddyline.runtime.table_versions import Due
+from eddyline.runtime.table_versions import RefreshTimes
 
 log = logging.getLogger("eddyline.tables")
 
 
-class Refreshing:
+class EmbeddedRefreshing:
     def __init__(self, pipeline: Pipeline, clock: Clock) -> None:
         self._versions = pipeline.versions
-        self._due = Due(clock)
+        self._due = RefreshTimes(clock)
 
     def begin(self, resumed: bool) -> None:
         """A run begins; the tables of a job that continues were read by the run before."""

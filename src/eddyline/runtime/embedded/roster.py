@@ -15,8 +15,7 @@ from typing import Any
 
 from eddyline.connectors.base import Sink
 from eddyline.errors import CheckpointProblem, UserError
-from eddyline.language import Job
-from eddyline.language import Sink as DeclaredSink
+from eddyline.language import DeclaredSink, Job
 from eddyline.model.clock import WALL, Clock
 from eddyline.model.query import BoundQuery, one_line
 from eddyline.model.schema import Stream
@@ -24,17 +23,17 @@ from eddyline.model.template import BoundTemplate
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.project import result_schema
 from eddyline.plan.prepare import check
-from eddyline.runtime.answers import Answers
+from eddyline.runtime.answers import AnswerFolder
 from eddyline.runtime.control import FOLD_RECORDS, ControlFolder, apply_record, refusal, undo
 from eddyline.runtime.control_fold import Fold
 from eddyline.runtime.control_record import Record
-from eddyline.runtime.embedded.asked import Asked
+from eddyline.runtime.embedded.asked import EmbeddedRequests
 from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.epoch import punctuations_of
 from eddyline.runtime.memory import without_collection
 from eddyline.runtime.pipeline import Pipeline
-from eddyline.runtime.recovery.catalog_text import catalog_text, punctuation_text
-from eddyline.runtime.recovery.snapshot import saved_queries
+from eddyline.runtime.recovery.catalog_text import punctuation_text, written_catalog
+from eddyline.runtime.recovery.snapshot import pass_on, saved_queries
 from eddyline.runtime.unit import Standing
 
 #: What a session wants for itself of a query: called with the query once it stands, gives further sinks.
@@ -47,7 +46,7 @@ _NOTES = 1_000
 _LOOK_SECONDS = 1.0
 
 
-class Roster:
+class EmbeddedRoster:
     def __init__(
         self, job: Job, pipeline: Pipeline, delivery: Delivery, own: Own, control: ControlFolder | None = None, clock: Clock = WALL
     ) -> None:
@@ -72,12 +71,12 @@ class Roster:
         self._dropped: dict[str, tuple[int | None, int | None]] = {}
         self._refused: dict[str, str] = {}
         #: Requests of other processes.
-        self.asked = None if control is None else Asked(job, pipeline, Answers(control.folder))
+        self.asked = None if control is None else EmbeddedRequests(job, pipeline, AnswerFolder(control.folder))
 
     def be_controlled(self, control: ControlFolder) -> None:
         """From now on records in this folder are carried out; the job had none."""
         self.control = control
-        control.write_catalog(catalog_text(self.job))
+        control.write_catalog(written_catalog(self.job))
         self.announce()
 
     # -- queries
@@ -147,7 +146,7 @@ class Roster:
     def open(self, header: dict[str, Any] | None, control: dict[str, Any] | None) -> list[BoundQuery]:
         """Stand up the job's queries, and those that control records brought; returns the ones that begin after the resume."""
         if self.control is not None:
-            self.control.write_catalog(catalog_text(self.job))
+            self.control.write_catalog(written_catalog(self.job))
         sinks = {query.name: self.job.catalog.sinks_of(query.name) for query in self.job.queries}
         bound = {query.name: query for query in self.job.queries}
         if self.control is not None and control is not None:
@@ -160,6 +159,8 @@ class Roster:
             bound |= {name: query for name, (query, _) in gone.items() if name not in self.job.catalog.queries}
             sinks |= {name: had for name, (_, had) in gone.items()}
             sinks |= {query.name: self.job.catalog.sinks_of(query.name) for query in self.job.queries}
+        if header is not None:
+            pass_on(header, {name for query in bound.values() for name in (query.name, *(maker.name for maker in query.makers))})
         known = saved_queries(header) if header is not None else {}
         for name, saved in known.items():
             if name in bound:
@@ -180,6 +181,7 @@ class Roster:
             return False
         changed = False
         for number in self.control.waiting(self.applied):
+            before = len(self.folded.added)
             try:
                 record = self.control.read(number)
                 changed = changed or record["op"] != "request"
@@ -189,7 +191,8 @@ class Roster:
                 self._refused[str(number)] = refusal(problem)
                 _keep_newest(self._refused)
                 self._unfolded = FOLD_RECORDS
-            self._unfolded += 1
+            # A record with many queries is as long to read as many records.
+            self._unfolded += max(1, len(self.folded.added) - before)
             self.applied = number + 1
         # Requests change nothing: after a crash they are answered again, and no process looks.
         return changed or self._unfolded >= FOLD_RECORDS

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import threading
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -25,7 +25,7 @@ from eddyline.connectors.results_folder import needed_places
 from eddyline.connectors.sinks import CallbackSink, open_sink
 from eddyline.errors import BindingProblem, UserError
 from eddyline.language import Job
-from eddyline.language.catalog import Sink as DeclaredSink
+from eddyline.language.catalog import DeclaredSink
 from eddyline.model.clock import WALL, Clock
 from eddyline.model.query import BoundQuery
 from eddyline.model.records import Records
@@ -34,27 +34,25 @@ from eddyline.model.template import BoundRequests, Request
 from eddyline.plan.prepare import shape
 from eddyline.plan.shape import Part
 from eddyline.plan.template_text import plan_text
-from eddyline.runtime.answers import unanswered
 from eddyline.runtime.control import ControlFolder
 from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
 from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.embedded.driver import EmbeddedDriver
 from eddyline.runtime.embedded.kept_results import KeptResults
 from eddyline.runtime.embedded.opening import opened
-from eddyline.runtime.embedded.roster import Roster
-from eddyline.runtime.embedded.watched import WatchedDriver
+from eddyline.runtime.embedded.requesting import answered
+from eddyline.runtime.embedded.roster import EmbeddedRoster
+from eddyline.runtime.embedded.watched import WatchedEmbeddedDriver
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.recovery.folder_lock import temporary_folder
 from eddyline.runtime.report import Report
 from eddyline.runtime.reporting.reporter import Reporter
-from eddyline.runtime.requests import answers, hold, is_ahead, release
+from eddyline.runtime.requests import answers
 from eddyline.runtime.runner import Handle, Observer
 from eddyline.runtime.unit import Standing
 
 #: Seconds that a call for results leaves to the thread in the background.
 _BREATH = 0.0005
-#: Seconds between two looks of a request that waits for the frontier.
-_LOOK = 0.005
 
 
 class EmbeddedRunner:
@@ -84,9 +82,14 @@ class EmbeddedRunner:
         self._clock = clock or WALL
         self._driver: EmbeddedDriver | None = None
         self._thread: threading.Thread | None = None
+        #: Everything is written; the next run goes on.
         self._closed = False
+        #: Pushed rows are refused: a run reads its sources to their end, or the session was stopped.
+        self._ended = False
         #: Asked to stop while the driver was made.
         self._asked = False
+        #: Stopped by a function that is called with results.
+        self._asked_inside = False
         #: Streams of requests that were dropped and still have answers to give.
         self._leaving: set[str] = set()
         #: The answers of REQUEST statements, once the run has ended.
@@ -121,47 +124,52 @@ class EmbeddedRunner:
             elif self._driver is not None:
                 self._source_of(stream)
         if self._driver is not None:
-            with self._driver.changing():
-                self._driver.pipeline.add_stream(stream)
-                self._driver.add_stream(stream, self._sources[stream.name])
+            self._driver.between_epochs(partial(self._driver.add_stream, stream, self._sources[stream.name]))
 
     def load(self, table: Table) -> None:
         if self._driver is not None:
-            rows = read_table(table)
-            with self._driver.changing():
-                self._driver.pipeline.add_table(table, rows)
+            self._driver.between_epochs(partial(self._driver.pipeline.add_table, table, read_table(table)))
 
     def register(self, query: BoundQuery) -> None:
         if self._driver is None:
             self.handles[query.name] = KeptResults(self, query.name)
         else:
-            with self._driver.changing():
-                self._driver.roster.add(query)
+            if self._driver.is_mine:
+                self._driver.roster.check_free(query.name)
+                self.handles[query.name] = KeptResults(self, query.name)
+            self._driver.between_epochs(partial(self._driver.roster.add, query))
 
     def drop(self, name: str) -> None:
         if self._driver is not None:
-            with self._driver.changing():
-                asks = isinstance(self._driver.pipeline.queries[name].query, BoundRequests)
-                self._driver.roster.drop(name)
-                if asks:
-                    # No request comes any more: those that wait are answered as the template's stream moves on.
-                    self._driver.pipeline.intakes[name].closed = True
-                    self._leaving.add(name)
-                    self._forget_requests()
+            self._driver.between_epochs(partial(self._drop, self._driver, name))
         self.handles.pop(name, None)
         self._own.pop(name, None)
+
+    def _drop(self, driver: EmbeddedDriver, name: str) -> None:
+        asks = isinstance(driver.pipeline.queries[name].query, BoundRequests)
+        driver.roster.drop(name)
+        if asks:
+            # No request comes any more: those that wait are answered as the template's stream moves on.
+            driver.pipeline.intakes[name].closed = True
+            self._leaving.add(name)
+            self._forget_requests()
 
     def _forget_requests(self) -> None:
         """The streams of requests that were dropped go when their last answer is out."""
         assert self._driver is not None
         for name in [name for name in self._leaving if name not in self._driver.pipeline.queries]:
             self._leaving.discard(name)
-            self.forget("stream", name)
+            self._forget("stream", name)
 
     def forget(self, kind: str, name: str) -> None:
         if self._driver is None:
             self._sources.pop(name, None) if kind == "stream" else None
             return
+        self._refuse_inside(f"a {kind} cannot be dropped")
+        self._forget(kind, name)
+
+    def _forget(self, kind: str, name: str) -> None:
+        assert self._driver is not None
         with self._driver.changing():
             if kind == "sink":
                 self._driver.delivery.drop_sink(name)
@@ -187,8 +195,12 @@ class EmbeddedRunner:
 
     def add_sink(self, query: str, sink: Sink) -> None:
         self._own.setdefault(query, []).append(sink)
-        if self._driver is not None:
-            self._driver.delivery.add_sink(query, sink, self._driver.pipeline.queries[query].schema)
+        if self._driver is not None and (self._driver.is_mine or query in self._driver.pipeline.queries):
+            self._driver.between_epochs(partial(self._take_sink, self._driver, query, sink))
+
+    def _take_sink(self, driver: EmbeddedDriver, query: str, sink: Sink) -> None:
+        if sink not in driver.delivery.sinks.get(query, ()):
+            driver.delivery.add_sink(query, sink, driver.pipeline.queries[query].schema)
 
     def sink(self, name: str) -> Sink:
         return self.driver.delivery.declared[name]
@@ -197,8 +209,8 @@ class EmbeddedRunner:
 
     def push(self, stream: Stream, rows: Rows) -> int:
         self._raise_failure()
-        if self._closed:
-            raise UserError("the session has ended", hint="rows are pushed before run(once=True) or stop(); a new session takes more")
+        if self._ended:
+            raise UserError("the session has ended", hint="rows are pushed before stop(), or once run() or start() has been called again")
         source = self._sources.get(stream.name)
         if not isinstance(source, MemorySource):
             raise BindingProblem(f"rows cannot be pushed to {stream.name}", hint="declare it with format = 'memory', or without a format")
@@ -208,17 +220,16 @@ class EmbeddedRunner:
         """Records that stand right after the newest row pushed so far."""
         self._raise_failure()
         source = self._sources.get(stream.name)
-        if self._closed or not isinstance(source, MemorySource):
+        if self._ended or not isinstance(source, MemorySource):
             raise BindingProblem(
                 f"nothing stands after the newest row pushed to {stream.name}",
-                detail="the session has ended" if self._closed else "its rows are not pushed",
+                detail="the session has ended" if self._ended else "its rows are not pushed",
                 hint="name an instant: at=…",
             )
         source.push_record(kind, body)
 
     def promise(self, streams: Sequence[Stream]) -> None:
-        with self.driver.changing():
-            self.driver.promise(streams)
+        self.driver.between_epochs(partial(self.driver.promise, streams))
 
     def announce(self, records: Sequence[Records]) -> None:
         """Records with places of their own, for the next epoch."""
@@ -226,7 +237,14 @@ class EmbeddedRunner:
         self.driver.announce(records)
 
     def step(self) -> None:
-        self.driver.step()
+        self._refuse_inside("the session is in the middle of an epoch")
+        self._stepped()
+
+    def _stepped(self) -> None:
+        self._going_on().step()
+        if self._asked_inside:
+            # The function that was called with results has stopped the session.
+            self.stop()
 
     def step_pending(self) -> None:
         """Process what has been pushed, unless a thread does that already."""
@@ -234,24 +252,35 @@ class EmbeddedRunner:
         if self._thread is not None:
             # A program that polls in a tight loop leaves the interpreter to the thread that makes the results.
             time.sleep(_BREATH)
-        elif not self._closed:
-            while any(isinstance(s, MemorySource) and s.waiting_rows for s in self._sources.values()):
-                self.driver.step()
-            if self._driver is not None and self._driver.has_announced:
-                self.driver.step()
+        elif not self._ended and not (self._driver is not None and self._driver.is_mine):
+            while not self._ended and self._has_waiting():
+                self._stepped()
+            if not self._ended and self._driver is not None and self._driver.has_announced:
+                self._stepped()
 
     def run(self, once: bool) -> None:
-        driver = self.driver
+        self._refuse_second()
+        driver = self._going_on()
         if once:
             for source in self._sources.values():
                 if isinstance(source, MemorySource):
                     source.end()
-        self._closed = once
+        self._ended = once
         driver.run(once)
+        self._closed, self._ended = True, self._asked_inside
+
+    def _going_on(self) -> EmbeddedDriver:
+        """The driver. After a run or `stop` it goes on where it was: it looks for new files, and takes what was pushed since."""
+        driver = self.driver
+        if self._closed:
+            driver.go_on()
+        self._closed = self._ended = self._asked_inside = False
+        return driver
 
     def start(self) -> None:
         self._raise_failure()
-        driver = self.driver
+        self._refuse_second()
+        driver = self._going_on()
 
         def work() -> None:
             try:
@@ -265,34 +294,33 @@ class EmbeddedRunner:
     def request(self, requests: Sequence[Request], timeout: float | None) -> list[pa.Table]:
         """Answer requests after everything that was pushed; one for an instant ahead waits where a thread runs the job."""
         self._raise_failure()
+        self._refuse_inside("requests are answered between two epochs")
         driver = self.driver
-        limit = None if timeout is None else self._clock.now() + timeout
         self.step_pending()
-        token = "" if self._thread is None else uuid.uuid4().hex
-        if self._thread is not None:
-            with driver.changing():
-                hold(driver.pipeline, token, requests)
-        try:
-            while self._thread is not None and not self._can_answer(driver, requests):
-                self._raise_failure()
-                if limit is not None and self._clock.now() > limit:
-                    raise unanswered(timeout)
-                time.sleep(_LOOK)
-            with driver.changing():
-                return answers(driver.pipeline, requests)
-        finally:
-            if self._thread is not None:
-                with driver.changing():
-                    release(driver.pipeline, token)
+        return answered(driver, requests, timeout, self._thread is not None, self._has_waiting, self._clock)
 
-    def _can_answer(self, driver: EmbeddedDriver, requests: Sequence[Request]) -> bool:
-        """Whether what was pushed before has been processed, and the frontier has passed every instant."""
-        if any(isinstance(source, MemorySource) and source.waiting_rows for source in self._sources.values()):
-            return False
-        with driver.lock:
-            return not any(is_ahead(driver.pipeline, request) for request in requests)
+    def _has_waiting(self) -> bool:
+        """Whether rows that were pushed are not processed: they wait in their source, or an epoch has read and not taken them."""
+        readers = {} if self._driver is None else self._driver.readers
+        pushed = {name: source for name, source in self._sources.items() if isinstance(source, MemorySource)}
+        return any(source.waiting_rows or (name in readers and readers[name].pieces) for name, source in pushed.items())
+
+    def _refuse_inside(self, message: str) -> None:
+        if self._driver is not None and self._driver.is_mine:
+            raise UserError(
+                message, detail="the caller is called with results", hint="call it when step(), run() or results() has returned"
+            )
+
+    def _refuse_second(self) -> None:
+        if self._driver is not None and (self._driver.is_mine or (self._thread is not None and self._thread.is_alive())):
+            raise UserError("the session is running already", hint="stop() first")
 
     def stop(self) -> None:
+        self._ended = True
+        if self._driver is not None and self._driver.is_mine:
+            self._asked_inside = True
+            self._driver.stop()
+            return
         if self._thread is not None:
             self.driver.stop()
             self._thread.join()
@@ -399,7 +427,7 @@ class EmbeddedRunner:
         driver.observers = [self._observed]
         driver.before_finish = self._answer_asked
         control = None if self._folder is None else ControlFolder(self._folder)
-        driver.roster = Roster(self.job, pipeline, delivery, self._own_sinks, control, self._clock)
+        driver.roster = EmbeddedRoster(self.job, pipeline, delivery, self._own_sinks, control, self._clock)
         driver.roster.punctuation_sinks = self._punctuation_sinks
         driver.roster.promise = driver.promise
         later = driver.roster.open(None if saved is None else saved.header, None if saved is None else saved.control)
@@ -421,7 +449,7 @@ class EmbeddedRunner:
 
     def _watch(self, driver: EmbeddedDriver) -> None:
         if self._folder is not None:
-            driver.be_watched(Reporter(WatchedDriver(driver), self._folder, self.job.settings.tuning.reports))
+            driver.be_watched(Reporter(WatchedEmbeddedDriver(driver), self._folder, self.job.settings.tuning.reports))
 
     def latest_report(self) -> dict[str, Any] | None:
         reporter = None if self._driver is None else self._driver.reporter
@@ -431,10 +459,12 @@ class EmbeddedRunner:
         if self._folder is None:
             self._folder, self._lock = temporary_folder(self)
             if self._driver is not None:
-                with self._driver.changing():
-                    self._driver.roster.be_controlled(ControlFolder(self._folder))
-                    self._watch(self._driver)
+                self._driver.between_epochs(partial(self._be_controlled, self._driver, self._folder))
         return self._folder
+
+    def _be_controlled(self, driver: EmbeddedDriver, folder: str) -> None:
+        driver.roster.be_controlled(ControlFolder(folder))
+        self._watch(driver)
 
     def _observed(self, look: Callable[[], Report]) -> None:
         if self._leaving:

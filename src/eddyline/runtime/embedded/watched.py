@@ -1,6 +1,6 @@
 """What a reporter sees of an embedded job.
 
-Answer   `WatchedDriver` gives reports, plans and results of the driver's pipeline, between two epochs.
+Answer   `WatchedEmbeddedDriver` gives reports, plans and results of the driver's pipeline, between two epochs.
 State    None of its own.
 """
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from eddyline.runtime.embedded.driver import EmbeddedDriver
 
 
-class WatchedDriver:
+class WatchedEmbeddedDriver:
     name = "embedded"
 
     def __init__(self, driver: EmbeddedDriver) -> None:

@@ -24,9 +24,10 @@ from eddyline.connectors.conform import bad_schema
 from eddyline.connectors.conversion import as_text
 from eddyline.errors import BindingProblem, SettingProblem
 from eddyline.model.coercion import micros_of
-from eddyline.model.records import Flags, Records
+from eddyline.model.records import AFTER_ALL, BEFORE_ALL, Flags, Ints, Records
 from eddyline.model.schema import Stream
 from eddyline.operators.gate import Checker
+from eddyline.operators.intake import Heartbeats, event_times
 
 #: The environment variable with the names of further kinds that this process may import.
 ALLOWED = "EDDYLINE_RECORD_KINDS"
@@ -36,7 +37,7 @@ ALLOWED = "EDDYLINE_RECORD_KINDS"
 class Split:
     """What a stretch of decoded rows turns out to be."""
 
-    #: Which of the rows are rows; None: all.
+    #: Mask of the data rows; None: all are.
     kept: Flags | None = None
     #: `number` counts the rows that are kept: a record stands before the row with its number.
     records: list[Records] = field(default_factory=list)
@@ -73,8 +74,12 @@ class RecordKind:
         """What judges the rows of a stream that records of the kind may speak of."""
         return None
 
-    def heartbeat(self, records: Records) -> int | None:
-        """The newest instant up to which no row comes any more; None: the records say nothing of that."""
+    def heartbeats(self, records: Records) -> Ints | None:
+        """Per record the instant up to which no row comes any more; None: the records say nothing of that."""
+        return None
+
+    def after_place(self, records: Records, stream: Stream) -> Records | None:
+        """Of heartbeats with a place of their own in event time: which rows after that place break them, as records; None: none do."""
         return None
 
     def pinned(self, records: Records, stream: Stream) -> pa.Table | None:
@@ -158,7 +163,20 @@ class Splitting:
                 rows = rows.filter(pa.array(found.kept))
                 records = [r.renumbered(found.kept) if r.stream == stream.name else r for r in records]
             records += [r for r in found.records if len(r)]
-        return rows, records, pa.concat_tables(bad) if bad else None
+        return rows, self._timely(stream, rows, records), pa.concat_tables(bad) if bad else None
+
+    def _timely(self, stream: Stream, rows: pa.Table, records: list[Records]) -> list[Records]:
+        """The records without those that were derived from rows which break a heartbeat before them: as of late rows, nothing is."""
+        heartbeats = heartbeats_among(stream.name, records) if any(r.origin == stream.name for r in records) else None
+        if heartbeats is None:
+            return records
+        kept = np.flatnonzero(~heartbeats.broken(event_times(rows, stream.time), np.arange(len(rows))))
+        if len(kept) == len(rows):
+            return records
+        others = [r for r in records if r.origin != stream.name]
+        left = rows.take(pa.array(kept))
+        again = (r for splitter in self._splitters[stream.name] for r in splitter(left).records) if len(kept) else ()
+        return others + [_spread(r, kept) if r.stream == stream.name else r for r in again if r.origin == stream.name and len(r)]
 
 
 def instant_of(at: object) -> int:
@@ -181,6 +199,35 @@ def late_origins(records: Records, horizons: Mapping[str, int | None]) -> Record
         return records
     late = records.origin_ts < bound
     return records.take(~late) if np.any(late) else records
+
+
+def _spread(records: Records, kept: Ints) -> Records:
+    """Records right after rows that were picked out of others, by the numbers of all of these."""
+    among = among_rows(records)
+    return replace(records, number=np.where(among, kept[np.where(among, records.number, 1) - 1] + 1, records.number))
+
+
+def among_rows(records: Records) -> Flags:
+    """Which records stand between rows of their source: the others stand before or after all rows of their time."""
+    found: Flags = (records.number != BEFORE_ALL) & (records.number != AFTER_ALL)
+    return found
+
+
+def heartbeats_among(stream: str, records: Iterable[Records]) -> Heartbeats | None:
+    """The heartbeats between the rows of a stream, of the records that came with these; None: there are none."""
+    before: list[Ints] = []
+    instants: list[Ints] = []
+    for batch in records:
+        said = kinds()[batch.kind].heartbeats(batch) if batch.stream == stream else None
+        if said is not None:
+            among = among_rows(batch)
+            before.append(batch.number[among])
+            instants.append(said[among])
+    if not before:
+        return None
+    numbers = np.concatenate(before)
+    order = np.argsort(numbers, kind="stable")
+    return Heartbeats(numbers[order], np.concatenate(instants)[order])
 
 
 def with_home(records: Records, home: bool) -> Records:

@@ -10,6 +10,7 @@ Reading  docs/punctuations.md, docs/add-a-record.md
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ import pyarrow as pa
 from eddyline.errors import UserError
 from eddyline.language.punctuations import text_condition
 from eddyline.model.datatypes import TIMESTAMP
-from eddyline.model.punctuation import HEARTBEAT, KIND, PATTERN, Derived, body_of
+from eddyline.model.punctuation import HEARTBEAT, KIND, PATTERN, DerivedPunctuation, Interval, ValuePattern, body_of, to_text
 from eddyline.model.records import AFTER_ALL, BEFORE_ALL, Flags, Ints, Records
 from eddyline.model.schema import Stream
 from eddyline.operators.covering import alike, there
@@ -47,10 +48,20 @@ class PunctuationKind(RecordKind):
     def checker(self, stream: Stream, streams: Mapping[str, Stream]) -> Promises:
         return Promises(stream)
 
-    def heartbeat(self, records: Records) -> int | None:
+    def heartbeats(self, records: Records) -> Ints | None:
         if records.body.column_names != [HEARTBEAT] or not len(records):
             return None
-        return max(records.body.column(HEARTBEAT).to_pylist())
+        return np.asarray(records.body.column(HEARTBEAT)).astype(np.int64)
+
+    def after_place(self, records: Records, stream: Stream) -> Records | None:
+        instants = self.heartbeats(records)
+        if instants is None:
+            return None
+        chosen = np.flatnonzero(instants > records.ts)
+        if not len(chosen):
+            return None
+        texts = [to_text({stream.time: ValuePattern((Interval(high=instant),))}) for instant in instants[chosen].tolist()]
+        return replace(records.take(chosen), body=pa.table({PATTERN: texts}), home=np.zeros(len(chosen), np.bool_))
 
     def pinned(self, records: Records, stream: Stream) -> pa.Table | None:
         return None if records.body.column_names in ([PATTERN], [HEARTBEAT]) else records.body
@@ -155,8 +166,8 @@ class _Splitter:
         return self._bodies[text]
 
 
-def _derived(derived: Derived, source: Stream, target: Stream, rows: pa.Table, ts: Ints) -> Records:
-    """What CREATE PUNCTUATION says after every row: at the later of its place and the end of AT."""
+def _derived(derived: DerivedPunctuation, source: Stream, target: Stream, rows: pa.Table, ts: Ints) -> Records:
+    """What CREATE PUNCTUATION says after every row: at its place, or at the end of AT where that is not before the time of the row."""
     body = rows.select(list(derived.source_columns)).rename_columns(list(derived.columns))
     present = _present(body)
     at = ts
@@ -164,12 +175,15 @@ def _derived(derived: Derived, source: Stream, target: Stream, rows: pa.Table, t
         column = _whole(rows.column(derived.at))
         present &= there(column)
         at = np.where(there(column), as_plain(column, TIMESTAMP), ts)
+    sequence = None
     if source.name == target.name:
         side = np.arange(1, len(rows) + 1)
+        sequence = None if source.sequence is None else _whole(rows.column(source.sequence))
     else:
         side = np.full(len(rows), BEFORE_ALL if source.position < target.position else AFTER_ALL)
     number = np.where(at >= ts, AFTER_ALL, side)
-    return _where(Records(target.name, KIND, np.maximum(at, ts), number, body, origin=source.name, origin_ts=ts), present)
+    found = Records(target.name, KIND, np.maximum(at, ts), number, body, sequence, origin=source.name, origin_ts=ts)
+    return _where(found, present)
 
 
 def _present(body: pa.Table) -> Flags:

@@ -21,7 +21,7 @@ from eddyline.state.columns import Ints
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class RankedRecords:
     """Records of one kind in order of place; the rows of the timeline with `ranks[i]` and above stand after record i."""
 
     records: Records
@@ -30,7 +30,7 @@ class Ranked:
 
 def ranked_records(
     streams: Sequence[Stream], released: Mapping[str, Released], records: Mapping[str, list[Records]], first: int
-) -> dict[str, list[Ranked]]:
+) -> dict[str, list[RankedRecords]]:
     """The ranks of records that a timeline releases together with rows.
 
     Args:
@@ -40,7 +40,7 @@ def ranked_records(
         first: The rank of the first of these rows.
     """
     known = {stream.name: stream for stream in streams}
-    found: dict[str, list[Ranked]] = {}
+    found: dict[str, list[RankedRecords]] = {}
     for name, batches in records.items():
         for batch in batches:
             ranks = np.full(len(batch), first, np.int64)
@@ -50,7 +50,7 @@ def ranked_records(
                 else:
                     side = "right" if known[other].position < known[name].position else "left"
                     ranks += np.searchsorted(rows.times, batch.ts, side=side)  # type: ignore[call-overload]
-            found.setdefault(name, []).append(Ranked(batch, ranks))
+            found.setdefault(name, []).append(RankedRecords(batch, ranks))
     return found
 
 
@@ -62,13 +62,13 @@ def _own(stream: Stream, rows: Released, records: Records) -> Ints:
     return standing(records, rows.ts, rows.number, sequence)
 
 
-def between(ranked: Mapping[str, list[Ranked]], first: int, stop: int | None) -> dict[str, list[Ranked]]:
+def between(ranked: Mapping[str, list[RankedRecords]], first: int, stop: int | None) -> dict[str, list[RankedRecords]]:
     """The records with ranks from `first` on and below `stop`."""
-    found: dict[str, list[Ranked]] = {}
+    found: dict[str, list[RankedRecords]] = {}
     for name, batches in ranked.items():
         for batch in batches:
             low = int(np.searchsorted(batch.ranks, first))
             high = len(batch.ranks) if stop is None else int(np.searchsorted(batch.ranks, stop))
             if high > low:
-                found.setdefault(name, []).append(Ranked(batch.records.slice(low, high), batch.ranks[low:high]))
+                found.setdefault(name, []).append(RankedRecords(batch.records.slice(low, high), batch.ranks[low:high]))
     return found

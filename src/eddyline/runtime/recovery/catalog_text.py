@@ -1,15 +1,17 @@
 """A job as text: statements that declare its streams, tables, queries, sinks and settings again.
 
 Answer   `catalog_text` is the whole job, `query_text` one query, `sink_text` one sink. Parsed and bound again they give the same.
+         `written_catalog` is the whole job with the places of its queries.
 Limits   A query's settings stand in its WITH where they differ from the defaults; the text is to be bound under the defaults.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from eddyline.language import Job, Sink, render
+from eddyline.language import DeclaredSink, Job, render
 from eddyline.language.syntax import (
     BookClause,
     ColumnDefinition,
@@ -20,12 +22,12 @@ from eddyline.language.syntax import (
     CreateSink,
     CreateStream,
     CreateTable,
-    Option,
     Set,
+    WithOption,
 )
 from eddyline.model.constraint import ConstraintSet
 from eddyline.model.own_function import OwnFunction
-from eddyline.model.punctuation import Derived
+from eddyline.model.punctuation import DerivedPunctuation
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Column, Stream, Table
 from eddyline.model.template import BoundRequests, BoundTemplate, RequestStream, Template
@@ -33,8 +35,21 @@ from eddyline.model.window import span_text
 from eddyline.settings import Settings
 
 
+@dataclass(frozen=True)
+class CatalogText:
+    """Statements that declare a job's streams, tables, queries, sinks and settings again."""
+
+    text: str
+    #: The name of each query, and where its statement begins and ends.
+    queries: tuple[tuple[str, int, int], ...]
+
+
 def catalog_text(job: Job) -> str:
     """Statements that declare the job's streams, tables, queries, sinks and settings again."""
+    return written_catalog(job).text
+
+
+def written_catalog(job: Job) -> CatalogText:
     plain = [stream for stream in job.streams if stream.name not in job.catalog.requests]
     lines = [render(CreateStream(s.name, _definitions(s.schema.columns), _stream_options(s))) for s in plain]
     lines += [render(CreateTable(t.name, _definitions(t.schema.columns), _table_options(t))) for t in job.tables]
@@ -44,10 +59,19 @@ def catalog_text(job: Job) -> str:
     lines += [template_text(template) for template in job.catalog.templates.values()]
     lines += [requests_text(asking) for asking in job.catalog.requests.values()]
     lines += [derived_text(stream, makers[0]) for stream, makers in job.catalog.makers.items()]
-    lines += [query_text(query) for query in job.catalog.queries.values()]
-    lines += [sink_text(sink) for sink in job.sinks]
-    lines += [render(Set(name, value)) for name, value in _settings(job.settings).items()]
-    return "".join(f"{line};\n" for line in lines)
+    text, queries = _joined(lines), []
+    said = {name: f"{query_text(query)};\n" for name, query in job.catalog.queries.items()}
+    place = len(text)
+    for name, one in said.items():
+        queries.append((name, place, place + len(one)))
+        place += len(one)
+    after = [sink_text(sink) for sink in job.sinks]
+    after += [render(Set(name, value)) for name, value in _settings(job.settings).items()]
+    return CatalogText("".join([text, *said.values(), _joined(after)]), tuple(queries))
+
+
+def _joined(statements: Iterable[str]) -> str:
+    return "".join(f"{statement};\n" for statement in statements)
 
 
 def query_text(query: BoundQuery) -> str:
@@ -104,15 +128,15 @@ def function_texts(own: OwnFunction) -> list[str]:
     around = [] if not own.strict else [render(Set("on_bad", value)) for value in ("error", Settings().on_bad)]
     target = "" if own.target.startswith("#") else own.target
     arguments = tuple(ColumnDefinition(name, kind) for name, kind in own.arguments)
-    options = () if own.arrays == "arrow" else (Option("arrays", own.arrays),)
+    options = () if own.arrays == "arrow" else (WithOption("arrays", own.arrays),)
     return [*around[:1], render(CreateFunction(own.name, arguments, own.result, target, options)), *around[1:]]
 
 
-def punctuation_text(derived: Derived) -> str:
+def punctuation_text(derived: DerivedPunctuation) -> str:
     return render(CreatePunctuation(derived.name, derived.stream, derived.columns, derived.source, derived.source_columns, derived.at))
 
 
-def sink_text(sink: Sink) -> str:
+def sink_text(sink: DeclaredSink) -> str:
     return render(CreateSink(sink.name, sink.query, _options(sink.options)))
 
 
@@ -120,14 +144,16 @@ def _definitions(columns: Iterable[Column]) -> tuple[ColumnDefinition, ...]:
     return tuple(ColumnDefinition(c.name, c.type) for c in columns)
 
 
-def _options(options: Mapping[str, Any]) -> tuple[Option, ...]:
-    return tuple(Option(name, value) for name, value in options.items())
+def _options(options: Mapping[str, Any]) -> tuple[WithOption, ...]:
+    return tuple(WithOption(name, value) for name, value in options.items())
 
 
-def _stream_options(stream: Stream) -> tuple[Option, ...]:
+def _stream_options(stream: Stream) -> tuple[WithOption, ...]:
     given = dict(stream.options) | {"time": stream.time, "lateness": span_text(stream.lateness).lower()}
     if stream.idle is not None:
         given["idle"] = span_text(stream.idle).lower()
+    if stream.most_ahead is not None:
+        given["most_ahead"] = span_text(stream.most_ahead).lower()
     if stream.sequence is not None:
         given["sequence"] = stream.sequence
     if stream.key:
@@ -141,7 +167,7 @@ def _stream_options(stream: Stream) -> tuple[Option, ...]:
     return _options(given)
 
 
-def _table_options(table: Table) -> tuple[Option, ...]:
+def _table_options(table: Table) -> tuple[WithOption, ...]:
     return _options({**table.options, **({} if table.refresh is None else {"refresh": span_text(table.refresh).lower()})})
 
 

@@ -24,7 +24,9 @@ BEGUN = "begun.json"
 
 #: What the folders of each engine held before they said whose they are.
 _TRACES = {"embedded": ("checkpoint.json",), "spark": ("offsets", "commits", os.path.join("eddyline", "ledger.json"))}
-_ANEW = "continue with the version that wrote it, or start anew with an empty checkpoint and an empty folder for results"
+#: The releases that read formats of earlier days, the same in both engines.
+_RELEASES = {5: "eddyline 0.2.0"}
+_ANEW = "start anew with an empty checkpoint and an empty folder for results"
 
 
 class Claim:
@@ -123,8 +125,14 @@ def check_identity(folder: str, engine: str, format: int) -> None:
     if found.get("engine") != engine:
         raise _of_the_other(folder, str(found.get("engine")), engine)
     if found.get("format") != format:
-        message = f"the checkpoint in {folder} has format {found.get('format')}"
-        raise CheckpointProblem(message, detail=f"this version reads format {format}", hint=_ANEW)
+        raise of_another_format(f"the checkpoint in {folder}", found.get("format"), format)
+
+
+def of_another_format(what: str, found: object, format: int) -> CheckpointProblem:
+    """The refusal of something whose format is not the one that this version reads; it names the release that continues the job."""
+    release = _RELEASES.get(found, "the version that wrote it") if isinstance(found, int) else "the version that wrote it"
+    hint = f"continue the job with {release}, or {_ANEW}"
+    return CheckpointProblem(f"{what} has format {found}", detail=f"this version reads format {format}", hint=hint)
 
 
 def _check_traces(folder: str, engine: str) -> None:
@@ -135,7 +143,7 @@ def _check_traces(folder: str, engine: str) -> None:
             raise CheckpointProblem(
                 f"the checkpoint in {folder} does not say its format",
                 detail=f"it has no {IDENTITY}: an earlier version wrote it, or the file was removed",
-                hint=_ANEW,
+                hint=f"continue with the version that wrote it, or {_ANEW}",
             )
 
 
@@ -147,4 +155,4 @@ def _of_the_other(folder: str, engine: str, wanted: str) -> CheckpointProblem:
     )
 
 
-__all__ = ["BEGUN", "IDENTITY", "RESTORE", "Claim", "check_identity", "claim", "identity", "not_writable"]
+__all__ = ["BEGUN", "IDENTITY", "RESTORE", "Claim", "check_identity", "claim", "identity", "not_writable", "of_another_format"]

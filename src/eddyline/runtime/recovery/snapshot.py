@@ -9,20 +9,21 @@ Limits   The queries must have been added with the slots and starts that the hea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from eddyline.errors import CheckpointProblem
 from eddyline.runtime.pipeline import Pipeline
+from eddyline.runtime.recovery.checkpoint_identity import of_another_format
 from eddyline.runtime.recovery.store_snapshot import restore_store, saved_store, store_content
 from eddyline.runtime.recovery.waiting_snapshot import chunk_name, gate_content, restore_gate, restore_queue, saved_gate, saved_queue
 from eddyline.runtime.timeline import Timeline
+from eddyline.runtime.units.joins import partition_state
 
 #: Changes when a snapshot of an older version could no longer be read.
-FORMAT = 5
+FORMAT = 6
 
 Header = dict[str, Any]
 Load = Callable[[str], pa.Table]
@@ -46,6 +47,7 @@ def take_snapshot(pipeline: Pipeline) -> Snapshot:
             "bad": intake.bad,
             "violations": intake.violations,
             "promised": intake.promised,
+            "told": intake.told,
         }
         for name, intake in pipeline.intakes.items()
     }
@@ -120,6 +122,34 @@ def saved_queries(header: Header) -> dict[str, dict[str, Any]]:
     return dict(header["queries"])
 
 
+def pass_on(header: Header, here: Collection[str]) -> None:
+    """A job goes on with some of its queries: where a query that is gone has computed the results of a copy, the copy gets its state."""
+    queries = header["queries"]
+    originals = {name: saved["state"]["copy"] for name, saved in queries.items() if "copy" in (saved["state"] or {})}
+    heirs: dict[str, str] = {}
+    for name, original in originals.items():
+        if name in here and original not in here:
+            heir = heirs.setdefault(original, name)
+            given = {key: queries[original][key] for key in ("slot", "state")} if heir == name else {"state": {"copy": heir}}
+            queries[name] = {**queries[name], **given}
+    if not heirs:
+        return
+    for store in header["stores"].values():
+        for members in store["lineage"].values():
+            members[:] = [[heirs.get(query, query), reference, slot] for query, reference, slot in members]
+    header["units"] |= {
+        partition_state(heir, reference): state
+        for original, heir in heirs.items()
+        for reference, state in _partitions(header["units"], original).items()
+    }
+
+
+def _partitions(units: Mapping[str, Any], query: str) -> dict[str, Any]:
+    """What was saved of the partitions of a query, by reference."""
+    start = partition_state(query, "")
+    return {name.removeprefix(start): state for name, state in units.items() if name.startswith(start)}
+
+
 def waiting_blocks(header: Header) -> list[str]:
     """The blocks of rows that wait for the frontier."""
     held = [*_saved_streams(header), *header["gates"].items()]
@@ -160,11 +190,7 @@ def block_content(header: Header, block: str) -> str:
 
 def check_format(header: Header) -> None:
     if header.get("format") != FORMAT:
-        raise CheckpointProblem(
-            f"the checkpoint has format {header.get('format')}",
-            detail=f"this version reads format {FORMAT}",
-            hint="continue with the version that wrote it, or start anew with an empty checkpoint",
-        )
+        raise of_another_format("the checkpoint", header.get("format"), FORMAT)
 
 
 def restore(pipeline: Pipeline, header: Header, load: Load) -> None:
@@ -179,6 +205,8 @@ def restore(pipeline: Pipeline, header: Header, load: Load) -> None:
         intake.newest, intake.closed, intake.arrived = saved["newest"], saved["closed"], saved["arrived"]
         intake.rows_in, intake.late, intake.bad = saved["rows_in"], saved["late"], saved["bad"]
         intake.violations, intake.promised = saved["violations"], saved["promised"]
+        # Checkpoints of before do not have it: rows that break their heartbeats are late.
+        intake.told = saved.get("told")
     pipeline.gating.announced = set(header["announced"])
     for name, saved in header["gates"].items():
         restore_gate(pipeline.gating.open(name), saved, load)
@@ -200,7 +228,7 @@ def restore(pipeline: Pipeline, header: Header, load: Load) -> None:
         saved = header["queries"][query.name]
         query.results = saved["results"]
         if saved.get("triggers"):
-            pipeline.triggers.change(query.name, saved["triggers"])
+            pipeline.triggers.resume(query.name, saved["triggers"])
         if saved["stop"] is not None:
             pipeline.stop_query(query.name, saved["stop"])
     # What comes from now on was not there when the snapshot was taken.

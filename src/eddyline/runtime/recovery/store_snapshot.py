@@ -9,13 +9,17 @@ Limits   A segment is written once. Places and numbers of rows that a timeline h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from eddyline.errors import CheckpointProblem
 from eddyline.operators.join.combination import Words, any_bit
 from eddyline.operators.join.port import Port, bits_of
 from eddyline.operators.keys import combined, key_words
@@ -28,12 +32,17 @@ from eddyline.state.store import Store
 
 Load = Callable[[str], pa.Table]
 
+#: In the metadata of a segment: the marks of lineage that it does not hold because all of its rows are wanted.
+_WHOLE = b"whole"
+#: Rows whose bits are spread out at once.
+_AT_ONCE = 4096
+
 
 def saved_store(supply: Supply, blocks: dict[str, Callable[[], pa.Table]]) -> dict[str, Any]:
     segments, state = supply.segments, supply.state
     segments.seal()
     for segment in segments.segments:
-        blocks[segment.name] = partial(segments.table, segment)
+        blocks[segment.name] = partial(_segment_table, supply, segment)
     if segments.dropped is not None:
         blocks[segments.dropped] = segments.dropped_table
     readers = {}
@@ -55,7 +64,15 @@ def saved_store(supply: Supply, blocks: dict[str, Callable[[], pa.Table]]) -> di
         "dropped": segments.dropped,
         "segments": [[s.first, s.end, s.token] for s in segments.segments],
         "readers": readers,
+        "lineage": {port.words_mark: [[m.query, m.reference, slot] for slot, m in port.members.items()] for port in state.ports},
     }
+
+
+def _segment_table(supply: Supply, segment: Segment) -> pa.Table:
+    """The rows of a segment; it names the marks that are not in it because the queries behind them want all of its rows."""
+    table = supply.segments.table(segment)
+    whole = [port.words_mark for port in supply.state.ports if not port.stores_words]
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), _WHOLE: json.dumps(whole)})
 
 
 def store_content(name: str, saved: Mapping[str, Any], block: str) -> str | None:
@@ -84,11 +101,18 @@ def _amendments(state: StreamState, reader: ReadPosition, first: int, end: int) 
 def restore_store(supply: Supply, saved: Mapping[str, Any], load: Load) -> None:
     state, segments = supply.state, supply.segments
     supply.reach = saved["reach"]
-    segments.segments = [Segment(segments.store.name, *segment) for segment in saved["segments"]]
-    _restore_rows(state, [load(s.name) for s in segments.segments], saved["end"])
+    written = [Segment(segments.store.name, *segment) for segment in saved["segments"]]
+    lineage = Lineage.of(state, saved["lineage"])
+    _restore_rows(state, [load(s.name) for s in written], saved["end"], lineage)
     for name, reader in state.readers.items():
         _restore_reader(state, reader, saved["readers"].get(name), load)
     _restore_drops(segments.store, saved, load)
+    if lineage.is_as_written:
+        segments.segments = written
+        return
+    # Segments are written anew with the next checkpoint: the names in them are those of joins that are no longer there.
+    for reader in state.readers.values():
+        reader.sealed = (0, 0)
 
 
 def _restore_reader(state: StreamState, reader: ReadPosition, saved: Mapping[str, Any] | None, load: Load) -> None:
@@ -114,29 +138,20 @@ def _restore_reader(state: StreamState, reader: ReadPosition, saved: Mapping[str
     reader.sealed = (first, store.end)
 
 
-def _restore_rows(stream: StreamState, tables: list[pa.Table], end: int) -> None:
+def _restore_rows(stream: StreamState, tables: list[pa.Table], end: int, lineage: Lineage) -> None:
     store = stream.store
     rows = sum(len(t) for t in tables)
     store.base = store.first = store.end = end - rows
     for index in stream.store.indexes.values():
         index.rebuild()
     opened = [open_marks(table) for table in tables]
-    for port in stream.ports:
-        if not port.stores_words and any(port.words_mark in marks or _came_before(marks["ts"], port) for marks in opened):
+    words = [[lineage.words(port, table, marks) for table, marks in zip(tables, opened, strict=True)] for port in stream.ports]
+    for port, found in zip(stream.ports, words, strict=True):
+        if not port.stores_words and any((one != port.full()).any() for one in found):
             port.stores_words = True
             store.add_mark(port.words_mark, np.uint64, port.width)
-    for table, marks in zip(tables, opened, strict=True):
-        for port in stream.ports:
-            if port.stores_words:
-                # Rows that were written before words were: every member wants those after its start. And a bit may be that of a
-                # query which has gone and whose slot was given to another after the segment was written.
-                kept = _begun(port, marks["ts"])
-                if port.words_mark in marks:
-                    words = marks[port.words_mark].reshape(len(table), -1)
-                    narrow = min(port.width, words.shape[1])
-                    kept[:, :narrow] &= words[:, :narrow]
-                    kept[:, narrow:] = 0
-                marks[port.words_mark] = port.flat(kept)
+    for number, (table, marks) in enumerate(zip(tables, opened, strict=True)):
+        marks |= {port.words_mark: port.flat(found[number]) for port, found in zip(stream.ports, words, strict=True) if port.stores_words}
         # A column that no query read when the segment was written: a query that reads it now began after these rows.
         payload = {
             name: table.column(saved).combine_chunks() if saved in table.column_names else pa.nulls(len(table), store.types[name].arrow)
@@ -160,9 +175,66 @@ def _restore_drops(store: Store, saved: Mapping[str, Any], load: Load) -> None:
     store.generation, store.drops = saved["generation"], saved["drops"]
 
 
-def _came_before(ts: Ints, port: Port) -> bool:
-    """Whether some member began after some of the rows, which are in order."""
-    return bool(len(ts)) and any(member.start >= ts[0] for member in port.members.values())
+@dataclass
+class Lineage:
+    """Which query wants which stored row, by query and reference; in segments it lies under marks and slots of the run before."""
+
+    #: (query, reference) -> the mark and the slot of the run before.
+    known: Mapping[tuple[str, str], tuple[str, int]]
+    #: Whether all queries have the marks and slots that they had.
+    is_as_written: bool
+
+    @classmethod
+    def of(cls, stream: StreamState, saved: Mapping[str, list[tuple[str, str, int]]]) -> Lineage:
+        known = {(query, reference): (mark, slot) for mark, members in saved.items() for query, reference, slot in members}
+        as_written = True
+        for port in stream.ports:
+            for slot, member in port.members.items():
+                place = known.get((member.query, member.reference))
+                if place is None and port.probed:
+                    raise CheckpointProblem(
+                        f"the checkpoint does not say which rows of stream {stream.name} the query {member.query} wants",
+                        detail=f"the query reads the stream as {member.reference}, and stands in the checkpoint",
+                        hint="drop the query from the job for one run and add it again: it then sees the rows from there on",
+                    )
+                as_written &= place == (port.words_mark, slot)
+        return cls(known, as_written)
+
+    def words(self, port: Port, table: pa.Table, marks: Mapping[str, npt.NDArray[Any]]) -> Words:
+        """The lineage of the rows of a segment under a port."""
+        rows, whole = len(table), json.loads(table.schema.metadata[_WHOLE])
+        slots: dict[str, list[tuple[int, int]]] = {}
+        for slot, member in port.members.items():
+            # A query that kept no rows is not known: it has been given all that are stored.
+            if (place := self.known.get((member.query, member.reference))) is not None:
+                slots.setdefault(place[0], []).append((place[1], slot))
+        found = np.zeros((rows, port.width), np.uint64)
+        for mark, pairs in slots.items():
+            if mark in marks:
+                found |= _moved(marks[mark].reshape(rows, -1), pairs, port.width)
+            elif mark in whole:
+                found |= bits_of(tuple(slot for _, slot in pairs), port.width)
+            # Otherwise the rows were stored before the join was there: its queries do not see them.
+        # A bit may be that of a query which has gone and whose slot was given to another after the segment was written.
+        return found & _begun(port, marks["ts"])
+
+
+def _moved(words: Words, pairs: Sequence[tuple[int, int]], width: int) -> Words:
+    """Words that have, per pair of slots, the bit of the first in the place of the second; bits beyond the given words are zero."""
+    known = [(before, slot) for before, slot in pairs if before < 64 * words.shape[1]]
+    found = np.zeros((len(words), width), np.uint64)
+    if all(before == slot for before, slot in known):
+        narrow = min(width, words.shape[1])
+        found[:, :narrow] = words[:, :narrow] & bits_of(tuple(slot for slot, _ in known), width)[:narrow]
+        return found
+    before, after = np.array(known, np.int64).T
+    for start in range(0, len(words), _AT_ONCE):
+        some = np.ascontiguousarray(words[start : start + _AT_ONCE])
+        bits = np.unpackbits(some.view(np.uint8), axis=1, bitorder="little")
+        moved = np.zeros((len(some), 64 * width), np.uint8)
+        moved[:, after] = bits[:, before]
+        found[start : start + _AT_ONCE] = np.packbits(moved, axis=1, bitorder="little").view(np.uint64)
+    return found
 
 
 def _begun(port: Port, ts: Ints) -> Words:

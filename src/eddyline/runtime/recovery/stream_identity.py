@@ -4,7 +4,8 @@ Answer   `identity` describes a stream as plain JSON: columns, time, lateness, s
          of which there is a digest of the rules too, since they may stand in a workflow's file, and whether they are checked.
          `check_identities` refuses streams that differ from those of a checkpoint and says in what.
 Limits   Two paths are the same if they are equal as absolute paths, or lead to the same place once symbolic links are
-         resolved. A relative path begins at the working directory. `files_per_batch`, `delimiter` and `idle` may change.
+         resolved. A relative path begins at the working directory. `files_per_batch`, `delimiter`, `idle` and
+         `most_ahead` may change.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The last hours of a job in bounded files.
 
-Answer   `Journal` appends JSON lines to a file; when the file has half of its room, it becomes the older half and a new one begins.
+Answer   `HistoryJournal` appends JSON lines to a file; when the file has half of its room, it becomes the older half and a new one begins.
          `QueryLines` writes a line for all queries every ten seconds. `read_overview` and `read_query` give lines back, thinned out to so
          many points.
 
@@ -24,7 +24,7 @@ OVERVIEW_BYTES, QUERY_BYTES, DECISION_BYTES = 8 * _MIB, 38 * _MIB, 2 * _MIB
 QUERY_SECONDS, QUERIES_AT_PACE = 10.0, 2_000
 
 
-class Journal:
+class HistoryJournal:
     def __init__(self, path: str, room: int) -> None:
         self.path = path
         self._half = room // 2
@@ -52,18 +52,19 @@ class QueryLines:
     """Results, seconds and response times of all queries, now and then."""
 
     def __init__(self, path: str, room: int = QUERY_BYTES) -> None:
-        self._journal = Journal(path, room)
+        self._journal = HistoryJournal(path, room)
         self._names: list[str] | None = None
-        self._due = 0.0
+        #: From when to when on the wall clock no line is due: a clock that was set back does not end the history.
+        self._written, self._due = 0.0, 0.0
 
     def is_due(self, now: float) -> bool:
-        return now >= self._due
+        return not self._written <= now < self._due
 
     def note(self, now: float, figures: Mapping[str, Sequence[float | None]]) -> None:
         """`figures`: per query results, seconds, 95th percentile of the response time. A line is written if one is due."""
         if not self.is_due(now):
             return
-        self._due = now + QUERY_SECONDS * max(1.0, len(figures) / QUERIES_AT_PACE)
+        self._written, self._due = now, now + QUERY_SECONDS * max(1.0, len(figures) / QUERIES_AT_PACE)
         names = list(figures)
         results, seconds, slow = list(zip(*figures.values(), strict=True)) or [(), (), ()]
         line = {"t": round(now, 2), "results": results, "seconds": seconds, "p95": slow}

@@ -1,6 +1,6 @@
 """Where the reports of a job lie: the folder `dashboard` below the job's own.
 
-Answer   `Places(folder)` names every file. The job writes `report.json` (the newest report), `queries.json` (what each query is),
+Answer   `ReportPlaces(folder)` names every file. The job writes `report.json` (the newest report), `queries.json` (what each query is),
          `overview.jsonl`, `queries.jsonl` and `decisions.jsonl` (bounded histories). A dashboard
          writes `token`, `wanted/` (what its pages look at) and `leases/` (which tried queries are still wanted).
 State    Files only. Reports are not synced to the disk: after a power cut the next one replaces what is there.
@@ -19,7 +19,7 @@ from eddyline.state.whole_file import make_folder
 FOLDER = "dashboard"
 
 
-class Places:
+class ReportPlaces:
     def __init__(self, job: str) -> None:
         #: The job's folder: its checkpoint.
         self.job = job
@@ -34,7 +34,8 @@ class Places:
         self.leases = os.path.join(self.folder, "leases")
 
     def make(self) -> None:
-        for folder in (self.folder, self.wanted, self.leases):
+        # The job's own too, where the dashboard comes before the first checkpoint: a folder made on the way would be for all.
+        for folder in (self.job, self.folder, self.wanted, self.leases):
             make_folder(folder)
 
     def lease(self, query: str) -> str:

@@ -27,8 +27,8 @@ from eddyline.runtime.control_record import drop_record
 from eddyline.runtime.report import Report
 from eddyline.runtime.reporting.decisions import decisions
 from eddyline.runtime.reporting.document import overview_line, query_figures, report_document
-from eddyline.runtime.reporting.history import DECISION_BYTES, OVERVIEW_BYTES, Journal, QueryLines
-from eddyline.runtime.reporting.places import Places, read_json, replace_file
+from eddyline.runtime.reporting.history import DECISION_BYTES, OVERVIEW_BYTES, HistoryJournal, QueryLines
+from eddyline.runtime.reporting.places import ReportPlaces, read_json, replace_file
 from eddyline.runtime.reporting.samples import DeadSamples, Tail
 from eddyline.tuning import ReportTuning
 
@@ -38,7 +38,7 @@ log = logging.getLogger("eddyline.report")
 WANTED_SECONDS, _WANTED = 15.0, 12
 
 
-class Engine(Protocol):
+class ReportedEngine(Protocol):
     """What a reporter asks of a job; only between two epochs."""
 
     name: str
@@ -61,10 +61,10 @@ class Engine(Protocol):
 
 
 class Reporter:
-    def __init__(self, engine: Engine, folder: str, tuning: ReportTuning) -> None:
+    def __init__(self, engine: ReportedEngine, folder: str, tuning: ReportTuning) -> None:
         self.engine = engine
         self.tuning = tuning
-        self.places = Places(folder)
+        self.places = ReportPlaces(folder)
         self.control = ControlFolder(folder)
         self.lock = threading.RLock()
         self.dead = DeadSamples()
@@ -84,14 +84,16 @@ class Reporter:
         self._refused_records: Any = {}
         #: Tried queries whose lease has ended, until they have gone.
         self._ended: set[str] = set()
+        #: Per tried query the time of its file as it was seen, and when it was first seen so: the wall clock may jump.
+        self._renewed: dict[str, tuple[float | None, float]] = {}
         #: The queries and those that leave, as they were described, and how.
         self._known: tuple[object, ...] = ()
         self._described: dict[str, dict[str, Any]] = {}
         self._since: dict[str, float] = {}
         self._complained = False
         self.places.make()
-        self._overview = Journal(self.places.overview, OVERVIEW_BYTES)
-        self._decisions = Journal(self.places.decisions, DECISION_BYTES)
+        self._overview = HistoryJournal(self.places.overview, OVERVIEW_BYTES)
+        self._decisions = HistoryJournal(self.places.decisions, DECISION_BYTES)
         self._lines = QueryLines(self.places.lines)
         found = read_json(self.places.report)
         self._before: dict[str, Any] | None = found if isinstance(found, dict) and "stats" in found else None
@@ -111,6 +113,11 @@ class Reporter:
             self._publish("running")
         finally:
             self.lock.release()
+
+    def go_on(self) -> None:
+        """After `end`: the job runs again."""
+        with self.lock:
+            self._is_over = False
 
     def end(self, problem: BaseException | None = None) -> None:
         """Write the last report: the job has ended or failed."""
@@ -171,7 +178,7 @@ class Reporter:
         if self._lines.is_due(now):
             self._lines.note(now, query_figures(document))
         self._before = self.latest = document
-        self._end_leases(described, now)
+        self._end_leases(described)
 
     def _describe(self, names: list[str], now: float) -> Mapping[str, Mapping[str, Any]]:
         """What each query is, written anew when queries have come, gone or been stopped."""
@@ -217,18 +224,21 @@ class Reporter:
                 if self.engine.attach(name, tail):
                     self._tails[name] = tail
 
-    def _end_leases(self, described: Mapping[str, Mapping[str, Any]], now: float) -> None:
+    def _end_leases(self, described: Mapping[str, Mapping[str, Any]]) -> None:
         """Drop the tried queries whose lease no page renews. The time during which the job did not run does not count."""
-        ended = []
+        ended, tried = [], {}
         for name, one in described.items():
             if one.get("lease") is None or one["stop"] is not None:
                 continue
             try:
-                renewed = os.stat(self.places.lease(name)).st_mtime
+                stamp: float | None = os.stat(self.places.lease(name)).st_mtime
             except OSError:
-                renewed = one["since"]
-            if now - max(renewed, self._started, one["since"]) > one["lease"] and name not in self._ended:
+                stamp = None
+            known = self._renewed.get(name)
+            tried[name] = known if known is not None and known[0] == stamp else (stamp, WALL.now())
+            if WALL.now() - tried[name][1] > one["lease"] and name not in self._ended:
                 ended.append(name)
+        self._renewed = tried
         if ended:
             self.control.append(drop_record(ended))
             self._ended |= set(ended)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import threading
 import weakref
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,7 +31,7 @@ from eddyline.connectors.request_files import write_requests
 from eddyline.connectors.results_folder import needed_places, prepare_output
 from eddyline.errors import BindingProblem, Unsupported, UserError
 from eddyline.language import Job
-from eddyline.language.catalog import Sink as DeclaredSink
+from eddyline.language.catalog import DeclaredSink
 from eddyline.model.clock import Clock
 from eddyline.model.query import BoundQuery
 from eddyline.model.records import Records
@@ -54,12 +55,12 @@ from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.failure import kept_in
 from eddyline.runtime.spark.job.figures import job_report, make_layout, planned_routing
 from eddyline.runtime.spark.job.guest import check_session, check_workers
-from eddyline.runtime.spark.job.ledger import FORMAT, Entry, Ledger, same_text
-from eddyline.runtime.spark.job.progress import Progress
+from eddyline.runtime.spark.job.ledger import FORMAT, Ledger, LedgerEntry, same_text
+from eddyline.runtime.spark.job.progress import StreamProgress
 from eddyline.runtime.spark.job.saying import say, say_now
 from eddyline.runtime.spark.job.shard_report import committed_batch
 from eddyline.runtime.spark.job.shipped import Shipped
-from eddyline.runtime.spark.job.watched import WatchedDriver
+from eddyline.runtime.spark.job.watched import WatchedSparkDriver
 from eddyline.runtime.spark.job.wholeness import check_whole
 from eddyline.runtime.spark.output.sinks import DEAD_LETTER, Delivered
 from eddyline.runtime.spark.output.table_sink import check_sink
@@ -97,6 +98,9 @@ class SparkRunner:
         self._own: dict[str, list[Sink]] = {}
         self._claim: Claim | None = None
         self._driver: SparkDriver | None = None
+        self._in_background = False
+        #: Ends a job in the background that a function has stopped which is called with results.
+        self._ending: threading.Thread | None = None
         #: The answers of REQUEST statements, once the run has ended.
         self.answered: list[pa.Table] = []
 
@@ -147,6 +151,12 @@ class SparkRunner:
                 "the session does not run",
                 detail="the rows of templates live in the workers of a running job",
                 hint="start() first; REQUEST … in execute() is answered when the run ends",
+            )
+        if self.driver.delivery.is_mine:
+            raise UserError(
+                "requests are answered between two batches",
+                detail="the caller is called with results",
+                hint="ask from another thread",
             )
         return self.driver.ask(requests, timeout)
 
@@ -209,7 +219,7 @@ class SparkRunner:
             self.driver.delivery.add_sink(query, self.handles[query].schema, sink)
         self._own.setdefault(query, []).append(sink)
 
-    def entry(self, name: str) -> Entry | None:
+    def entry(self, name: str) -> LedgerEntry | None:
         """What became of a query, as far as is known."""
         roster = self._driver.roster if self._driver is not None else None
         return None if roster is None else roster.ledger.queries.get(name)
@@ -252,6 +262,7 @@ class SparkRunner:
     def run(self, once: bool) -> None:
         try:
             self._driver = driver = self._build(follow=not once)
+            self._in_background = False
             if self._asked:
                 driver.ask_to_stop()
             if once:
@@ -267,12 +278,26 @@ class SparkRunner:
     def start(self) -> None:
         try:
             self._driver = self._build(follow=True)
+            self._in_background = True
             self._driver.start()
         except BaseException:
             self._release()
             raise
 
     def stop(self) -> None:
+        if self.begun and self.driver.delivery.is_mine:
+            # The batch at hand waits for the caller. Where no `run` waits for the job, a thread ends it.
+            self.ask_to_stop()
+            if self._in_background and self._ending is None:
+                self._ending = threading.Thread(target=self._end, name="eddyline-stop", daemon=True)
+                self._ending.start()
+            return
+        if self._ending is not None:
+            self._ending.join()
+            self._ending = None
+        self._end()
+
+    def _end(self) -> None:
         try:
             if self._driver is not None and self._driver.query is not None and not self._driver.ended:
                 self._driver.stop()
@@ -398,7 +423,7 @@ class SparkRunner:
         driver.functions = Shipped(codes(functions))
         driver.add_queries(self.job.catalog, self._own)
         driver.publication = Publication(partial(job_report, driver))
-        driver.be_watched(Reporter(WatchedDriver(driver), self.checkpoint, self.job.settings.tuning.reports))
+        driver.be_watched(Reporter(WatchedSparkDriver(driver), self.checkpoint, self.job.settings.tuning.reports))
         driver.asked, driver.on_answers = self.job.asked, self._answered
         return driver
 
@@ -408,7 +433,7 @@ class SparkRunner:
         if self._out is not None:
             write_requests(self._out, tables)
 
-    def _on_batch(self, delivered: Delivered, progress: Progress) -> None:
+    def _on_batch(self, delivered: Delivered, progress: StreamProgress) -> None:
         if delivered.batch == 1:
             self._note_saved()
         for observer in tuple(self.observers):

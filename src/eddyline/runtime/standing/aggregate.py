@@ -26,7 +26,7 @@ from eddyline.model.window import Now, Range
 from eddyline.operators.aggregate.aggregation import Aggregation, merged_parts
 from eddyline.operators.aggregate.buckets import Bucket
 from eddyline.operators.aggregate.config import AggregateConfig
-from eddyline.operators.aggregate.contributions import Batch, Block
+from eddyline.operators.aggregate.contributions import Batch, ContributionBlock
 from eddyline.operators.aggregate.instants import changes_at
 from eddyline.operators.aggregate.saved import block_table, load_block, load_state, save
 from eddyline.operators.aggregate.tables import arrays_of, as_table
@@ -35,8 +35,8 @@ from eddyline.operators.closings import Closings
 from eddyline.operators.evaluate import Issues
 from eddyline.operators.functions_arranged import PLACE
 from eddyline.operators.join.combination import Combinations
-from eddyline.operators.join.group_roots import GroupRoots
 from eddyline.operators.join.port import LONG_AGO
+from eddyline.operators.join.punctuations.group_roots import GroupRoots
 from eddyline.operators.project import gather, result_schema
 from eddyline.plan.lower import Lowered
 from eddyline.runtime.standing.finished_groups import FinishedGroups
@@ -260,7 +260,7 @@ class AggregateQuery(LeavingQuery):
         if self.sessions is not None:
             tables["sessions"] = as_table(self.sessions.saved())
         blocks: dict[str, Callable[[], pa.Table]] = {f"{prefix}-{part}": partial(_same, table) for part, table in tables.items()}
-        sealed: list[Block] = []
+        sealed: list[ContributionBlock] = []
         if (held := self.aggregation.contributions) is not None:
             sealed = held.seal(f"{name}-{self._run}")
             blocks |= {block.name: partial(block_table, held, block) for block in sealed}
@@ -284,7 +284,7 @@ class AggregateQuery(LeavingQuery):
             self.sessions.restore(held["code"], held["key"], held["start"], held["last"])
         self.restore_pushed(lambda part: load(f"{saved['prefix']}-{part}"))
         for number, name, rows in saved["blocks"]:
-            load_block(self.aggregation, Block(number, name, rows), load(name), saved["limits"])
+            load_block(self.aggregation, ContributionBlock(number, name, rows), load(name), saved["limits"])
 
 
 def _same(table: pa.Table) -> pa.Table:

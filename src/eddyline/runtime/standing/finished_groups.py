@@ -12,9 +12,9 @@ from __future__ import annotations
 from eddyline.model.expression import Expression
 from eddyline.operators.aggregate.aggregation import Aggregation
 from eddyline.operators.closings import Closings
-from eddyline.operators.join.alive import Came
 from eddyline.operators.join.group import JoinGroup
-from eddyline.operators.join.group_roots import GroupRoots
+from eddyline.operators.join.punctuations.alive import Came
+from eddyline.operators.join.punctuations.group_roots import GroupRoots
 
 
 class FinishedGroups:

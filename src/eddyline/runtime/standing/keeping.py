@@ -25,12 +25,13 @@ from eddyline.model.query import Keeping
 from eddyline.model.schema import ROW
 from eddyline.model.window import FOREVER, Now, PartitionedRows, Range, Rows
 from eddyline.operators.aggregate.pushed import PushedOut
-from eddyline.operators.closings import Closings
+from eddyline.operators.closings import LONG_AGO, Closings
+from eddyline.operators.covering import there
 from eddyline.operators.evaluate import Issues, compile_expression, compile_predicate
-from eddyline.operators.join.alive import Rule
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.group import JoinGroup
-from eddyline.operators.pending import Left, Pending
+from eddyline.operators.join.punctuations.alive import JoinShape
+from eddyline.operators.pending import Left, PendingRows
 from eddyline.operators.stream import whole_columns
 from eddyline.runtime.standing.query import Registration, Released, SelectQuery
 from eddyline.runtime.unit import Slice
@@ -53,7 +54,7 @@ class KeepingQuery(SelectQuery):
             self.partners = {p: Partners(group, closings, p) for p in positions if lowered.aliases[p] in self.keeping.closed}
         wanted = {p: [*self._selected(p)] if gives else [] for p in positions}
         self.pending = {
-            p: Pending(tuple(dict.fromkeys([*wanted[p], *(self.partners[p].columns if p in self.partners else ())]))) for p in positions
+            p: PendingRows(tuple(dict.fromkeys([*wanted[p], *(self.partners[p].columns if p in self.partners else ())]))) for p in positions
         }
         #: Position -> the rows that later rows push out of their partition.
         self.pushed: dict[int, PushedOut] = {}
@@ -134,7 +135,7 @@ class KeepingQuery(SelectQuery):
         self._version += 1
         return made
 
-    def _early(self, position: int, pending: Pending, frontier: int, released: Released) -> tuple[Left, Ints]:
+    def _early(self, position: int, pending: PendingRows, frontier: int, released: Released) -> tuple[Left, Ints]:
         """Rows that leave before the oldest ones: their partners were closed, or later rows of their partition pushed them out."""
         due = np.full(len(pending), FOREVER)
         if (partners := self.partners.get(position)) is not None and partners.is_due(len(pending)):
@@ -160,7 +161,7 @@ class KeepingQuery(SelectQuery):
         left, alone = pending.remove(places)
         return left, due[alone]
 
-    def _certain(self, position: int, pending: Pending, frontier: int, released: Released) -> tuple[int, Callable[[Left], Ints]]:
+    def _certain(self, position: int, pending: PendingRows, frontier: int, released: Released) -> tuple[int, Callable[[Left], Ints]]:
         """How many of the oldest rows can find no partner any more, and since when."""
         window = self.lowered.windows[position]
         if isinstance(window, Rows) and len(self.lowered.moving) > 1:
@@ -213,7 +214,7 @@ class Partners:
     """When punctuations have closed the partners of rows of one of two references."""
 
     def __init__(self, group: JoinGroup, closings: Closings, position: int) -> None:
-        self.rule, self.closings = Rule(group, closings), closings
+        self.rule, self.closings = JoinShape(group, closings), closings
         self.links = self.rule.links[position]
         self.source = group.bases[1 - position].port.source
         keys = {key.mark: key.expression for key in group.config.seats[position].keys}
@@ -225,25 +226,31 @@ class Partners:
     def is_due(self, rows: int) -> bool:
         """Whether there are rows or punctuations that were not looked at."""
         closed = self.closings.closed.get(self.source)
-        return bool(self.links) and closed is not None and not closed.is_empty and (rows > self.seen or bool(closed.fresh))
+        return bool(self.links) and (rows > self.seen or (closed is not None and bool(closed.fresh)))
 
-    def closed(self, pending: Pending) -> Ints:
-        """When the partners of each row were closed; FOREVER: they are not, or it is known."""
+    def closed(self, pending: PendingRows) -> Ints:
+        """When the partners of each row were closed, LONG_AGO where a key is null, which nothing equals; FOREVER: they are not, or it is
+        known."""
         found = np.full(len(pending), FOREVER)
-        closed = self.closings.closed[self.source]
-        first = 0 if closed.fresh else self.seen
+        closed = self.closings.closed.get(self.source)
+        first = 0 if closed is not None and closed.fresh else self.seen
         table = pending.payload(first)
         if table is None:
             return found
-        self.rule.reload()
         columns = {}
+        without = np.zeros(len(table), np.bool_)
         for link in self.links:
             for pin, mark in zip(link.pins, link.keys, strict=True):
+                e, compiled = self.keys[mark]
+                here = {(ref, name): table.column(name).combine_chunks() for ref, name in columns_of(e)}
+                values = compiled(here, len(table))
+                without |= ~there(values)
                 if pin.column is not None and pin.turned is not None:
-                    e, compiled = self.keys[mark]
-                    here = {(ref, name): table.column(name).combine_chunks() for ref, name in columns_of(e)}
-                    columns[pin.column] = pin.turned(compiled(here, len(table)))
-        found[first:] = closed.instants(columns, len(table), self.rule.regions[self.links[0].child])
+                    columns[pin.column] = pin.turned(values)
+        if closed is not None and not closed.is_empty:
+            self.rule.reload()
+            found[first:] = closed.instants(columns, len(table), self.rule.regions[self.links[0].child])
+        found[first:][without] = LONG_AGO
         return found
 
 

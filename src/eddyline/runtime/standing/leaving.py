@@ -16,7 +16,7 @@ import pyarrow as pa
 from eddyline.model.expression import ColumnKey, ColumnRef, Expression
 from eddyline.model.window import Now, PartitionedRows, Range, Rows
 from eddyline.operators.aggregate.expiry import Limit
-from eddyline.operators.aggregate.instants import Due
+from eddyline.operators.aggregate.instants import DueInstants
 from eddyline.operators.aggregate.pushed import PushedOut
 from eddyline.operators.evaluate import Compiled, Issues, compile_expression
 from eddyline.operators.join.combination import Combinations
@@ -92,9 +92,9 @@ class LeavingQuery(StandingQuery):
         leaving += [self.group.bases[position].store.at("arrival", rows.ids[position]) for position in self.pushed]
         return leaving
 
-    def due(self, first: int, final: int, period: int, released: Released) -> Due:
+    def due(self, first: int, final: int, period: int, released: Released) -> DueInstants:
         """What leaves up to the instant `final`, and at which instant from `first` on each does."""
-        due = Due([], [])
+        due = DueInstants([], [])
         if self.ranges:
             due.limits.append(final)
             due.instants.append(lambda keys: np.maximum(at_or_after(keys + 1, period), first))

@@ -23,8 +23,8 @@ import pyarrow as pa
 from eddyline.model.schema import ENDS, PART, ROW
 from eddyline.model.window import PartitionedRows, Rows
 from eddyline.operators.aggregate.contributions import Batch
-from eddyline.operators.aggregate.guarded import LASTING, Answers, Changes, Condition, Guarded, Members, Moves
-from eddyline.operators.aggregate.instants import Due, changes_at
+from eddyline.operators.aggregate.guarded import LASTING, Changes, CountedMoves, Guarded, Members, PartnerAnswers, PartnerCondition
+from eddyline.operators.aggregate.instants import DueInstants, changes_at
 from eddyline.operators.aggregate.pushed import PushedOut
 from eddyline.operators.aggregate.tables import Arrays, arrays_of, as_table
 from eddyline.operators.aggregate.words import ALL
@@ -102,11 +102,11 @@ class LivingAggregate(AggregateQuery):
         places = {alias: at for at, alias in enumerate(living.named)}
         self.anchors = np.array([places[alias] for alias in living.questions], np.int64)
         pushed = [places[alias] for alias in living.pushed]
-        kinds = [[Condition(a.question, places[a.alias], a.wanted) for a in kind] for kind in living.kinds]
+        kinds = [[PartnerCondition(a.question, places[a.alias], a.wanted) for a in kind] for kind in living.kinds]
         self.width = len(self.keys) + 1 if self.keys else 1
         self.guarded = Guarded(self.width + len(self.arguments), kinds, pushed, len(places))
         self.partners = Guarded(0, [()] * len(living.questions), pushed, len(places))
-        self.answers = Answers()
+        self.answers = PartnerAnswers()
         #: What is newer than the last instant: results, partners, and per alias the rows that were pushed out.
         self.coming: list[Members] = []
         self.meeting: list[Members] = []
@@ -199,10 +199,10 @@ class LivingAggregate(AggregateQuery):
         self.guarded.forget()
         order = np.argsort(moves.ceased_names)
         names, when = moves.ceased_names[order], moves.ceased_when[order]
-        due_now = Due([names], [lambda keys: when[np.searchsorted(names, keys)]])
+        due_now = DueInstants([names], [lambda keys: when[np.searchsorted(names, keys)]])
         return changes_at(self.aggregation, batch, moves.begun_when, due_now, opening, issues)
 
-    def _asked(self, met: Moves) -> tuple[Ints, Ints, Ints, Ints]:
+    def _asked(self, met: CountedMoves) -> tuple[Ints, Ints, Ints, Ints]:
         """Partners that begin and cease as counts of rows: question, row, by how much, when."""
         held = self.partners.members
         slots = np.concatenate([met.begun, met.ceased])
@@ -214,7 +214,7 @@ class LivingAggregate(AggregateQuery):
         by = np.append(np.ones(len(met.begun), np.int64), np.full(len(met.ceased), -1, np.int64))
         return questions, rows, by, np.concatenate([met.begun_when, met.ceased_when])
 
-    def _begun(self, moves: Moves) -> Batch:
+    def _begun(self, moves: CountedMoves) -> Batch:
         """Results that begin to count."""
         held, slots = self.guarded.members, moves.begun
         groups = np.stack([held.words[at][slots] for at in range(self.width)], axis=1)

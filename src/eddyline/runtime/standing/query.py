@@ -22,8 +22,8 @@ from eddyline.operators.evaluate import Issues
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.inputs import StreamInput
-from eddyline.operators.join.propagation import Propagation
-from eddyline.operators.join.punctuations import Punctuations
+from eddyline.operators.join.punctuations.policy import Punctuations
+from eddyline.operators.join.punctuations.propagation import Propagation
 from eddyline.operators.project import Projection
 from eddyline.plan.lower import Lowered
 from eddyline.plan.shape import Part, query_shape
@@ -31,6 +31,7 @@ from eddyline.runtime.analysis import join_lines
 from eddyline.runtime.newest import NewestPlaces
 from eddyline.runtime.plan_text import plan_text
 from eddyline.runtime.standing.base import StandingBase
+from eddyline.runtime.standing.crowd import Crowd
 from eddyline.runtime.unit import Merging, Moment, Slice, Unit
 from eddyline.state.columns import Ints
 
@@ -72,6 +73,8 @@ class StandingQuery(StandingBase):
     #: Gathers the columns of results; None: results are not rows of combinations.
     projection: Projection | None = None
     is_timed = False
+    #: Whether it may get the combinations of one newest row in several calls.
+    takes_parts = True
     #: The references whose rows it looks at in combinations; None: all.
     reads: frozenset[int] | None = None
 
@@ -90,6 +93,8 @@ class StandingQuery(StandingBase):
         self.watch: Callable[[Slice], None] | None = None
         #: Called with results as they are released; for response times.
         self.note: Callable[[str, Combinations], None] | None = None
+        #: Watches for rows that make very many results.
+        self.crowd = Crowd(given.lowered, given.group.bases, given.query.settings.most_results)
         #: Adds to results where their newest rows stand; None: one pipeline has all rows, and the order says it.
         self.places: NewestPlaces | None = None
 
@@ -172,6 +177,7 @@ class RowsQuery(StandingQuery):
         if not len(rows):
             return []
         self.results += len(rows)
+        self.crowd.see(rows)
         made = [self.table(rows, issues)]
         if self.places is not None:
             made = [self.places.placed(made[0], rows.rank)]

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from eddyline.model.datatypes import STRING, TIMESTAMP
 from eddyline.model.expression import columns_of
-from eddyline.model.query import Output
+from eddyline.model.query import OutputColumn
 from eddyline.operators.aggregate.aggregation import merged_parts
 from eddyline.operators.aggregate.config import AggregateConfig
 from eddyline.operators.aggregate.groups import Dictionary
@@ -28,7 +28,7 @@ from eddyline.operators.aggregate.words import grown
 from eddyline.operators.evaluate import Issues
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.project import gather
-from eddyline.operators.ranking.ranked import RankSpec, Rows, first_rows
+from eddyline.operators.ranking.ranked import ArrivingRows, RankSpec, first_rows
 from eddyline.plan.lower import Lowered
 from eddyline.runtime.standing.aggregate import AggregateQuery, bucket_of
 from eddyline.runtime.standing.leaving import LeavingQuery, at_or_after, compiled_of, computed
@@ -63,6 +63,9 @@ def _spec(lowered: Lowered, queues: int, times: Mapping[str, str], *, pruned: bo
 
 class RankedQuery(LeavingQuery):
     """The first combinations of a partition."""
+
+    #: Those of one newest row are put into an order.
+    takes_parts = False
 
     def __init__(self, given: Registration) -> None:
         super().__init__(given)
@@ -99,7 +102,7 @@ class RankedQuery(LeavingQuery):
         self.seconds += perf_counter() - began
         return []
 
-    def _rows(self, rows: Combinations, issues: Issues) -> Rows:
+    def _rows(self, rows: Combinations, issues: Issues) -> ArrivingRows:
         if len(rows.ids) > 1:
             # Combinations of one newest row: older rows first.
             rows = rows.take(np.lexsort((*(rows.ids[position] for position in sorted(rows.ids, reverse=True)), rows.stamp)))
@@ -110,7 +113,7 @@ class RankedQuery(LeavingQuery):
         pairs = [words.encode(computed(e, c, values, len(rows), issues), e.type) for e, c in self.values]
         serial = np.arange(self._serial, self._serial + len(rows))
         self._serial += len(rows)
-        return Rows(partition, [w for w, _ in pairs], [v for _, v in pairs], serial, rows.clock, self.leaving(rows))
+        return ArrivingRows(partition, [w for w, _ in pairs], [v for _, v in pairs], serial, rows.clock, self.leaving(rows))
 
     def advance(self, frontier: int, closing: bool, issues: Issues, released: Released) -> list[pa.Table]:
         began = perf_counter()
@@ -162,7 +165,7 @@ class RankedQuery(LeavingQuery):
         self.forget_pushed(final)
         return found
 
-    def _until(self, final: int) -> list[Rows]:
+    def _until(self, final: int) -> list[ArrivingRows]:
         """The rows that wait for instants up to `final`; they wait no more."""
         taken, waiting = [], self.state.waiting
         while waiting and waiting[0].clock[0] <= final:
@@ -192,8 +195,8 @@ class RankedAggregate(AggregateQuery):
         query, lowered, times = given.query, given.lowered, given.times
         ranking = lowered.ranking
         assert ranking is not None
-        hidden = [Output(f"_order{at}", o.expression) for at, o in enumerate(ranking.order)]
-        hidden += [Output(f"_partition{at}", e) for at, e in enumerate(ranking.partition)]
+        hidden = [OutputColumn(f"_order{at}", o.expression) for at, o in enumerate(ranking.order)]
+        hidden += [OutputColumn(f"_partition{at}", e) for at, e in enumerate(ranking.partition)]
         whole = replace(lowered, outputs=(*lowered.outputs, *hidden))
         super().__init__(replace(given, lowered=whole))
         self.spec = _spec(lowered, 0, times, pruned=False, closing=query.group_window is not None and query.emit.kind != "close")
@@ -263,7 +266,7 @@ class RankedAggregate(AggregateQuery):
             stamps = np.full(len(mine), now, np.int64)
             serial = np.arange(self._serial, self._serial + len(mine))
             self._serial += len(mine)
-            self.slots[mine] = ranked.add(Rows(words, [w for w, _ in pairs], [v for _, v in pairs], serial, stamps, []), mine)
+            self.slots[mine] = ranked.add(ArrivingRows(words, [w for w, _ in pairs], [v for _, v in pairs], serial, stamps, []), mine)
         made = ranked.changes(now)
         self.groups.release(codes[gone])
         return made

@@ -14,16 +14,16 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from eddyline.operators.aggregate.contributions import Block
+from eddyline.operators.aggregate.contributions import ContributionBlock
 from eddyline.operators.aggregate.saved import block_table
-from eddyline.operators.ranking.ranked import Ranked, RankSpec, Rows
+from eddyline.operators.ranking.ranked import ArrivingRows, RankedRows, RankSpec
 from eddyline.operators.ranking.saved import load_block, load_state, save
 
 
 class RankedState:
     def __init__(self, name: str, spec: RankSpec) -> None:
-        self.ranked = Ranked(spec)
-        self.waiting: list[Rows] = []
+        self.ranked = RankedRows(spec)
+        self.waiting: list[ArrivingRows] = []
         self._name = f"ranked-{blake2b(name.encode(), digest_size=5).hexdigest()}-{uuid4().hex[:8]}"
         self._version = 0
 
@@ -45,7 +45,7 @@ class RankedState:
         self.waiting = load_state(self.ranked, lambda part: load(f"{state['prefix']}-{part}"))
         live = load(f"{state['prefix']}-live")
         for number, name, rows in state["blocks"]:
-            load_block(self.ranked, Block(number, name, rows), load(name), live)
+            load_block(self.ranked, ContributionBlock(number, name, rows), load(name), live)
 
 
 def _same(table: pa.Table) -> pa.Table:

@@ -125,6 +125,7 @@ class FilterUnit(UnitBase):
             for bundle in bundles:
                 assert bundle.rows is not None
                 responses.note_filtered(self._times(responses), bundle.slots, bundle.edges, part.ranks[self.stream], bundle.rows)
+        self.pipeline.handout.hold(sum(len(bundle.table) for bundle in bundles))
         if self.pipeline.bundles:
             outcome.bundles += bundles
         else:
@@ -180,7 +181,7 @@ class FilterKind:
         if unit is None:
             unit = self.units[key] = FilterUnit(self, source, key, uses_zones)
             self.pipeline.timeline(unit.streams)
-        slot = unit.group.free_slot() if slot is None else slot
+        slot = unit.group.free_slot() if slot is None or slot in unit.group.filter else slot
         standing = FilterQuery(query, lowered, unit, slot, start, lowered.seats[0].route)
         unit.enter(standing)
         return standing

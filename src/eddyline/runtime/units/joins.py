@@ -28,11 +28,11 @@ from eddyline.operators.closings import Closings
 from eddyline.operators.join.commons import Commons
 from eddyline.operators.join.group import JoinConfig, JoinGroup
 from eddyline.operators.join.join_slice import JoinSlice
-from eddyline.operators.join.partitions import judging
+from eddyline.operators.join.partitions import Partition, judging
 from eddyline.operators.join.policy import WatchedEdge
 from eddyline.operators.join.port import LONG_AGO, Membership, Port
-from eddyline.operators.join.propagation import Homes, Propagation
-from eddyline.operators.join.punctuations import Punctuations
+from eddyline.operators.join.punctuations.policy import Punctuations
+from eddyline.operators.join.punctuations.propagation import Homes, Propagation
 from eddyline.operators.join.registry import join_group
 from eddyline.operators.promises import Promises
 from eddyline.operators.stream import ALWAYS, StreamState
@@ -97,7 +97,9 @@ class JoinUnit:
     def advance(self, moment: Moment, outcome: Outcome) -> None:
         for query in self.members.values():
             made = query.advance(moment.frontier, moment.closing, self.kind.pipeline.issues, moment.came)
-            outcome.results[query.name].extend(made if query.stop is None else until(query.stop, made))
+            made = made if query.stop is None else until(query.stop, made)
+            outcome.results[query.name].extend(made)
+            self.kind.pipeline.handout.hold(sum(len(table) for table in made))
             if (finished := query.finished(moment)) is not None:
                 outcome.results.setdefault(punctuations_of(query.name), []).extend(finished)
         # After the queries have looked at the rows.
@@ -132,15 +134,21 @@ class JoinUnit:
         for partition in self.partitions:
             # A name of its own for every state: a block that exists under its name is not written again.
             block = f"partition-{partition.name}-{self._run}-v{self._version}".replace(":", "-")
-            found[f"partition {partition.name}"] = {"block": block}, {block: partition.saved}
+            found |= {name: ({"block": block}, {block: partition.saved}) for name in _meanings(partition)}
         return found
 
     def restore(self, states: Mapping[str, object], load: Load) -> None:
         for query in self.members.values():
             query.restore(states[query.name], load)
         for partition in self.partitions:
-            if isinstance(saved := states.get(f"partition {partition.name}"), Mapping):
-                partition.restore(load(saved["block"]))
+            # Queries that share a join now may have had one each before: what they saved of a row is the same.
+            names = _meanings(partition)
+            if len(self.group.bases) == 1:
+                # A filter, which another setting of `share` has left to the filters of its stream: it stores no row and counts none.
+                names = [name for name in names if name in states]
+            blocks = {str(saved["block"]) for name in names if isinstance(saved := states[name], Mapping)}
+            if blocks:
+                partition.restore(pa.concat_tables([load(block) for block in sorted(blocks)]))
 
     def report(self) -> UnitFigures:
         group = self.group
@@ -171,6 +179,16 @@ class JoinUnit:
         return node if edge.kind == "demand" else f"{node} {edge.kind}"
 
 
+def _meanings(partition: Partition) -> list[str]:
+    """The names of a partition in a snapshot: one for each query and reference that it serves."""
+    return [partition_state(member.query, member.reference) for member in partition.base.port.members.values()]
+
+
+def partition_state(query: str, reference: str) -> str:
+    """The name under which a snapshot has the counts of rows per partition, for one reference of a query."""
+    return f"partition {query} {reference}"
+
+
 def _passing(port: Port) -> dict[str, float]:
     """What the filters of all queries on one reference let through; their seconds are those of the store."""
     return {"rows_in": port.came, "rows_out": port.passed, "seconds": 0.0}
@@ -193,7 +211,7 @@ class JoinKind:
         lowered = self.lowered(query)
         unit = self._unit_for(lowered)
         group = unit.group
-        slot = group.free_slot() if slot is None else slot
+        slot = group.free_slot() if slot is None or slot in group.bases[0].port.members else slot
         for position, window in enumerate(lowered.windows):
             if isinstance(window, Rows):
                 group.bases[position].port.reader.need_numbers()
@@ -208,9 +226,11 @@ class JoinKind:
                 base.port.lingers = LONG_AGO, 0
         group.watched |= standing.watch is not None or propagates
         starts = [LONG_AGO if seat.is_table else start for seat in lowered.seats]
-        group.join([Membership(slot, *of) for of in zip(lowered.filters, storing_windows(lowered, times), starts, strict=True)])
+        asked = zip(lowered.filters, storing_windows(lowered, times), starts, lowered.aliases, strict=True)
+        group.join([Membership(slot, wanted, window, after, query.name, alias) for wanted, window, after, alias in asked])
         self._load_tables(group)
         unit.members[query.name] = standing
+        standing.crowd.tell = self.pipeline.handout.crowds.append
         self.pipeline.handout.changed(group)
         return standing
 

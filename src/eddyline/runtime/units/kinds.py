@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from eddyline.errors import Fault
 from eddyline.model.query import BoundQuery
-from eddyline.runtime.unit import Kind, Unit
+from eddyline.runtime.unit import QueryKind, Unit
 from eddyline.runtime.units.copies import CopyKind
 from eddyline.runtime.units.filters import FilterKind
 from eddyline.runtime.units.joins import JoinKind
@@ -34,9 +34,9 @@ class Kinds:
         # A join answers whatever no kind before it does.
         self.copies = CopyKind(pipeline, self.joins)
         #: A copy takes what its original has made: units of copies come last.
-        self.all: tuple[Kind, ...] = (self.templates, self.requests, self.patterns, self.filters, self.joins, self.copies)
+        self.all: tuple[QueryKind, ...] = (self.templates, self.requests, self.patterns, self.filters, self.joins, self.copies)
 
-    def of(self, query: BoundQuery, start: int) -> Kind:
+    def of(self, query: BoundQuery, start: int) -> QueryKind:
         """The kind of a query that begins at `start`."""
         if self.copies.original_of(query, start) is not None:
             return self.copies

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from eddyline.model.constraint import Book as Key
+from eddyline.model.constraint import EventBook as Key
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
-from eddyline.operators.pattern.book import Book
+from eddyline.operators.pattern.book import TraceBook
 from eddyline.operators.pattern.config import BookConfig
 from eddyline.operators.pattern.matcher import Made, PatternMatcher
 from eddyline.operators.pattern.saved import restore_book, saved_book
@@ -93,7 +93,7 @@ class PatternUnit(UnitBase):
         sets = [s for s in stream.constraints if s.book == key]
         on_violation = "error" if any(s.settings.on_violation == "error" for s in sets) else "dead-letter"
         columns = {c.name: c.type for c in stream.schema.columns}
-        self.book = Book(
+        self.book = TraceBook(
             BookConfig(key, columns, rules_for(key, sets), on_violation), self.pipeline.issues, self.pipeline.settings.tuning.patterns
         )
         self.members: dict[str, PatternQuery] = {}
@@ -139,6 +139,7 @@ class PatternUnit(UnitBase):
     def advance(self, moment: Moment, outcome: Outcome) -> None:
         for name, made in self.book.advance(moment.frontier).items():
             outcome.results[name] += [self._placed(m) for m in made if len(m.table)]
+            self.pipeline.handout.hold(sum(len(m.table) for m in made))
 
     def _placed(self, made: Made) -> pa.Table:
         if self.pipeline.handout.places is None:

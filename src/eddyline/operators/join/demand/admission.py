@@ -16,7 +16,7 @@ from typing import Any
 
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.demand.edge import Edge
-from eddyline.operators.join.demand.mns import Condition, links_between
+from eddyline.operators.join.demand.mns import DemandCondition, links_between
 from eddyline.operators.join.inputs import StreamInput
 from eddyline.operators.join.node import JoinNode
 from eddyline.operators.join.zones.partners import PartnerZones
@@ -28,7 +28,7 @@ class Admission:
         self.node = node
         self.edge = Edge(mode == "auto", True, tuning, useful=tuning.useful_admission, samples=1)
         self._last = len(node.inputs)
-        self.conditions: list[list[Condition]] = [[] for _ in node.inputs]
+        self.conditions: list[list[DemandCondition]] = [[] for _ in node.inputs]
         for origin, one in enumerate(node.inputs):
             if isinstance(one, StreamInput) and one.stream.is_table:
                 continue
@@ -36,7 +36,7 @@ class Admission:
                 links = links_between(node.equalities, one.references, node.inputs[number])
                 if links:
                     asked = None if zones is None else (zones, node.counters)
-                    self.conditions[origin].append(Condition(node.inputs[number], links, node.bases, mode == "bloom", asked))
+                    self.conditions[origin].append(DemandCondition(node.inputs[number], links, node.bases, mode == "bloom", asked))
 
     @property
     def checks(self) -> int:
@@ -55,7 +55,7 @@ class Admission:
         if origin <= self._last:
             self.edge.next_epoch()
         self._last = origin
-        # What an admitted row has given so far: the estimate of what one that is not would have.
+        # Results per admitted row so far: the estimate for refused rows.
         self.edge.produced = self.node.counters.partials
         chosen = self.edge.admitted_by([(condition, condition) for condition in self.conditions[origin]], rows)
         return rows if chosen is None else rows.take(chosen)

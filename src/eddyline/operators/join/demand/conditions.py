@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from eddyline.operators.join.combination import Combinations
-from eddyline.operators.join.demand.mns import Condition, links_between
+from eddyline.operators.join.demand.mns import DemandCondition, links_between
 from eddyline.operators.join.inputs import Input
 from eddyline.operators.join.node import JoinNode
 from eddyline.operators.join.zones.partners import PartnerZones
@@ -25,21 +25,21 @@ class Conditions:
         self.node = node
         asked = None if zones is None else (zones, node.counters)
         #: Every condition on combinations.
-        self.all: list[Condition] = []
+        self.all: list[DemandCondition] = []
         self.unlinked: list[Input] = []
         #: Per input of the node, what can be said of its rows alone: (the condition on combinations, the one on rows).
-        self.early: list[list[tuple[Condition, Condition]]] = [[] for _ in node.inputs]
+        self.early: list[list[tuple[DemandCondition, DemandCondition]]] = [[] for _ in node.inputs]
         for target in targets:
             links = tuple(link for one in node.inputs for link in links_between(node.equalities, one.references, target))
             if not links:
                 self.unlinked.append(target)
                 continue
-            whole = Condition(target, links, node.bases, bloomed, asked)
+            whole = DemandCondition(target, links, node.bases, bloomed, asked)
             self.all.append(whole)
             for number, one in enumerate(node.inputs):
                 mine = links_between(node.equalities, one.references, target)
                 if mine:
-                    alone = whole if mine == links else Condition(target, mine, node.bases, bloomed, asked)
+                    alone = whole if mine == links else DemandCondition(target, mine, node.bases, bloomed, asked)
                     self.early[number].append((whole, alone))
         #: The conditions that are tested; with `auto`, those that save more than they cost.
         self.used = list(self.all)
@@ -51,7 +51,7 @@ class Conditions:
         return sum(c.checked for c in (*self.all, *early))
 
     @property
-    def sharpest(self) -> Condition | None:
+    def sharpest(self) -> DemandCondition | None:
         """The condition in use that refuses the most."""
         return max(self.used, key=lambda c: c.rate, default=None)
 
@@ -59,11 +59,11 @@ class Conditions:
         """The references of each input that conditions in use look at."""
         return [one.references for one in (*(c.opposite for c in self.used), *self.unlinked)]
 
-    def early_of(self, origin: int) -> list[tuple[Condition, Condition]]:
+    def early_of(self, origin: int) -> list[tuple[DemandCondition, DemandCondition]]:
         """The conditions in use that say something of single rows of an input."""
         return [pair for pair in self.early[origin] if pair[0] in self.used]
 
-    def demanded(self, rows: Combinations, known: Callable[[Condition], bool]) -> Ints | None:
+    def demanded(self, rows: Combinations, known: Callable[[DemandCondition], bool]) -> Ints | None:
         """Positions of the combinations for which every condition holds, but for those `known` to; None: all."""
         chosen: Ints | None = None
         # The condition that has refused the most comes first: the others then have little left to look at.

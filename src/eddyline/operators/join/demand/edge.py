@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 
 from eddyline.operators.join.combination import Combinations
-from eddyline.operators.join.demand.mns import Condition, Flags
+from eddyline.operators.join.demand.mns import DemandCondition, Flags
 from eddyline.state.columns import Ints
 from eddyline.tuning import DemandTuning
 
 
 @dataclass(slots=True)
-class Asking:
-    """Whether a condition on single rows has been worth its questions."""
+class ConditionBackoff:
+    """Whether evaluating a condition on single rows has paid; a condition that never refuses rows is evaluated ever more rarely."""
 
     active: bool = False
     pause: int = 1
@@ -35,13 +35,13 @@ class Asking:
     refused: int = 0
 
     def later(self, epoch: int, longest: int) -> None:
-        """When to try again what is not asked now."""
+        """Set the epoch in which the condition is evaluated next."""
         self.pause = 1 if self.active else min(2 * self.pause, longest)
         self.until = epoch + self.pause
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class EdgeSample:
     """What an epoch would make, and what of it would be refused."""
 
     #: New rows, and the combinations that the epoch would make of them.
@@ -107,7 +107,7 @@ class Edge:
     useful: float = -1.0
     #: The most conditions on single rows that are tried in one epoch.
     samples: int = 64
-    asked_early: set[Condition] = field(default_factory=set)
+    asked_early: set[DemandCondition] = field(default_factory=set)
     _epoch: int = 0
     _pause: int = 0
     _next: int = 1
@@ -115,7 +115,7 @@ class Edge:
     #: The epoch in which conditions were last tried, and how many.
     _sampled: tuple[int, int] = (0, 0)
     _before: tuple[int, ...] = (0,) * 8
-    _asking: dict[Condition, Asking] = field(default_factory=dict)
+    _asking: dict[DemandCondition, ConditionBackoff] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.worth = self.tuning.make
@@ -155,7 +155,7 @@ class Edge:
         """The node above scans `rows` rows for each combination that it gets."""
         self.worth = self.tuning.make + self.tuning.scan * rows
 
-    def weigh(self, look: Look, used: Sequence[int]) -> list[int]:
+    def weigh(self, look: EdgeSample, used: Sequence[int]) -> list[int]:
         """Which conditions to listen to: none, or those that save the most.
 
         Args:
@@ -207,7 +207,7 @@ class Edge:
 
     # -- single rows
 
-    def admitted_by(self, questions: Sequence[tuple[Condition, Condition]], rows: Combinations) -> Ints | None:
+    def admitted_by(self, questions: Sequence[tuple[DemandCondition, DemandCondition]], rows: Combinations) -> Ints | None:
         """Positions of the rows that may be part of something, asking what is worth it; None: all of them.
 
         `questions`: conditions on combinations, each with what it says of single rows.
@@ -225,9 +225,9 @@ class Edge:
         self.suspensions += len(rows) - left
         return None if left == len(rows) else chosen
 
-    def worth_asking(self, condition: Condition, rows: Combinations) -> bool:
+    def worth_asking(self, condition: DemandCondition, rows: Combinations) -> bool:
         """Whether to ask of single rows now; one that refuses too little is only tried now and then, on a sample."""
-        asking = self._asking.setdefault(condition, Asking())
+        asking = self._asking.setdefault(condition, ConditionBackoff())
         if self.is_open and not asking.active and self._epoch >= asking.until and self._may_sample():
             enough = self.tuning.enough
             few = np.arange(len(rows)) if len(rows) <= 4 * enough else np.linspace(0, len(rows) - 1, 4 * enough).astype(np.int64)
@@ -246,7 +246,7 @@ class Edge:
         self._sampled = (self._epoch, self._sampled[1] + 1)
         return self._sampled[1] <= self.samples
 
-    def asked(self, condition: Condition, rows: int, refused: int) -> None:
+    def asked(self, condition: DemandCondition, rows: int, refused: int) -> None:
         asking = self._asking[condition]
         asking.checked += rows
         asking.refused += refused

@@ -14,7 +14,7 @@ import numpy as np
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.demand.conditions import Conditions
 from eddyline.operators.join.demand.edge import Edge
-from eddyline.operators.join.demand.mns import Condition, wanted_pairs
+from eddyline.operators.join.demand.mns import DemandCondition, wanted_pairs
 from eddyline.operators.join.inputs import StreamInput
 from eddyline.operators.join.modes import Pairs, Probe
 from eddyline.operators.join.node import JoinNode
@@ -27,7 +27,7 @@ class HoldingBack:
         self.node = node
         self.edge = edge
         self.conditions = conditions
-        self._probed_with: Condition | None = None
+        self._probed_with: DemandCondition | None = None
         #: Per input of streams, the ids of rows that were held back and are still stored.
         self._rows: dict[int, Ints] = {}
 
@@ -69,7 +69,7 @@ class HoldingBack:
         asked = self.edge.asked_early
         return self.sifted(made, lambda c: c is self._probed_with or (c in asked and c.references <= references))
 
-    def sifted(self, made: Combinations, known: Callable[[Condition], bool] = lambda _: False) -> Combinations:
+    def sifted(self, made: Combinations, known: Callable[[DemandCondition], bool] = lambda _: False) -> Combinations:
         """Combinations that every condition but those `known` to hold lets pass."""
         chosen = self.conditions.demanded(made, known)
         if chosen is None:

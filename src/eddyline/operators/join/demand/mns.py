@@ -1,6 +1,6 @@
 """Which part of a combination is not demanded: conditions over its components, asked exactly or through a Bloom filter.
 
-Answer   A `Condition` holds of a combination while the opposite input has a row with equal keys for all components that the
+Answer   A `DemandCondition` holds of a combination while the opposite input has a row with equal keys for all components that the
          condition speaks of. A condition over one component is level 1 of the lattice of sub-tuples, one over several a
          higher level; the empty one holds while the opposite input has any row.
 
@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.kernels import bloom
-from eddyline.kernels.probe import Asking
+from eddyline.kernels.probe import ProbeKeys
 from eddyline.model.joining import Equality
 from eddyline.model.window import FOREVER
 from eddyline.operators.join.combination import Combinations
@@ -63,7 +63,7 @@ def alive_components(one: Input, bases: Mapping[int, StreamInput]) -> dict[int, 
     return one.expand(alive_ids(one, bases))
 
 
-class Condition:
+class DemandCondition:
     """Some row of `opposite` agrees with a combination on all `links`."""
 
     def __init__(
@@ -207,7 +207,7 @@ class Condition:
 
 
 def wanted_pairs(
-    condition: Condition,
+    condition: DemandCondition,
     partner: StreamInput,
     origin: tuple[int, ...],
     index_mark: str,
@@ -230,6 +230,6 @@ def wanted_pairs(
     stored = store.indexes[index_mark].chains(partner.order, partner.death, partner.in_time_order)
     sides = bloom.PairKey(mine[0], mine[-1], len(mine), theirs[0], theirs[-1], len(theirs), own_first)
     opposite = condition.opposite
-    there = bloom.Asked(asked_index.heads, asked_index.back, asked_index.keys, asked.marks[opposite.death], asked.base, asked.first)
-    asking = Asking(probe.hashes, probe.limits, probe.floors)
+    there = bloom.ProbedStore(asked_index.heads, asked_index.back, asked_index.keys, asked.marks[opposite.death], asked.base, asked.first)
+    asking = ProbeKeys(probe.hashes, probe.limits, probe.floors)
     return bloom.probe_wanted(asking, stored, sides, opposite.floors(probe.rows.clock), there)

@@ -37,7 +37,7 @@ from eddyline.operators.join.demand.weighing import Weighing
 from eddyline.operators.join.inputs import Input, NodeInput
 from eddyline.operators.join.modes import Modes, Probe
 from eddyline.operators.join.node import JoinNode
-from eddyline.operators.join.policy import Fresh, Output
+from eddyline.operators.join.policy import Fresh, NodeOutput
 from eddyline.operators.join.zones.partners import PartnerZones
 from eddyline.tuning import DemandTuning
 
@@ -136,7 +136,7 @@ class NodeDemand:
 
     # -- after it
 
-    def finish(self, made: list[Combinations], output: Output, novelty: Novelty) -> None:
+    def finish(self, made: list[Combinations], output: NodeOutput, novelty: Novelty) -> None:
         """Put out what is demanded of what the node made, and what was held back and is demanded now."""
         edge, kept = self.edge, self.kept
         if self._meeting is not None:

@@ -21,7 +21,7 @@ from eddyline.operators.join.demand.novelty import Novelty
 from eddyline.operators.join.join_slice import JoinSlice
 from eddyline.operators.join.modes import Modes, Probe
 from eddyline.operators.join.node import JoinNode
-from eddyline.operators.join.policy import Fresh, JoinPolicy, Output, WatchedEdge
+from eddyline.operators.join.policy import Fresh, JoinPolicy, NodeOutput, WatchedEdge
 from eddyline.operators.join.zones.partners import PartnerZones
 from eddyline.settings import Settings
 from eddyline.state.renumbering import Renumbering
@@ -84,7 +84,7 @@ class Demand(JoinPolicy):
     def mode(self, node: JoinNode, probe: Probe) -> Modes | None:
         return self.demands[node].mode(probe) if node in self.demands and self._novelty is not None else None
 
-    def tell(self, node: JoinNode, made: list[Combinations], output: Output, moment: JoinSlice) -> list[Combinations]:
+    def tell(self, node: JoinNode, made: list[Combinations], output: NodeOutput, moment: JoinSlice) -> list[Combinations]:
         novelty = self._new(node, moment)
         if novelty is None or node not in self.demands:
             return made

@@ -19,13 +19,13 @@ from eddyline.operators.join.demand.conditions import Conditions
 from eddyline.operators.join.demand.edge import Edge
 from eddyline.operators.join.demand.gathering import Gathering
 from eddyline.operators.join.demand.holding import HoldingBack
-from eddyline.operators.join.demand.mns import Condition, alive_ids
+from eddyline.operators.join.demand.mns import DemandCondition, alive_ids
 from eddyline.operators.join.demand.novelty import Novelty
 from eddyline.operators.join.demand.stored import not_stored
 from eddyline.operators.join.demand.waking import can_wake_pairs, woken_pairs
 from eddyline.operators.join.inputs import Input, NodeInput
 from eddyline.operators.join.node import JoinNode
-from eddyline.operators.join.policy import Fresh, Output
+from eddyline.operators.join.policy import Fresh, NodeOutput
 from eddyline.operators.join.steps import followed_order
 
 
@@ -36,7 +36,7 @@ class Resuming:
         self.edge = edge
         self.conditions = conditions
         self.holding = holding
-        self._waking: dict[Condition, Gathering] = {}
+        self._waking: dict[DemandCondition, Gathering] = {}
         self._meeting: Gathering | None = None
 
     def meet(self, new: Fresh, novelty: Novelty, admit: Callable[[int, Combinations], Combinations] | None) -> list[Combinations]:
@@ -64,7 +64,7 @@ class Resuming:
     def _sift_of(self, origin: int) -> Callable[[Combinations], Combinations]:
         return lambda made: self.holding.sift(origin, made)
 
-    def wake(self, novelty: Novelty, last: int, output: Output) -> None:
+    def wake(self, novelty: Novelty, last: int, output: NodeOutput) -> None:
         """Make what new rows of the opposite inputs can use. `last`: the latest time before this slice."""
         conditions = self.conditions
         was_empty = False
@@ -98,7 +98,7 @@ class Resuming:
             self.edge.woken += waking.counters.visited
             self._resume(found, known, output)
 
-    def _resume(self, found: list[Combinations], known: Collection[Condition], output: Output) -> None:
+    def _resume(self, found: list[Combinations], known: Collection[DemandCondition], output: NodeOutput) -> None:
         rows = self.joined(found)
         chosen = self.conditions.demanded(rows, lambda c: c in known)
         rows = not_stored(self.kept, rows if chosen is None else rows.take(chosen))

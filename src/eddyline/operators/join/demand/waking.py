@@ -17,7 +17,7 @@ import numpy as np
 from eddyline.kernels import hashing, waking
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.demand.gathering import Gathering
-from eddyline.operators.join.demand.mns import Condition, Link, links_between
+from eddyline.operators.join.demand.mns import DemandCondition, Link, links_between
 from eddyline.operators.join.inputs import StreamInput
 from eddyline.operators.join.join_slice import RowsSeen
 from eddyline.operators.join.node import JoinNode
@@ -27,15 +27,15 @@ from eddyline.operators.keys import combined
 from eddyline.state.columns import Ints
 
 
-def can_wake_pairs(node: JoinNode, condition: Condition) -> bool:
+def can_wake_pairs(node: JoinNode, condition: DemandCondition) -> bool:
     """Whether the rows that a condition asks about are pairs of streams that both share keys with the asking rows."""
     streams = [one for one in node.inputs if isinstance(one, StreamInput) and not one.stream.is_table]
     return len(streams) == len(node.inputs) == 2 and all(condition.references & set(one.references) for one in streams)
 
 
 def woken_pairs(
-    gathering: Gathering, asking: Ints, low: int, rows_seen: RowsSeen, third: Condition | None
-) -> tuple[Combinations, Condition | None]:
+    gathering: Gathering, asking: Ints, low: int, rows_seen: RowsSeen, third: DemandCondition | None
+) -> tuple[Combinations, DemandCondition | None]:
     """Pairs that the asking rows want, and the condition that has been asked of them: `third`, if it could be."""
     near, far = gathering.inputs[1:]
     assert gathering.witness is not None and isinstance(near, StreamInput) and isinstance(far, StreamInput)
@@ -99,7 +99,7 @@ def _words(one: StreamInput, marks: Sequence[str | None]) -> Ints:
     return np.stack(columns or [none], axis=1)
 
 
-def _third(condition: Condition | None, near: StreamInput) -> tuple[Any, ...]:
+def _third(condition: DemandCondition | None, near: StreamInput) -> tuple[Any, ...]:
     """The store that is asked whether it holds the key of a pair."""
     if condition is None:
         word = np.zeros(1, np.int64)

@@ -11,8 +11,8 @@ import numpy as np
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.counters import Counters
 from eddyline.operators.join.demand.conditions import Conditions
-from eddyline.operators.join.demand.edge import Edge, Look
-from eddyline.operators.join.demand.mns import Condition, alive_components
+from eddyline.operators.join.demand.edge import Edge, EdgeSample
+from eddyline.operators.join.demand.mns import DemandCondition, alive_components
 from eddyline.operators.join.demand.novelty import Novelty
 from eddyline.operators.join.demand.resuming import order_from
 from eddyline.operators.join.demand.waking import can_wake_pairs
@@ -64,14 +64,14 @@ class Weighing:
         for number in worthy:
             refusals[number] = ~conditions.all[number].sampled(made.ids)
             waking[number] = self._waking_cost(conditions.all[number], novelty)
-        look = Look(rows, expected, refusals, waking, empty, self.tuning)
+        look = EdgeSample(rows, expected, refusals, waking, empty, self.tuning)
         listened = edge.listens
         chosen = edge.weigh(look, [n for n, c in enumerate(conditions.all) if c in before])
         conditions.used = [conditions.all[number] for number in chosen]
         held_something = bool(edge.suspensions or edge.marks)
         return listened and held_something and (not edge.listens or not before <= set(conditions.used))
 
-    def _waking_cost(self, condition: Condition, novelty: Novelty) -> tuple[int, float]:
+    def _waking_cost(self, condition: DemandCondition, novelty: Novelty) -> tuple[int, float]:
         """How many new rows the opposite input has, and how many rows they would touch if their keys were new."""
         node = self.node
         start, stop = novelty.range_of(condition.opposite)

@@ -11,7 +11,7 @@ State    Per node, origin, kind of lineage and operator: rows consumed and produ
          each new one.
 Limits   A binary join has one order. The most frequent lineages of an origin's rows are routed apart, all others together. Every operator
          behind one that lets rows pass is observed in every batch, so that nothing has to be tried out for the sake of
-         learning. Draws come from one seed: the same run draws the same lots.
+         learning. Draws come from one seed: the same run draws the same tickets.
 Reading  docs/operators/sharing.md
 """
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from eddyline.operators.join.commons import Commons
 from eddyline.operators.join.policy import JoinPolicy, Schedule
 from eddyline.operators.join.scheduling.release import shared_schedule
+from eddyline.settings import Settings
 from eddyline.tuning import Tuning
 
 if TYPE_CHECKING:
@@ -26,5 +27,5 @@ class SharedScheduling(JoinPolicy):
     def __init__(self, tuning: Tuning) -> None:
         self.tuning = tuning
 
-    def schedule(self, group: JoinGroup, name: str) -> Schedule | None:
-        return shared_schedule(group, name, self.tuning)
+    def schedule(self, group: JoinGroup, settings: Settings) -> Schedule | None:
+        return shared_schedule(group, settings.scheduler, self.tuning)

@@ -22,7 +22,7 @@ from eddyline.state.columns import Ints
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class ScheduledWork:
     """The batches first … stop-1 go through the windows low … high-1."""
 
     first: int
@@ -44,11 +44,11 @@ class SchedulingQueues:
         self.done = np.zeros(len(scheduler.priority) + 1, np.int64)
         self.done[0] = batches
 
-    def units(self, bounds: Ints, need: npt.NDArray[np.float64]) -> Iterator[Unit]:
+    def units(self, bounds: Ints, need: npt.NDArray[np.float64]) -> Iterator[ScheduledWork]:
         """The work in the order of the priorities: a batch goes on as long as it is its turn anyway, and the batches behind it that go
         the same way next come along until there are `need[low, high]` rows; `bounds` says where the rows of each batch begin."""
         while True:
-            unit = Unit(*next_unit(self.done, self.scheduler.priority, self.scheduler.onward, bounds, need))
+            unit = ScheduledWork(*next_unit(self.done, self.scheduler.priority, self.scheduler.onward, bounds, need))
             if unit.low < 0:
                 return
             yield unit

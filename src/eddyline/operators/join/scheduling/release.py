@@ -36,16 +36,16 @@ from eddyline.operators.join.modes import Modes, Pairs
 from eddyline.operators.join.node import JoinNode
 from eddyline.operators.join.policy import Portion, Schedule
 from eddyline.operators.join.scheduling.costs import WindowCosts
-from eddyline.operators.join.scheduling.queues import SchedulingQueues, Unit
+from eddyline.operators.join.scheduling.queues import ScheduledWork, SchedulingQueues
 from eddyline.operators.join.scheduling.schedulers import scheduler
-from eddyline.operators.join.scheduling.strips import Origin, OutputBuffer, Runs
+from eddyline.operators.join.scheduling.strips import Origin, OutputBuffer, StripRuns
 from eddyline.state.columns import Ints
 from eddyline.state.renumbering import Renumbering
 from eddyline.tuning import Tuning
 
 
 @dataclass(frozen=True)
-class Level:
+class WindowLevel:
     """Members that are served together: their slots, and the largest of their windows in each of the two streams."""
 
     slots: tuple[int, ...]
@@ -64,14 +64,14 @@ class _Rows:
     stamps: Ints
     clocks: Ints
     own: Ints
-    runs: Runs
+    runs: StripRuns
     bounds: Ints
 
 
 class SharedSchedule(Schedule):
     """How one group is worked off; made anew when a query comes or goes."""
 
-    def __init__(self, group: JoinGroup, levels: tuple[Level, ...], name: str, tuning: Tuning) -> None:
+    def __init__(self, group: JoinGroup, levels: tuple[WindowLevel, ...], name: str, tuning: Tuning) -> None:
         assert isinstance(group.root, JoinNode)
         self.tuning = tuning.scheduling
         self.node = group.root
@@ -139,7 +139,7 @@ class SharedSchedule(Schedule):
             origins.append(Origin.of(node, number, probe, modes, sizes, self.counted[1 - number], self.buffer, self.tuning.small_window))
         a, b = origins
         of, stamps, clocks, own, a.place, b.place = kernels.merged(a.rows.stamp, b.rows.stamp, a.rows.clock, b.rows.clock, a.own, b.own)
-        return _Rows((a, b), of, stamps, clocks, own, Runs.of(len(of), len(self.levels)), stamps[:0])
+        return _Rows((a, b), of, stamps, clocks, own, StripRuns.of(len(of), len(self.levels)), stamps[:0])
 
     def _is_plain(self, rows: _Rows) -> bool:
         """Whether every member wants every pair of its window."""
@@ -178,7 +178,7 @@ class SharedSchedule(Schedule):
 
     # -- looking
 
-    def _look(self, rows: _Rows, unit: Unit) -> Ints:
+    def _look(self, rows: _Rows, unit: ScheduledWork) -> Ints:
         visited = np.zeros(unit.high - unit.low, np.int64)
         for origin in rows.origins:
             part = origin.part(unit.first, unit.stop)
@@ -190,7 +190,7 @@ class SharedSchedule(Schedule):
         self.buffer.peak = max(self.buffer.peak, self.buffer.used)
         return visited
 
-    def _look_closely(self, rows: _Rows, unit: Unit, held: dict[tuple[int, int], list[Combinations]]) -> Ints:
+    def _look_closely(self, rows: _Rows, unit: ScheduledWork, held: dict[tuple[int, int], list[Combinations]]) -> Ints:
         """The same where pairs carry lineage or have to be verified: the node says what is left of them."""
         visited = np.zeros(unit.high - unit.low, np.int64)
         for origin in rows.origins:
@@ -219,7 +219,9 @@ class SharedSchedule(Schedule):
 
     # -- handing out
 
-    def _portions(self, rows: _Rows, unit: Unit, held: dict[tuple[int, int], list[Combinations]] | None) -> Iterator[Portion | None]:
+    def _portions(
+        self, rows: _Rows, unit: ScheduledWork, held: dict[tuple[int, int], list[Combinations]] | None
+    ) -> Iterator[Portion | None]:
         """One per level of the unit; None: there is nothing for it."""
         begin, stop = int(rows.bounds[unit.first]), int(rows.bounds[unit.stop])
         together: Combinations | None = None
@@ -268,7 +270,7 @@ def shared_schedule(group: JoinGroup, name: str, tuning: Tuning) -> SharedSchedu
     for together in groups:
         windows = {chain[i] for i in together}
         slots = tuple(slot for slot in sides[0] if (sides[0][slot], sides[1][slot]) in windows)
-        levels.append(Level(slots, chain[together[-1]], len(together) == 1))
+        levels.append(WindowLevel(slots, chain[together[-1]], len(together) == 1))
     return SharedSchedule(group, tuple(levels), name, tuning)
 
 
@@ -278,7 +280,7 @@ def _size(window: Window | None) -> int:
     return window.micros if isinstance(window, Range) else FOREVER
 
 
-def _lengths(levels: tuple[Level, ...]) -> list[float]:
+def _lengths(levels: tuple[WindowLevel, ...]) -> list[float]:
     """What a window costs to scan, of both streams together, each measured by its largest finite window."""
     lengths = np.zeros(len(levels))
     for side in (0, 1):

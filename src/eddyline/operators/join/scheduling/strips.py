@@ -2,7 +2,7 @@
 
 Answer   `advance` takes some of the rows through the next windows and says what of it is new; the runs of what each row has
          found so far lie in the output buffer.
-State    Within one step: per row where it stands in its chain or scan (`Origin`), and where its run lies (`Runs`). The output buffer's
+State    Within one step: per row where it stands in its chain or scan (`Origin`), and where its run lies (`StripRuns`). The output buffer's
          room is kept from step to step: fresh memory would cost more to touch than to fill.
 Limits   Finds pairs by key and age; lineage, verification and residual conditions are looked at by the node.
 Reading  docs/operators/scheduling.md
@@ -20,7 +20,7 @@ from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.inputs import StreamInput
 from eddyline.operators.join.modes import Modes, Probe
 from eddyline.operators.join.node import JoinNode
-from eddyline.operators.join.steps import Step
+from eddyline.operators.join.steps import ProbeStep
 from eddyline.state.columns import Ints
 
 
@@ -47,16 +47,16 @@ class OutputBuffer:
 
 
 @dataclass(slots=True)
-class Runs:
+class StripRuns:
     """Per row where its run lies in the output buffer, and how much of it lies in each window."""
 
     start: Ints
     ends: npt.NDArray[np.int32]
 
     @staticmethod
-    def of(rows: int, windows: int) -> Runs:
+    def of(rows: int, windows: int) -> StripRuns:
         """For rows that have not been through any window: nothing is said of those yet."""
-        return Runs(np.empty(rows, np.int64), np.empty((rows, windows), np.int32))
+        return StripRuns(np.empty(rows, np.int64), np.empty((rows, windows), np.int32))
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ class Origin:
         return self.probe.rows
 
     @property
-    def step(self) -> Step:
+    def step(self) -> ProbeStep:
         return self.probe.step
 
     @staticmethod
@@ -125,7 +125,7 @@ class Origin:
         """The rows of the batches first … stop-1."""
         return slice(int(self.bounds[first]), int(self.bounds[stop]))
 
-    def advance(self, part: slice, low: int, high: int, runs: Runs, buffer: OutputBuffer) -> tuple[Ints, int]:
+    def advance(self, part: slice, low: int, high: int, runs: StripRuns, buffer: OutputBuffer) -> tuple[Ints, int]:
         """Take rows through the windows low … high-1; returns, per window, how many stored rows were looked at, and how many
         results are new."""
         before, place = buffer.used, self.place[part]
@@ -136,7 +136,7 @@ class Origin:
     def fresh_pairs(self, part: slice, low: int, high: int, buffer: OutputBuffer) -> tuple[Ints, Ints, Ints]:
         """The same, but what is found is taken out at once: (probing positions, stored ids, rows looked at per window)."""
         rows, before = part.stop - part.start, buffer.used
-        runs = Runs.of(rows, high - low)
+        runs = StripRuns.of(rows, high - low)
         visited = self._walk(part, self.sizes[low:high], np.arange(rows), runs, 0, buffer)
         sizes = runs.ends[:, -1]
         left = np.repeat(np.arange(rows), sizes)
@@ -147,12 +147,12 @@ class Origin:
         buffer.used = before
         return left, found, visited
 
-    def _walk(self, part: slice, sizes: Ints, place: Ints, runs: Runs, before: int, buffer: OutputBuffer) -> Ints:
+    def _walk(self, part: slice, sizes: Ints, place: Ints, runs: StripRuns, before: int, buffer: OutputBuffer) -> Ints:
         store, step = self.partner.store, self.step
         visited = np.zeros(len(sizes), np.int64)
         hashes, age = self.probe.hashes[part], store.marks[self.age]
         walkers = strips.Walkers(hashes, self.measure[part], self.cursor[part], place)
-        where = strips.Runs(runs.start, runs.ends, before)
+        where = strips.RunPlaces(runs.start, runs.ends, before)
         turn = 0
         if self.scans:
             stored = strips.Aged(store.marks[step.index] if step.index is not None else age, age, store.base, store.first)

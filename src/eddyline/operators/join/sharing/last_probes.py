@@ -67,7 +67,7 @@ def _written(into: Expansion, one: StreamInput, index_mark: str, probe: Probe) -
     windows = kernels.Windows(time.sizes, table, time.size_of, rows_back.sizes, rows_back.table, rows_back.size_of, roll.place_of)
     at = pairs = visited = 0
     while True:
-        shares = kernels.Shares(into.place, into.left, into.right)
+        shares = kernels.ShareArrays(into.place, into.left, into.right)
         into.made, at, found, looked = kernels.expand_chains(shares, into.made, into.offset, at, sequence, probing, chained, windows)
         pairs += found
         visited += looked

@@ -31,7 +31,7 @@ from eddyline.operators.join.inputs import StreamInput
 from eddyline.operators.join.modes import Modes, Pairs, Probe
 from eddyline.operators.join.node import JoinNode
 from eddyline.operators.join.policy import JoinPolicy
-from eddyline.operators.join.steps import Step
+from eddyline.operators.join.steps import ProbeStep
 from eddyline.operators.keys import combined
 from eddyline.state.columns import Ints
 from eddyline.state.renumbering import Renumbering
@@ -174,7 +174,7 @@ def _probed(
     pieces, visited, made = [], 0, 0
     for low in range(0, len(ids), tuning.shared_rows_at_once):
         part = slice(low, low + tuning.shared_rows_at_once)
-        left, right, seen = probe_kernels.probe_chains(probe_kernels.Asking(hashes[part], limits[part], floors[part]), stored)
+        left, right, seen = probe_kernels.probe_chains(probe_kernels.ProbeKeys(hashes[part], limits[part], floors[part]), stored)
         pieces.append((left + low, right))
         visited += seen
         made += len(left)
@@ -260,7 +260,7 @@ def _pairs(stretches: list[Met], ids: Ints, floors: Ints, partner: StreamInput) 
     return np.concatenate([left for left, _ in pieces]), np.concatenate([right for _, right in pieces])
 
 
-def _first_probe(node: JoinNode, origin: int, step: Step) -> FirstProbe | None:
+def _first_probe(node: JoinNode, origin: int, step: ProbeStep) -> FirstProbe | None:
     """What a first probe looks for, in words that do not depend on the node; None: no other group can have it."""
     mine, other = node.inputs[origin], node.inputs[step.input]
     if node.loop or step.index is None or not isinstance(mine, StreamInput) or not isinstance(other, StreamInput):

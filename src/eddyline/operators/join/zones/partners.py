@@ -23,7 +23,7 @@ from eddyline.operators.join.counters import Counters
 from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
 from eddyline.operators.worth import Worth
 from eddyline.settings import Settings
-from eddyline.state.zones import Mark, ranges_of
+from eddyline.state.zones import ZoneColumn, ranges_of
 from eddyline.tuning import ZoneTuning
 
 
@@ -70,7 +70,7 @@ class PartnerZones:
         for reference, key, there, other in links:
             rows = ids[reference] if chosen is None else ids[reference][chosen]
             low, high, _ = ranges_of(bases[reference].store.at(key, rows), None, cuts)
-            name: Hashable = (there, Mark(other)) if isinstance(opposite, NodeInput) else Mark(other)
+            name: Hashable = (there, ZoneColumn(other)) if isinstance(opposite, NodeInput) else ZoneColumn(other)
             least, most, _ = store.zones.ranges(name, store.first, store.end)
             misses |= missed(low, high, least, most)
         found = int(np.count_nonzero(misses))

@@ -43,7 +43,7 @@ def zone_skipping(config: JoinConfig, commons: Commons) -> JoinPolicy | None:
     settings, differences = config.settings, config.differences
     if settings.heralds == "off" or differences is None or not differences.variables:
         return None
-    return ZoneSkipping(differences, settings.heralds == "auto", settings.route != "lottery", settings.tuning.zones)
+    return ZoneSkipping(differences, settings.heralds == "auto", settings.tuning.zones)
 
 
 @dataclass(slots=True, eq=False)
@@ -69,10 +69,11 @@ class StepZones:
 
 
 class ZoneSkipping(JoinPolicy):
-    def __init__(self, differences: Differences, is_open: bool, passes: bool, tuning: ZoneTuning) -> None:
+    def __init__(self, differences: Differences, is_open: bool, tuning: ZoneTuning) -> None:
         self.differences = differences
         self.is_open = is_open
-        self.passes = passes
+        #: Whether conditions may be left out: not where each batch has another order.
+        self.passes = True
         self.tuning = tuning
         self._steps: dict[tuple[str, int, tuple[int, ...]], StepZones | None] = {}
         #: By node: the conditions of all its steps are the same.
@@ -80,6 +81,7 @@ class ZoneSkipping(JoinPolicy):
         self._epoch = 0
 
     def planted(self, group: JoinGroup) -> None:
+        self.passes = not any(policy.draws_orders for policy in group.policies)
         self._steps.clear()
         self._systems.clear()
 

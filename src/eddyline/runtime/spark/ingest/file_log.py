@@ -15,11 +15,11 @@ import os
 from collections import deque
 from typing import Any, NamedTuple
 
-from eddyline.connectors.file_log import WATCHED, Seen
+from eddyline.connectors.file_log import WATCHED, SeenFile
 from eddyline.connectors.finding import Finder
 from eddyline.connectors.listing import DataFile
 from eddyline.connectors.taken import TakenNames
-from eddyline.connectors.watch import Watch, change_text, seen
+from eddyline.connectors.watch import FileWatch, change_text, seen
 from eddyline.errors import CheckpointProblem
 from eddyline.model.schema import Stream
 from eddyline.state.sealed import RESTORE, sealed, unsealed, write_sealed
@@ -53,8 +53,8 @@ class FileLog:
         self._finder = Finder(stream.options["path"], tuning=self._tuning)
         #: Files that were found and are not in the log yet: the first of them may still be in the writing.
         self._waiting: list[DataFile] = []
-        self._newest: deque[Seen] = deque(maxlen=WATCHED)
-        self._watch = Watch(stream.name, self._finder.path_of, self._warn, seconds=self._tuning.watch_seconds)
+        self._newest: deque[SeenFile] = deque(maxlen=WATCHED)
+        self._watch = FileWatch(stream.name, self._finder.path_of, self._warn, seconds=self._tuning.watch_seconds)
         #: None: the log on the disk cannot be appended to.
         self._begun: int | None = None
         self._appended = 0
@@ -133,7 +133,7 @@ class FileLog:
         for file in fresh:
             self._files.append(file)
             self._known.add(file.name)
-            self._newest.append(Seen(file.name, file.size, file.changed))
+            self._newest.append(SeenFile(file.name, file.size, file.changed))
 
     def _begin(self) -> None:
         make_folder(self._folder)
@@ -177,7 +177,7 @@ class FileLog:
             self._first = record["first"]
             self._known = TakenNames.from_json(record["taken"])
             self._files.extend(files)
-            self._newest.extend(Seen(*file) for file in record["newest"])
+            self._newest.extend(SeenFile(*file) for file in record["newest"])
         elif record["first"] != self.total:
             raise ValueError(f"file {self.total} is missing")
         else:

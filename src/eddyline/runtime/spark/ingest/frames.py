@@ -14,8 +14,11 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
+from pyspark.sql.functions import current_timestamp
 
 from eddyline.connectors.conform import conform
+from eddyline.connectors.future_rows import limit_at, within
+from eddyline.connectors.valid_text import with_valid_text
 from eddyline.errors import BindingProblem
 from eddyline.model.datatypes import from_arrow
 from eddyline.model.schema import Column, Schema
@@ -24,6 +27,8 @@ from eddyline.runtime.spark.ingest.sources import packer_of
 from eddyline.runtime.spark.job.failure import reported
 from eddyline.runtime.spark.job.layout import PackedLayout
 
+#: The column with the wall clock when the batch was planned; no stream declares it.
+_PLANNED = "_planned"
 #: Pieces of one partition are numbered below this.
 _PIECES_PER_PARTITION = 1 << 40
 
@@ -49,6 +54,9 @@ def packed_frame(frame: DataFrame, name: str, packed: PackedLayout) -> DataFrame
     if not frame.isStreaming:
         raise BindingProblem(f"the DataFrame of stream {name} is not streaming", hint="spark.readStream makes streaming ones")
 
+    layout = packed.open()
+    timed = layout.streams[layout.numbers[name]].most_ahead is not None
+
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with reported("the layout of the job"):
             layout, packer = packed.open(), packer_of(packed)
@@ -58,8 +66,13 @@ def packed_frame(frame: DataFrame, name: str, packed: PackedLayout) -> DataFrame
         row = 0
         for number, batch in enumerate(batches):
             with reported(f"stream {name}, partition {partition}"):
-                chunk = conform(pa.Table.from_batches([batch]), stream, f"partition {partition}", row)
+                rows = with_valid_text(pa.Table.from_batches([batch]))
+                limit = limit_at(stream, rows.column(_PLANNED)[0].cast(pa.int64()).as_py()) if timed and batch.num_rows else None
+                chunk = within(conform(rows, stream, f"partition {partition}", row), stream, limit)
                 yield packer.pack(name, chunk.rows, chunk.bad, partition * _PIECES_PER_PARTITION + number, False, row)
             row += batch.num_rows
 
+    if timed:
+        # Spark keeps this instant with the offsets of the batch: a batch that runs again has the same.
+        frame = frame.withColumn(_PLANNED, current_timestamp())
     return frame.mapInArrow(pack, spark_schema(PACKET))

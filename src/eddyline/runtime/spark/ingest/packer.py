@@ -20,7 +20,7 @@ from eddyline.model.expression import Expression, columns_of
 from eddyline.operators.evaluate import Issues, compile_expression
 from eddyline.operators.keys import key_words, without_nulls
 from eddyline.plan.routing import HOME_BIT, Route
-from eddyline.runtime.records.kinds import Splitting
+from eddyline.runtime.records.kinds import Splitting, heartbeats_among
 from eddyline.runtime.spark.ingest.packet import (
     CONTROL,
     NUMBER_COLUMN,
@@ -32,16 +32,16 @@ from eddyline.runtime.spark.ingest.packet import (
     to_blob,
 )
 from eddyline.runtime.spark.ingest.record_routes import records_of_shards
-from eddyline.runtime.spark.job.layout import Layout
+from eddyline.runtime.spark.job.layout import JobLayout
 
 
 class Packer:
     """Packs the rows of all streams of a layout; one per worker process and layout."""
 
-    def __init__(self, layout: Layout):
+    def __init__(self, layout: JobLayout):
         self.layout = layout
         self._splitting = Splitting(layout.streams)
-        #: stream -> (bit, route). A stream that no query reads still has its books kept: its rows go round.
+        #: stream -> (bit, route). Rows of a stream that no query reads are spread evenly, so that late ones are counted.
         self._routes: dict[str, list[tuple[int, Route]]] = {}
         for name in layout.numbers:
             found = [(bit, route) for bit, route in enumerate(layout.routing.routes.get(name, ())) if route is not None]
@@ -73,7 +73,9 @@ class Packer:
         times = time.to_numpy(zero_copy_only=False) if rows.num_rows else np.empty(0, np.int64)
         blobs: list[bytes | None] = [None] * shards
         if rows.num_rows:
-            numbered = name in self.layout.counted or (shards > 1 and bool((times[1:] <= times[:-1]).any()))
+            # Where heartbeats stand between rows, the order of the source decides, which event times that ascend do not tell.
+            heard = heartbeats_among(name, records) is not None
+            numbered = name in self.layout.counted or (shards > 1 and (heard or bool((times[1:] <= times[:-1]).any())))
             blobs = self._blobs(name, rows, first_row, numbered)
         census = times.tobytes() if name in self.layout.counted and rows.num_rows else None
         return pa.record_batch(

@@ -18,14 +18,14 @@ from eddyline.model.expression import Expression, columns_of
 from eddyline.model.records import Records
 from eddyline.plan.routing import Route
 from eddyline.runtime.records.kinds import kinds, with_home
-from eddyline.runtime.spark.job.layout import Layout
+from eddyline.runtime.spark.job.layout import JobLayout
 
 #: The words of a key over rows.
 Words = Callable[[pa.Table, Expression], np.ndarray]
 
 
 def records_of_shards(
-    layout: Layout, records: Sequence[Records], routes: Mapping[str, list[tuple[int, Route]]], words: Words
+    layout: JobLayout, records: Sequence[Records], routes: Mapping[str, list[tuple[int, Route]]], words: Words
 ) -> list[list[Records]]:
     """Per shard the records that it gets, in their order."""
     found: list[list[Records]] = [[] for _ in range(layout.shards)]
@@ -49,7 +49,7 @@ def records_of_shards(
     return found
 
 
-def _values(layout: Layout, batch: Records, routes: Sequence[Route]) -> pa.Table | None:
+def _values(layout: JobLayout, batch: Records, routes: Sequence[Route]) -> pa.Table | None:
     """The constants of records that travel like rows; None: they go to every shard."""
     if layout.shards == 1 or batch.stream in layout.whole or not routes:
         return None

@@ -7,15 +7,19 @@ State    A log of the files of each stream, in the order of taking (`file_log.py
          later with an earlier name shifts nothing.
 Limits   Names are listed on the driver and must be readable by all workers.
 
-    offset    {"files": {"bids": 3}, "open": {"bids": true}, "control": 0, "runs": 0, "done": false}
+    offset    {"files": {"bids": 3}, "open": {"bids": true}, "control": 0, "runs": 0, "done": false, "at": 1700000000000000}
+
+A bounded run ends although control records keep coming: after two batches with nothing else it leaves them to the next run.
 
 `open` turns false in the batch that brings a stream's last file of a bounded run, `runs` counts bounded runs that came to
-their end: both are in the offset, so a batch that runs again after a crash ends the same streams.
+their end: both are in the offset, so a batch that runs again after a crash ends the same streams. `at` is the wall clock when the batch was
+planned: what is too far ahead of it is so in every run of the batch.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -26,11 +30,12 @@ from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from eddyline.connectors.listing import DataFile
 from eddyline.errors import CheckpointProblem
+from eddyline.model.clock import WALL
 from eddyline.runtime.spark.ingest.control import asked_to_stop, forget_control, next_control, read_control
 from eddyline.runtime.spark.ingest.file_log import FileLog
 from eddyline.runtime.spark.ingest.packet import PACKET, PIECE_ROWS, spark_schema
 from eddyline.runtime.spark.job.failure import reported
-from eddyline.runtime.spark.job.layout import Layout, PackedLayout, batch_id
+from eddyline.runtime.spark.job.layout import JobLayout, PackedLayout, batch_id
 from eddyline.runtime.spark.job.shipped import Shipped
 from eddyline.state.sealed import RESTORE
 
@@ -39,6 +44,8 @@ if TYPE_CHECKING:
 
 #: A task costs tens of milliseconds before it reads: a second one must have something to read.
 _TASK_BYTES = 1 << 20
+#: Batches of a bounded run, with nothing but control records, at most: what a batch asks for is carried out by the one after it.
+_CONTROL_BATCHES = 2
 #: Pieces of one file are numbered below this.
 PIECES_PER_FILE = 1 << 24
 
@@ -52,6 +59,8 @@ class Work(InputPartition):
     ends: list[tuple[str, int]]
     control: list[int]
     closing: bool
+    #: The wall clock when the batch was planned, in microseconds.
+    at: int = 0
 
 
 class PacketSource(DataSource):
@@ -84,12 +93,14 @@ class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.once = once
         self._logs: dict[str, FileLog] | None = None
         self._checked = False
+        #: Of a bounded run: the places in the control records from which batches with nothing else began.
+        self._only_control: set[int] = set()
         #: Up to where the batch before the last one was committed.
         self._committed: dict[str, int] = {}
 
     def initialOffset(self) -> dict[str, Any]:
         names = list(self.logs)
-        return {"files": dict.fromkeys(names, 0), "open": dict.fromkeys(names, True), "control": 0, "runs": 0, "done": False}
+        return {"files": dict.fromkeys(names, 0), "open": dict.fromkeys(names, True), "control": 0, "runs": 0, "done": False, "at": 0}
 
     @property
     def logs(self) -> dict[str, FileLog]:
@@ -134,13 +145,20 @@ class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Streams that are not files end when Spark says so: then a control record closes the run.
         all_files = len(files) == len(self.packed.open().streams)
         ends = self.once and not done and all_files and not any(still_open.values())
-        return {
+        if self.once and not ends and not any(fresh.values()):
+            self._only_control.add(start["control"])
+            if len(self._only_control) > _CONTROL_BATCHES:
+                return start
+        found = {
             "files": files,
             "open": still_open,
             "control": control,
             "runs": start["runs"] + int(ends),
             "done": done or ends,
+            "at": start.get("at", 0),
         }
+        # Another instant alone is nothing new: it would be a batch.
+        return found if found == {"at": 0, **start} else {**found, "at": WALL.instant()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Work]:
         if start == end:
@@ -165,6 +183,8 @@ class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             work[0].ends = ends
             work[0].control = list(range(start["control"], end["control"]))
             work[0].closing = end["runs"] > start["runs"]
+            for one in work:
+                one.at = end.get("at", 0)
             return [w for w in work if w.files or w.ends or w.control or w.closing]
 
     def read(self, work: Work) -> Iterator[pa.RecordBatch]:
@@ -181,7 +201,7 @@ class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield packer.pack(name, _nothing(layout, name), None, number * PIECES_PER_FILE, True)
         for name, number, file, path, last in work.files:
             with reported(f"stream {name}, file {file}"):
-                yield from _pieces(layout, packer, name, number, DataFile(file, path), last)
+                yield from _pieces(layout, packer, name, number, DataFile(file, path), last, work.at)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark has committed up to here: no batch reads the control records, nor the files before the last one, again."""
@@ -220,16 +240,20 @@ def packer_of(packed: PackedLayout) -> Packer:
     return _PACKERS[packed.digest]
 
 
-def _nothing(layout: Layout, name: str) -> pa.Table:
+def _nothing(layout: JobLayout, name: str) -> pa.Table:
     return layout.streams[layout.numbers[name]].schema.arrow.empty_table()
 
 
-def _pieces(layout: Layout, packer: Packer, name: str, number: int, file: DataFile, last: bool) -> Iterator[pa.RecordBatch]:
+def _pieces(layout: JobLayout, packer: Packer, name: str, number: int, file: DataFile, last: bool, at: int) -> Iterator[pa.RecordBatch]:
     """A file in pieces of bounded size; every file gives at least one, so that its tick is never missing."""
     # Not at the top, for the same reason as the packer.
     from eddyline.connectors.files import read_chunks
+    from eddyline.connectors.future_rows import limit_at, within
+    from eddyline.connectors.parsing_marks import shared_marks
 
     stream = layout.streams[layout.numbers[name]]
+    limit = limit_at(stream, at)
+    marks = shared_marks(os.path.join(layout.checkpoint, "eddyline", "parsing")).of(file.path)
     place, first_row = number * PIECES_PER_FILE, 0
     waiting: list[pa.Table] = []
     bad: list[pa.Table] = []
@@ -239,7 +263,7 @@ def _pieces(layout: Layout, packer: Packer, name: str, number: int, file: DataFi
         rows = pa.concat_tables(waiting) if waiting else _nothing(layout, name)
         return packer.pack(name, rows, pa.concat_tables(bad) if bad else None, place, closed, first_row)
 
-    for chunk in read_chunks(stream, file):
+    for chunk in (within(chunk, stream, limit) for chunk in read_chunks(stream, file, marks=marks)):
         if size and size + chunk.rows.num_rows > PIECE_ROWS:
             yield piece(False)
             place, first_row, size = place + 1, first_row + size, 0

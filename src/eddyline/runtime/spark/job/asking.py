@@ -1,7 +1,7 @@
 """Requests to the templates of a job on Spark: asked of all shards in one batch, merged here.
 
-Answer   `ask` gives the control record that carries requests to the shards, and a `Pending` that gets the answers; `take` does the same for
-         a record of another process, whose answer becomes a file. `after_batch` merges what the shards have sent.
+Answer   `ask` gives the control record that carries requests to the shards, and a `PendingAnswer` that gets the answers; `take` does the
+         same for a record of another process, whose answer becomes a file. `after_batch` merges what the shards have sent.
 State    The requests that wait, by token. They end with the driver: the shards may still answer, and the answer is passed over.
 Limits   All shards answer at the same instant, for their frontiers are the same.
 """
@@ -21,7 +21,7 @@ from eddyline.errors import EddylineError, UserError
 from eddyline.language.asked import bind_asks
 from eddyline.language.catalog import Catalog
 from eddyline.model.template import Request
-from eddyline.runtime.answers import Answers
+from eddyline.runtime.answers import AnswerFolder
 from eddyline.runtime.control import refusal
 from eddyline.runtime.control_record import Record
 from eddyline.runtime.pipeline import Pipeline
@@ -31,7 +31,7 @@ from eddyline.runtime.spark.output.sinks import Delivered
 Answer = list[pa.Table] | EddylineError
 
 
-class Pending:
+class PendingAnswer:
     """An answer that a thread of this process waits for."""
 
     def __init__(self) -> None:
@@ -67,15 +67,15 @@ class _Waiting:
     until: float | None
 
 
-class Asking:
+class SparkRequests:
     def __init__(self, control: str) -> None:
-        self.folder = Answers(control)
+        self.folder = AnswerFolder(control)
         self.folder.forget_old()
         self.waiting: dict[str, _Waiting] = {}
 
-    def ask(self, requests: Sequence[Request], timeout: float | None = None, last: bool = False) -> tuple[dict[str, object], Pending]:
+    def ask(self, requests: Sequence[Request], timeout: float | None = None, last: bool = False) -> tuple[dict[str, object], PendingAnswer]:
         """Ask all shards; `last`: the run ends with it, and no instant ahead is waited for."""
-        pending = Pending()
+        pending = PendingAnswer()
         until = None if timeout is None else time.time() + timeout
         return self._asked(uuid.uuid4().hex, requests, pending.give, until, last), pending
 

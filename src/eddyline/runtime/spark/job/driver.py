@@ -28,10 +28,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from eddyline.connectors.base import Sink
 from eddyline.connectors.sinks import hand_over_problem
 from eddyline.errors import EddylineError, UserError
-from eddyline.language.catalog import Catalog
-from eddyline.language.catalog import Sink as DeclaredSink
+from eddyline.language.catalog import Catalog, DeclaredSink
 from eddyline.model.clock import Clock, WallClock
-from eddyline.model.punctuation import Derived
+from eddyline.model.punctuation import DerivedPunctuation
 from eddyline.model.query import BoundQuery
 from eddyline.model.template import Request
 from eddyline.runtime.answers import stopped, unanswered
@@ -46,16 +45,16 @@ from eddyline.runtime.spark.ingest.frames import packed_frame
 from eddyline.runtime.spark.ingest.idle import IdleWatch
 from eddyline.runtime.spark.ingest.packet import CARRIED, PARCEL, spark_schema
 from eddyline.runtime.spark.ingest.sources import PacketSource, source_with
-from eddyline.runtime.spark.job.asking import Pending
+from eddyline.runtime.spark.job.asking import PendingAnswer
 from eddyline.runtime.spark.job.failure import is_lost, kept_in, readable
 from eddyline.runtime.spark.job.guest import job_settings
-from eddyline.runtime.spark.job.layout import Layout, PackedLayout
+from eddyline.runtime.spark.job.layout import JobLayout, PackedLayout
 from eddyline.runtime.spark.job.ledger import JOB
-from eddyline.runtime.spark.job.progress import Progress, StageTimes
-from eddyline.runtime.spark.job.roster import Own, Roster
+from eddyline.runtime.spark.job.progress import StageTimes, StreamProgress
+from eddyline.runtime.spark.job.roster import Own, SparkRoster
 from eddyline.runtime.spark.job.shard_report import committed_batch, write_standing
 from eddyline.runtime.spark.job.shipped import Shipped
-from eddyline.runtime.spark.output.sinks import Delivered, Delivery
+from eddyline.runtime.spark.output.sinks import BatchDelivery, Delivered
 from eddyline.runtime.spark.output.table_sink import open_spark_sink
 from eddyline.runtime.spark.shard.processor import ShardProcessor
 
@@ -68,11 +67,11 @@ class SparkDriver:
     def __init__(
         self,
         spark: SparkSession,
-        layout: Layout,
+        layout: JobLayout,
         *,
         out: str | None = None,
         frames: Mapping[str, DataFrame] | None = None,
-        on_batch: Callable[[Delivered, Progress], None] | None = None,
+        on_batch: Callable[[Delivered, StreamProgress], None] | None = None,
         clock: Clock | None = None,
         processor: type[ShardProcessor] = ShardProcessor,
     ):
@@ -90,19 +89,19 @@ class SparkDriver:
         self.layout = layout
         self.frames = dict(frames or {})
         self.on_batch = on_batch
-        self.progress = Progress()
+        self.progress = StreamProgress(layout.streams)
         self.times = StageTimes()
         #: What readers in other threads see of the job; None: there are none.
         self.publication: Publication | None = None
         self.clock = clock or WallClock()
         self._processor = processor
-        self.delivery = Delivery(
+        self.delivery = BatchDelivery(
             {s.name: s for s in layout.streams}, layout.staging, out, self._delivered, self._opened_sink, layout.settings, self.clock
         )
         self.idle = IdleWatch(layout.streams, layout.checkpoint, self.clock)
         self.control = ControlFolder(layout.checkpoint)
         #: Queries that come and go; None: those of the layout, for ever.
-        self.roster: Roster | None = None
+        self.roster: SparkRoster | None = None
         #: Writes the job's report; None: the job has none.
         self.reporter: Reporter | None = None
         #: Functions of one's own, which tasks get along with the layout.
@@ -129,7 +128,7 @@ class SparkDriver:
             own: Further sinks: by query, or a function that is asked for each, also for those that come later.
         """
         given: Own = own if callable(own) else lambda name, _: (own or {}).get(name, ())
-        self.roster = Roster(self.layout, catalog, self.delivery, given)
+        self.roster = SparkRoster(self.layout, catalog, self.delivery, given)
 
     def be_watched(self, reporter: Reporter) -> None:
         """Write reports with the batches, and while none comes."""
@@ -148,7 +147,7 @@ class SparkDriver:
         what = f"query {query.name}" if query.feeds is None else f"stream {query.feeds.name}"
         self._add(what, created_by(query), patience)
 
-    def promise_running(self, derived: Derived, patience: float = 30.0) -> None:
+    def promise_running(self, derived: DerivedPunctuation, patience: float = 30.0) -> None:
         """CREATE PUNCTUATION for the rows that the job reads from one of the next batches on."""
         self._add(f"punctuation {derived.name}", punctuation_text(derived), patience)
 
@@ -169,7 +168,7 @@ class SparkDriver:
         """Drop a query of the job that runs: results up to the newest instant of any stream are still delivered."""
         self.control.append(drop_record([name], by=JOB))
 
-    def run(self) -> Progress:
+    def run(self) -> StreamProgress:
         """Read what is there, end the streams, return when everything is written."""
         self._run_once()
         if self.frames and not self._stopping:
@@ -206,7 +205,7 @@ class SparkDriver:
                 raise unanswered(timeout)
         return pending.tables
 
-    def _ask_last(self) -> Pending:
+    def _ask_last(self) -> PendingAnswer:
         """Ask what is answered when the run ends; the source reads the record even where the job was asked to stop."""
         assert self.roster is not None
         said, pending = self.roster.asking.ask(self.asked, last=True)
@@ -250,7 +249,7 @@ class SparkDriver:
         if self.roster is not None:
             self.roster.watch()
 
-    def stop(self, patience: float = 60.0) -> Progress:
+    def stop(self, patience: float = 60.0) -> StreamProgress:
         """End after the batch that is running, if any; the checkpoint then continues exactly there."""
         query = self.query
         assert query is not None
@@ -306,7 +305,7 @@ class SparkDriver:
         with contextlib.suppress(OSError):
             ask_to_stop(self.layout.checkpoint, self._last_control)
 
-    def wait(self) -> Progress:
+    def wait(self) -> StreamProgress:
         """After `start`: return when the job has failed or was asked to stop."""
         assert self.query is not None
         try:

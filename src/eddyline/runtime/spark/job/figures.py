@@ -23,9 +23,9 @@ from eddyline.runtime.figures import merged_further, nodes_of
 from eddyline.runtime.report import JobFigures, QueryFigures, Report, ShardFigures, StoreFigures, StreamFigures
 from eddyline.runtime.response import Times
 from eddyline.runtime.spark.job.driver import SparkDriver
-from eddyline.runtime.spark.job.layout import Layout
+from eddyline.runtime.spark.job.layout import JobLayout
 from eddyline.runtime.spark.job.ledger import Ledger
-from eddyline.runtime.spark.job.progress import Progress
+from eddyline.runtime.spark.job.progress import StreamProgress
 from eddyline.runtime.spark.job.session import shard_labels
 from eddyline.runtime.spark.job.settle import settled
 from eddyline.runtime.spark.shard.pipeline import model_pipeline
@@ -40,7 +40,7 @@ def make_layout(
     tables: Sequence[Table] = (),
     settings: Settings | None = None,
     functions: Sequence[OwnFunction] = (),
-) -> Layout:
+) -> JobLayout:
     """The layout of a job over a checkpoint, new or continued; refuses what does not fit the checkpoint."""
     return settled(
         checkpoint,
@@ -124,7 +124,7 @@ def job_report(driver: SparkDriver, plans: bool = True) -> Report:
     )
 
 
-def _each_shard(progress: Progress) -> dict[int, dict[str, Any]]:
+def _each_shard(progress: StreamProgress) -> dict[int, dict[str, Any]]:
     """What each shard held at the end of its last batch, and how long its stages took."""
     return {
         shard: {

@@ -33,7 +33,7 @@ _AGAIN = "stop the job and start it again: the driver writes layouts anew"
 
 
 @dataclass(frozen=True)
-class Layout:
+class JobLayout:
     #: In catalog order.
     streams: tuple[Stream, ...]
     #: A document makes only the classes that are named here.
@@ -116,7 +116,7 @@ class PackedLayout:
     functions: Shipped = field(default_factory=Shipped, compare=False, repr=False)
 
     @staticmethod
-    def of(layout: Layout) -> PackedLayout:
+    def of(layout: JobLayout) -> PackedLayout:
         data = json.dumps(to_document(layout)).encode()
         digest = digest_of(data)
         path = os.path.join(layout.checkpoint, "eddyline", "layouts", f"{digest}.json")
@@ -124,7 +124,7 @@ class PackedLayout:
         write_whole(path, data)
         return PackedLayout(digest, path)
 
-    def open(self) -> Layout:
+    def open(self) -> JobLayout:
         return _open(self)
 
     # -- the book
@@ -160,13 +160,13 @@ class PackedLayout:
 
 
 @lru_cache(maxsize=4)
-def _open(packed: PackedLayout) -> Layout:
+def _open(packed: PackedLayout) -> JobLayout:
     try:
         with open(packed.path, "rb") as file:
             data = file.read()
         if digest_of(data) != packed.digest:
             raise ValueError("the digest does not fit the content")
-        layout: Layout = from_document(Layout, json.loads(data))
+        layout: JobLayout = from_document(JobLayout, json.loads(data))
     except (OSError, ValueError) as problem:
         raise CheckpointProblem(f"{packed.path} is damaged", detail=f"it held the layout of the job; {problem}", hint=_AGAIN) from problem
     return layout

@@ -27,9 +27,10 @@ import pyarrow as pa
 from eddyline.errors import CheckpointProblem
 from eddyline.model.query import BoundQuery, one_line
 from eddyline.model.schema import Stream, Table
-from eddyline.plan.chains import Placed
+from eddyline.plan.chains import PlacedKeys
 from eddyline.plan.routing import Record, RoutingTable
 from eddyline.runtime.recovery.catalog_text import created_by, statement_text
+from eddyline.runtime.recovery.checkpoint_identity import of_another_format
 from eddyline.runtime.recovery.stream_identity import check_identities, identity
 from eddyline.runtime.spark.job.document import from_document, to_document
 from eddyline.runtime.spark.job.static_table import StaticTable, forget, keep, kept
@@ -37,7 +38,7 @@ from eddyline.state.sealed import RESTORE, read_sealed, write_sealed
 from eddyline.state.whole_file import make_folder
 
 #: Also counts the forms of the shards' state: Spark would take state under other names for none.
-FORMAT = 5
+FORMAT = 6
 
 JOB, CONTROL = "job", "control"
 #: How many of the newest queries that have gone, and of the newest refused records, are remembered.
@@ -47,7 +48,7 @@ HELD = "shards, streams and queries of the job"
 
 
 @dataclass
-class Entry:
+class LedgerEntry:
     """A query and what became of it."""
 
     text: str
@@ -93,7 +94,7 @@ class Ledger:
     checkpoint: str
     shards: int = 0
     streams: dict[str, dict[str, Any]] = field(default_factory=dict)
-    queries: dict[str, Entry] = field(default_factory=dict)
+    queries: dict[str, LedgerEntry] = field(default_factory=dict)
     #: Control records that have been taken up, and why some were refused, by number.
     applied: int = 0
     refused: dict[str, str] = field(default_factory=dict)
@@ -119,13 +120,9 @@ class Ledger:
         if not isinstance(found, dict) or "format" not in found:
             raise CheckpointProblem(f"{ledger_path(checkpoint)} is not of this version's form", detail=f"it held {HELD}", hint=RESTORE)
         if found["format"] != FORMAT:
-            raise CheckpointProblem(
-                f"the checkpoint in {checkpoint} has format {found['format']}",
-                detail=f"this version reads format {FORMAT}",
-                hint="continue with the version that wrote it, or start anew with an empty checkpoint",
-            )
+            raise of_another_format(f"the checkpoint in {checkpoint}", found["format"], FORMAT)
         try:
-            queries = {name: Entry(**entry) for name, entry in found["queries"].items()}
+            queries = {name: LedgerEntry(**entry) for name, entry in found["queries"].items()}
             said, promised = found.get("said", []), {name: (sql, first) for name, (sql, first) in found.get("promised", {}).items()}
             known = (found["shards"], found["streams"], queries, found["applied"], found["refused"])
             return Ledger(checkpoint, *known, said, promised, found.get("tables", []), found.get("steps", 1))
@@ -140,7 +137,7 @@ class Ledger:
             self.shards = shards
             self.streams = {s.name: identity(s) for s in streams}
             said = statements_of(queries)
-            self.queries = {q.name: Entry(q.identity, said[q.name]) for q in queries}
+            self.queries = {q.name: LedgerEntry(q.identity, said[q.name]) for q in queries}
             return [q.name for q in queries]
         if shards != self.shards:
             raise CheckpointProblem(
@@ -155,7 +152,7 @@ class Ledger:
         named = {q.name for q in queries}
         for name, entry in self.queries.items():
             if name not in named and entry.origin == JOB and not entry.is_leaving:
-                # Without its statement (checkpoints of the first release) it cannot say what it owes.
+                # Without its statement (checkpoints of the first release) its outstanding results cannot be computed.
                 entry.state, entry.dropped_by, entry.final = "dropping" if entry.statement else "dropped", JOB, not entry.statement
         return [q.name for q in queries if self.queries[q.name].is_routed]
 
@@ -163,7 +160,7 @@ class Ledger:
         entry = self.queries.get(query.name)
         if entry is None or (entry.final and entry.dropped_by == JOB):
             self.queries.pop(query.name, None)
-            self.queries[query.name] = Entry(query.identity, statement, state="prepared")
+            self.queries[query.name] = LedgerEntry(query.identity, statement, state="prepared")
         elif entry.is_leaving and entry.dropped_by == JOB:
             raise CheckpointProblem(
                 f"query {query.name} was dropped and still has results to give",
@@ -180,7 +177,7 @@ class Ledger:
     # -- queries that are known
 
     @property
-    def routed(self) -> dict[str, Entry]:
+    def routed(self) -> dict[str, LedgerEntry]:
         """The queries that shards may have to know."""
         return {name: entry for name, entry in self.queries.items() if entry.is_routed}
 
@@ -262,8 +259,8 @@ class Ledger:
         forget(tables_folder(self.checkpoint), name)
 
 
-def _record(entry: Entry) -> Record:
-    placed = {stream: from_document(Placed, found) for stream, found in entry.placed.items()}
+def _record(entry: LedgerEntry) -> Record:
+    placed = {stream: from_document(PlacedKeys, found) for stream, found in entry.placed.items()}
     return Record(entry.shares, entry.bits, entry.merged, placed, entry.steps)
 
 

@@ -7,18 +7,24 @@ Limits   Numbers of a batch that Spark repeats are counted once: by batch id.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from eddyline.connectors.future_rows import FutureWatch
+from eddyline.model.clock import WALL
+from eddyline.model.schema import Stream
 from eddyline.runtime.epoch_times import NEWEST, EpochTimes
 from eddyline.runtime.report import query_operator
 from eddyline.runtime.response import Times
 from eddyline.runtime.spark.output.sinks import Delivered
+
+log = logging.getLogger("eddyline.results")
 
 #: Spark's names of the stages of a micro-batch, in order, and what they do.
 STAGES = {
@@ -33,12 +39,16 @@ STAGES = {
 
 
 @dataclass
-class Progress:
+class StreamProgress:
+    #: Those that the job reads.
+    streams: Sequence[Stream] = ()
     results: dict[str, int] = field(default_factory=dict)
     rows_in: dict[str, int] = field(default_factory=dict)
     dead: dict[str, int] = field(default_factory=dict)
     bad: dict[str, int] = field(default_factory=dict)
     notes: dict[int, dict[str, Any]] = field(default_factory=dict)
+    #: Queries that a shard has warned of: each is said once.
+    warned: set[str] = field(default_factory=set)
     frontier: int | None = None
     #: By timeline.
     frontiers: dict[str, int | None] = field(default_factory=dict)
@@ -63,6 +73,7 @@ class Progress:
     operator_units: dict[str, str] = field(default_factory=dict)
     #: query -> response times of its results in this run.
     responses: dict[str, Times] = field(default_factory=dict)
+    _future: FutureWatch = field(default_factory=FutureWatch)
 
     @property
     def late(self) -> dict[str, int]:
@@ -112,6 +123,10 @@ class Progress:
             _add(self.null_results, note["statistics"].get("null_results", {}))
             for name, figures in note["statistics"].get("operators", {}).items():
                 _add(self.operators.setdefault(name, {}), figures)
+            for name, text in note["statistics"].get("warnings", {}).items():
+                if name not in self.warned:
+                    self.warned.add(name)
+                    log.warning("%s", text)
             self.operator_units.update(note["statistics"].get("operator_units", {}))
             # From the end of the shard's epoch to the delivery of its results, by the clocks of both machines.
             delay = max(0.0, time.time() - note.get("released", time.time()))
@@ -132,6 +147,10 @@ class Progress:
                 self.rows_in[name] = self.rows_in.get(name, 0) + rows
             self.frontier, self.frontiers = first["frontier"], first["frontiers"]
             self.waiting = sum(n["waiting"] for n in delivered.notes.values())
+        newest = self.newest
+        for stream in self.streams:
+            if stream.name in newest:
+                self._future.look(stream, newest[stream.name], WALL.instant())
 
     def forget_oldest(self, live: Collection[str]) -> None:
         """Of queries that have gone, the figures of the newest thousand stay."""

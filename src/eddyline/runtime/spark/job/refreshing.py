@@ -1,8 +1,9 @@
 """Tables that are read again while a job runs on Spark.
 
-Answer   The driver reads a table that is due, keeps it as a file of the checkpoint, and writes a control record for all shards: they
-         take it before the same batch, at the same instant. A table that cannot be read stays as it was; a record says why.
-State    When each table is due, and the files that the shards needed in the last batches: others are removed.
+Answer   The driver reads a table that is due. One that has changed is kept as a file of the checkpoint, and a control record tells all
+         shards: they take it before the same batch, at the same instant. A table that cannot be read stays as it was; a record says why.
+         A look that finds what the last one found writes nothing: each record makes Spark run a batch.
+State    When each table is due, what the last look found, and the files that the shards needed in the last batches: others are removed.
 Limits   A file is removed one batch after the last shard has let it go, because a batch can run again.
 """
 
@@ -17,22 +18,28 @@ from typing import Any
 from eddyline.connectors.files import read_table
 from eddyline.errors import EddylineError
 from eddyline.model.clock import Clock, WallClock
+from eddyline.model.schema import Table
 from eddyline.runtime.spark.job.ledger import tables_folder
-from eddyline.runtime.spark.job.static_table import StaticTable, files_of, keep
-from eddyline.runtime.table_versions import Due
+from eddyline.runtime.spark.job.static_table import StaticTable, content_of, digest_of, files_of, keep
+from eddyline.runtime.table_versions import RefreshTimes
+
+#: After this number of batches every shard has read a record.
+_BATCHES = 2
 
 log = logging.getLogger("eddyline.tables")
 
 
-class Refreshing:
+class SparkRefreshing:
     def __init__(self, tables: tuple[StaticTable, ...], checkpoint: str, resumed: bool, clock: Clock | None = None) -> None:
         self.tables = {kept.table.name: kept for kept in tables if kept.table.refresh is not None}
         self._folder = tables_folder(checkpoint)
-        self._due = Due(clock or WallClock())
+        self._due = RefreshTimes(clock or WallClock())
         #: Per table the digests that shards had after the last batch.
         self._needed: dict[str, set[str]] = {}
-        #: Per table the digest in the newest record.
-        self._coming: dict[str, str] = {}
+        #: Per table what the newest record says; of a job that continues it is not known what its shards have.
+        self._said: dict[str, dict[str, str]] = {} if resumed else {name: {"digest": kept.digest} for name, kept in self.tables.items()}
+        #: Per table the digests in records that shards may not have read yet, and how many batches have ended since.
+        self._coming: dict[str, dict[str, int]] = {name: {} for name in self.tables}
         #: Batches end in one thread, and another looks in between.
         self._lock = threading.Lock()
         for kept in self.tables.values():
@@ -47,13 +54,23 @@ class Refreshing:
         with self._lock:
             for name, kept in self.tables.items():
                 if self._due.take(kept.table):
-                    try:
-                        self._coming[name] = keep(self._folder, kept.table, read_table(kept.table)).digest
-                        said.append({"refresh": {"table": name, "digest": self._coming[name]}})
-                    except (EddylineError, OSError) as problem:
-                        log.warning("table %s is not read again: %s", name, problem)
-                        said.append({"refresh": {"table": name, "problem": str(problem)}})
+                    found = self._read(kept.table)
+                    if found != self._said.get(name):
+                        self._said[name] = found
+                        said.append({"refresh": {"table": name, **found}})
         return said
+
+    def _read(self, table: Table) -> dict[str, str]:
+        """The digest of a table as it is now, whose rows are kept then; or why it cannot be read."""
+        try:
+            rows = read_table(table)
+            digest = digest_of(content_of(rows))
+            if self._said.get(table.name) != {"digest": digest}:
+                self._coming[table.name][keep(self._folder, table, rows).digest] = 0
+            return {"digest": digest}
+        except (EddylineError, OSError) as problem:
+            log.warning("table %s is not read again: %s", table.name, problem)
+            return {"problem": str(problem)}
 
     def after_batch(self, notes: Mapping[int, Mapping[str, Any]]) -> None:
         """Remove the files of versions that no shard needs any more."""
@@ -63,7 +80,9 @@ class Refreshing:
             for name, kept in self.tables.items():
                 now = {digest for note in notes.values() for digest in note.get("statistics", {}).get("versions", {}).get(name, ())}
                 before, self._needed[name] = self._needed.get(name), now
-                needed = now | (before or set()) | {kept.digest, self._coming.get(name, kept.digest)}
+                # A record that is written while a batch runs is read by the next one.
+                coming = self._coming[name] = {digest: age + 1 for digest, age in self._coming[name].items() if age < _BATCHES}
+                needed = now | (before or set()) | {kept.digest, *coming}
                 for digest, path in files_of(self._folder, name).items() if before is not None else ():
                     if digest not in needed:
                         os.remove(path)

@@ -16,7 +16,7 @@ from operator import add
 from typing import Any
 
 from eddyline.plan.migration import plan_document, plan_from
-from eddyline.plan.statistics import Seen
+from eddyline.plan.statistics import GroupStatistics
 from eddyline.runtime.epoch_times import NEWEST
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.planner import running_orders
@@ -30,7 +30,7 @@ class Replanning:
         self.model = model
         #: The newest moves, as `--stats` shows them.
         self.migrations: list[dict[str, Any]] = []
-        self._seen: dict[str, dict[int, Seen]] = {}
+        self._seen: dict[str, dict[int, GroupStatistics]] = {}
 
     def after_batch(self, delivered: Delivered) -> list[dict[str, object]]:
         """The moves that are due now, as control records."""
@@ -39,7 +39,7 @@ class Replanning:
         fresh: dict[str, dict[str, Any]] = {}
         for shard, note in sorted(delivered.notes.items()):
             for signature, found in note.get("seen", {}).items():
-                self._seen.setdefault(signature, {})[shard] = Seen.from_document(found["seen"])
+                self._seen.setdefault(signature, {})[shard] = GroupStatistics.from_document(found["seen"])
                 fresh.setdefault(signature, found["plan"])
         records: list[dict[str, object]] = []
         for signature in [s for s in self._seen if s not in planner.watches]:

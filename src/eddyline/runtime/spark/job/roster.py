@@ -24,10 +24,9 @@ import pyarrow as pa
 from eddyline.connectors.base import Sink
 from eddyline.errors import EddylineError, UserError
 from eddyline.language import Job, parse_script
-from eddyline.language.catalog import Catalog
-from eddyline.language.catalog import Sink as DeclaredSink
+from eddyline.language.catalog import Catalog, DeclaredSink
 from eddyline.language.syntax import CreateDerived, CreateQuery
-from eddyline.model.punctuation import Derived
+from eddyline.model.punctuation import DerivedPunctuation
 from eddyline.model.query import BoundQuery
 from eddyline.model.template import BoundRequests, BoundTemplate, RequestStream, Template
 from eddyline.operators.project import result_schema
@@ -36,16 +35,16 @@ from eddyline.runtime.control import FOLD_RECORDS, ControlFolder, apply_record, 
 from eddyline.runtime.control_fold import Fold, is_first
 from eddyline.runtime.control_record import Record
 from eddyline.runtime.epoch import punctuations_of
-from eddyline.runtime.recovery.catalog_text import catalog_text, punctuation_text, sink_text
+from eddyline.runtime.recovery.catalog_text import punctuation_text, sink_text, written_catalog
 from eddyline.runtime.spark.ingest.control import write_control
-from eddyline.runtime.spark.job.asking import Asking
-from eddyline.runtime.spark.job.layout import Layout, PackedLayout
-from eddyline.runtime.spark.job.ledger import CONTROL, Entry, Ledger, statements_of
-from eddyline.runtime.spark.job.refreshing import Refreshing
+from eddyline.runtime.spark.job.asking import SparkRequests
+from eddyline.runtime.spark.job.layout import JobLayout, PackedLayout
+from eddyline.runtime.spark.job.ledger import CONTROL, Ledger, LedgerEntry, statements_of
+from eddyline.runtime.spark.job.refreshing import SparkRefreshing
 from eddyline.runtime.spark.job.replanning import Replanning
 from eddyline.runtime.spark.job.settle import laid_out, promised_at
 from eddyline.runtime.spark.job.shard_report import committed_batch, planned_batch
-from eddyline.runtime.spark.output.sinks import Delivered, Delivery
+from eddyline.runtime.spark.output.sinks import BatchDelivery, Delivered
 from eddyline.runtime.spark.shard.pipeline import LayoutRoutes, model_pipeline
 
 _LOOK_SECONDS = 0.2
@@ -56,8 +55,8 @@ log = logging.getLogger("eddyline.control")
 Own = Callable[[str, pa.Schema], Iterable[Sink]]
 
 
-class Roster:
-    def __init__(self, layout: Layout, catalog: Catalog, delivery: Delivery, own: Own):
+class SparkRoster:
+    def __init__(self, layout: JobLayout, catalog: Catalog, delivery: BatchDelivery, own: Own):
         self.layout = layout
         self.ledger = Ledger.read(layout.checkpoint)
         self.control = ControlFolder(layout.checkpoint)
@@ -68,10 +67,10 @@ class Roster:
         #: All queries without rows: their schemas and plans.
         self.model = model_pipeline(layout, self.ledger.initial if committed_batch(layout.checkpoint) >= 0 else ())
         self.replanning = Replanning(self.model)
-        self.asking = Asking(self.control.folder)
-        self.refreshing = Refreshing(layout.tables, layout.checkpoint, committed_batch(layout.checkpoint) >= 0)
+        self.asking = SparkRequests(self.control.folder)
+        self.refreshing = SparkRefreshing(layout.tables, layout.checkpoint, committed_batch(layout.checkpoint) >= 0)
         self.job = self._job(catalog)
-        self.control.write_catalog(catalog_text(Job(layout.settings, catalog)))
+        self.control.write_catalog(written_catalog(Job(layout.settings, catalog)))
         for name in self.ledger.routed:
             self._open_sinks(name)
         self.ledger.write()
@@ -252,6 +251,7 @@ class Roster:
         """Take up the records that are new; returns what the shards have to carry out."""
         said: list[dict[str, object]] = []
         for number in self.control.waiting(self.ledger.applied):
+            before = len(said)
             try:
                 record = self.control.read(number)
                 if self._must_wait(record):
@@ -262,7 +262,8 @@ class Roster:
             except Exception as problem:  # whatever is wrong with it: a record never ends the job
                 self.ledger.refuse(number, refusal(problem))
                 self._unfolded = FOLD_RECORDS
-            self._unfolded += 1
+            # A record with many queries is as long to read as many records.
+            self._unfolded += max(1, len(said) - before)
             self.ledger.applied = number + 1
         return said
 
@@ -322,7 +323,7 @@ class Roster:
             sinks = [(s.name, dict(s.options)) for s in self.job.catalog.sinks.values() if s.query == query.name]
             # In the order of coming: what reads a derived stream stands after what makes it.
             self.ledger.queries.pop(query.name, None)
-            self.ledger.queries[query.name] = Entry(query.identity, said[query.name], sinks, state="prepared", origin=CONTROL)
+            self.ledger.queries[query.name] = LedgerEntry(query.identity, said[query.name], sinks, state="prepared", origin=CONTROL)
         try:
             self._lay_out((*layout.queries, *added))
             for query in added:
@@ -337,7 +338,7 @@ class Roster:
             self._lay_out(layout.queries)
             raise
 
-    def _promise(self, promised: Iterable[Derived]) -> None:
+    def _promise(self, promised: Iterable[DerivedPunctuation]) -> None:
         """From the next batch on that was not planned before, rows are read with what CREATE PUNCTUATION says."""
         streams = self.job.catalog.streams
         for derived in promised:
@@ -406,4 +407,4 @@ def created_queries(record: Record) -> set[str]:
     return made | {statement.name.lower() for statement in statements if isinstance(statement, CreateQuery)}
 
 
-__all__ = ["Own", "Roster", "created_queries"]
+__all__ = ["Own", "SparkRoster", "created_queries"]

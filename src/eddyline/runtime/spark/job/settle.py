@@ -22,7 +22,7 @@ from eddyline.model.schema import Stream, Table
 from eddyline.model.template import Template
 from eddyline.plan.routing import RoutingTable
 from eddyline.plan.shares import books_of, declared_rates, route_all
-from eddyline.runtime.spark.job.layout import Layout, with_absolute_paths
+from eddyline.runtime.spark.job.layout import JobLayout, with_absolute_paths
 from eddyline.runtime.spark.job.ledger import Ledger
 from eddyline.runtime.spark.job.shard_report import committed_batch
 from eddyline.runtime.spark.shard.spool import spool_folder
@@ -38,7 +38,7 @@ def settled(
     labels: Callable[[int, int], tuple[int, ...]],
     usual_shards: int,
     functions: Sequence[OwnFunction] = (),
-) -> Layout:
+) -> JobLayout:
     """The layout of a job over a checkpoint, new or continued.
 
     Args:
@@ -56,7 +56,7 @@ def settled(
     shards = settings.shards or ledger.shards or usual_shards
     streams = with_promises(streams, ledger)
     ledger.settle(streams, queries, shards)
-    bare = Layout(
+    bare = JobLayout(
         streams=promised_at(with_absolute_paths(streams), ledger, committed_batch(checkpoint) + 1),
         queries=(),
         routing=RoutingTable({}, {}),
@@ -99,7 +99,7 @@ def promised_at(streams: Sequence[Stream], ledger: Ledger, batch: int) -> tuple[
     return tuple(found)
 
 
-def laid_out(layout: Layout, queries: tuple[BoundQuery, ...], ledger: Ledger, is_new: bool = False) -> Layout:
+def laid_out(layout: JobLayout, queries: tuple[BoundQuery, ...], ledger: Ledger, is_new: bool = False) -> JobLayout:
     """A layout with these queries, routed as the ledger remembers or anew; the ledger notes it. A job that is new has as many steps as its
     queries need."""
     rates, names = declared_rates(layout.streams), [stream.name for stream in layout.streams]

@@ -17,7 +17,7 @@ from typing import Any
 
 from eddyline.errors import CheckpointProblem
 from eddyline.runtime.recovery.checkpoint_state import CheckpointState, ShardState
-from eddyline.runtime.spark.job.ledger import FORMAT, Entry, Ledger
+from eddyline.runtime.spark.job.ledger import FORMAT, Ledger, LedgerEntry
 from eddyline.state.sealed import read_sealed, write_sealed
 from eddyline.state.whole_file import make_folder
 
@@ -126,7 +126,7 @@ def spark_state(checkpoint: str) -> CheckpointState | None:
     return CheckpointState("spark", FORMAT, batch, tuple(shards))
 
 
-def _is_on(entry: Entry, shard: int, shards: int) -> bool:
+def _is_on(entry: LedgerEntry, shard: int, shards: int) -> bool:
     """Whether a query that has not gone uses a shard: its cells lie one after the other, from the first on."""
     parts = list(entry.steps.values()) or [[0, *(entry.shares or [0])]]
     return entry.state != "dropped" and any(_has_cell(part, shard, shards) for part in parts)

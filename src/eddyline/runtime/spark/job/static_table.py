@@ -41,15 +41,20 @@ class StaticTable:
 
 
 def keep(folder: str, table: Table, rows: pa.Table) -> StaticTable:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, rows.schema) as writer:
-        writer.write_table(rows)
-    content = sink.getvalue()
+    content = content_of(rows)
     digest = digest_of(content)
     path = os.path.join(folder, f"{table.name}.{digest}.arrow")
     make_folder(folder)
     write_whole(path, content)
     return StaticTable(table, path, digest)
+
+
+def content_of(rows: pa.Table) -> pa.Buffer:
+    """The rows as a file holds them; the same rows give the same bytes, however a source has cut them into chunks."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, rows.schema) as writer:
+        writer.write_table(rows.combine_chunks())
+    return sink.getvalue()
 
 
 def kept(folder: str, table: Table) -> StaticTable | None:

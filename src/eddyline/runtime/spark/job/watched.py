@@ -1,6 +1,6 @@
 """What a reporter sees of a job on Spark.
 
-Answer   `WatchedDriver` gives reports made of the shards' notes, plans of the driver's model, and results as they are delivered.
+Answer   `WatchedSparkDriver` gives reports made of the shards' notes, plans of the driver's model, and results as they are delivered.
 State    None of its own.
 Limits   Between two batches, or while one that has been delivered is being noted.
 """
@@ -16,17 +16,17 @@ from eddyline.runtime.spark.job.figures import job_report
 
 if TYPE_CHECKING:
     from eddyline.runtime.spark.job.driver import SparkDriver
-    from eddyline.runtime.spark.job.roster import Roster
+    from eddyline.runtime.spark.job.roster import SparkRoster
 
 
-class WatchedDriver:
+class WatchedSparkDriver:
     name = "spark"
 
     def __init__(self, driver: SparkDriver) -> None:
         self._driver = driver
 
     @property
-    def _roster(self) -> Roster:
+    def _roster(self) -> SparkRoster:
         assert self._driver.roster is not None
         return self._driver.roster
 

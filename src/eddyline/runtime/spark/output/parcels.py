@@ -1,7 +1,8 @@
 """What a shard sends to the driver: results, answers to requests, dead letters, and a note about the epoch.
 
 Answer   Small results travel inside the row as an Arrow IPC blob. Large ones are staged as an Arrow IPC file under a name
-         that no other attempt has, and only the name travels: Spark moves results at some 35 MB/s, a file is mapped.
+         that no other attempt has, and only the name travels: Spark moves results at some 35 MB/s, a file is mapped. What leaves an
+         epoch before it is done is staged piece by piece (`Shelf`), one file per query.
 Limits   Staging lies below the checkpoint, which the driver sees too.
 """
 
@@ -18,7 +19,7 @@ from pyspark.sql.types import Row
 
 from eddyline.runtime.epoch import Outcome, results_of
 from eddyline.runtime.spark.ingest.packet import PARCEL, from_blob, to_blob
-from eddyline.runtime.spark.job.layout import Layout
+from eddyline.runtime.spark.job.layout import JobLayout
 
 #: Larger than this and a table is staged.
 STAGED_BYTES = 1 << 18
@@ -26,10 +27,39 @@ STAGED_BYTES = 1 << 18
 _parcel = Row(*PARCEL.names)
 
 
-def parcels(layout: Layout, shard: int, batch: int, outcome: Outcome, silent: Set[str]) -> Iterator[Row]:
-    """The tables of one epoch; queries in `silent` have no cell here."""
+class Shelf:
+    """Results of an epoch that still runs."""
+
+    def __init__(self, layout: JobLayout, shard: int, batch: int, silent: Set[str]) -> None:
+        self._layout, self._shard, self._batch = layout, shard, batch
+        #: Queries that have no cell here.
+        self.silent = silent
+        self._files: dict[str, tuple[str, pa.ipc.RecordBatchFileWriter]] = {}
+        self._rows: dict[str, int] = {}
+
+    def take(self, outcome: Outcome) -> None:
+        """Stage what has left the epoch; the rest of it follows when it is done."""
+        for query, tables in outcome.results.items():
+            for table in tables if results_of(query) not in self.silent else ():
+                if query not in self._files:
+                    path = _new_path(self._layout.staging, self._batch, self._shard)
+                    self._files[query] = path, pa.ipc.new_file(path, table.schema)
+                self._files[query][1].write_table(table)
+                self._rows[query] = self._rows.get(query, 0) + table.num_rows
+
+    def sent(self, outcome: Outcome) -> Iterator[Row]:
+        """All results of queries of which some have been staged; they are no longer in the outcome."""
+        self.take(Outcome({query: outcome.results.pop(query, []) for query in self._files}))
+        for query, (path, writer) in self._files.items():
+            writer.close()
+            yield _parcel("result", query, self._shard, self._rows[query], path, None)
+
+
+def parcels(layout: JobLayout, shard: int, batch: int, outcome: Outcome, shelf: Shelf) -> Iterator[Row]:
+    """The tables of one epoch, those on the shelf among them."""
+    yield from shelf.sent(outcome)
     for query, tables in outcome.results.items():
-        if results_of(query) not in silent:
+        if results_of(query) not in shelf.silent:
             yield from _sent(layout, "result", query, shard, batch, tables)
     for name, part in outcome.answers.items():
         yield from _sent(layout, "answer", name, shard, batch, [part])
@@ -43,7 +73,7 @@ def note(shard: int, facts: dict[str, Any]) -> Row:
     return _parcel("note", "", shard, 0, None, json.dumps(facts).encode())
 
 
-def _sent(layout: Layout, kind: str, name: str, shard: int, batch: int, tables: list[pa.Table]) -> Iterator[Row]:
+def _sent(layout: JobLayout, kind: str, name: str, shard: int, batch: int, tables: list[pa.Table]) -> Iterator[Row]:
     tables = [t for t in tables if t.num_rows]
     if not tables:
         return
@@ -55,12 +85,16 @@ def _sent(layout: Layout, kind: str, name: str, shard: int, batch: int, tables: 
 
 
 def _staged(staging: str, batch: int, shard: int, table: pa.Table) -> str:
-    folder = staged_folder(staging, batch)
-    os.makedirs(folder, exist_ok=True)
-    path = os.path.join(folder, f"{shard}-{uuid.uuid4().hex}.arrow")
+    path = _new_path(staging, batch, shard)
     with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
     return path
+
+
+def _new_path(staging: str, batch: int, shard: int) -> str:
+    folder = staged_folder(staging, batch)
+    os.makedirs(folder, exist_ok=True)
+    return os.path.join(folder, f"{shard}-{uuid.uuid4().hex}.arrow")
 
 
 def staged_folder(staging: str, batch: int) -> str:

@@ -30,7 +30,7 @@ from eddyline.connectors.dead_letter import DeadLetters
 from eddyline.connectors.marked import MarkedSink, with_punctuations
 from eddyline.connectors.outbox import Outbox
 from eddyline.connectors.sinks import AllSink, ParquetSink, open_sink
-from eddyline.language.catalog import Sink as DeclaredSink
+from eddyline.language.catalog import DeclaredSink
 from eddyline.model.clock import WALL, Clock
 from eddyline.model.schema import Stream
 from eddyline.operators.evaluate import Issues
@@ -46,7 +46,7 @@ DEAD_LETTER = "_dead_letter"
 #: How often the age of gathered results is looked at while no batch comes.
 _LOOK_SECONDS = 0.25
 #: Checkpoint -> the newest delivery of this process.
-_LATEST: WeakValueDictionary[str, Delivery] = WeakValueDictionary()
+_LATEST: WeakValueDictionary[str, BatchDelivery] = WeakValueDictionary()
 
 
 @dataclass
@@ -68,7 +68,7 @@ class Delivered:
     pending: dict[str, str] = field(default_factory=dict)
 
 
-class Delivery:
+class BatchDelivery:
     """What `foreachBatch` calls."""
 
     def __init__(

@@ -20,7 +20,7 @@ from eddyline.connectors.base import Sink
 from eddyline.connectors.encoders import json_rows
 from eddyline.connectors.sinks import SINK_FORMATS, SPARK_FORMATS, open_sink, sink_format
 from eddyline.errors import SourceProblem
-from eddyline.language.catalog import Sink as DeclaredSink
+from eddyline.language.catalog import DeclaredSink
 from eddyline.runtime.spark.job.guest import data_source_is_there
 
 #: What brings a format to Spark.

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eddyline.model.records import Records
+from eddyline.model.records import BEFORE_ALL, Records
 from eddyline.model.schema import Stream
 from eddyline.plan.routing import HOME_BIT
 from eddyline.runtime.epoch import Arrival, Epoch
 from eddyline.runtime.newest import merged
-from eddyline.runtime.records.kinds import with_home
+from eddyline.runtime.records.kinds import heartbeats_among, with_home
 from eddyline.runtime.spark.ingest.packet import CONTROL, NUMBER_COLUMN, ROUTES_COLUMN, from_blob, maker_of, records_from
-from eddyline.runtime.spark.job.layout import Layout
+from eddyline.runtime.spark.job.layout import JobLayout
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Assembled:
     control: list[dict[str, Any]] = field(default_factory=list)
 
 
-def assemble(layout: Layout, packets: Iterable[Any], bounds: Mapping[str, int | None], idle: frozenset[str] = frozenset()) -> Assembled:
+def assemble(layout: JobLayout, packets: Iterable[Any], bounds: Mapping[str, int | None], idle: frozenset[str] = frozenset()) -> Assembled:
     """The epoch of one shard.
 
     Args:
@@ -70,11 +70,11 @@ def assemble(layout: Layout, packets: Iterable[Any], bounds: Mapping[str, int | 
     return Assembled(Epoch(arrivals, idle=idle, closing=closing, records=tuple(said)), rows_in, control)
 
 
-def _arrival(layout: Layout, name: str, pieces: list[Any], bound: int | None) -> Arrival:
+def _arrival(layout: JobLayout, name: str, pieces: list[Any], bound: int | None) -> Arrival:
     stream = layout.streams[layout.numbers[name]]
     tables, numbers, census = [], [], []
     records: list[Records] = []
-    before = 0
+    before, told = 0, BEFORE_ALL
     for piece in pieces:
         if piece.blob is not None:
             table = from_blob(bytes(piece.blob))
@@ -87,7 +87,10 @@ def _arrival(layout: Layout, name: str, pieces: list[Any], bound: int | None) ->
         if piece.census is not None:
             census.append(np.frombuffer(bytes(piece.census), np.int64))
         if piece.records is not None:
-            records += [batch.shifted(before) if batch.stream == name else batch for batch in records_from(bytes(piece.records))]
+            found = [_timely_origins(batch, name, told) for batch in records_from(bytes(piece.records))]
+            said = heartbeats_among(name, found)
+            told = told if said is None else max(told, int(said.instants.max(initial=told)))
+            records += [batch.shifted(before) if batch.stream == name else batch for batch in found if len(batch)]
         before += piece.rows
     rows = pa.concat_tables(tables) if tables else stream.schema.arrow.empty_table()
     places = np.concatenate(numbers) if numbers else np.empty(0, np.int64)
@@ -108,6 +111,14 @@ def _arrival(layout: Layout, name: str, pieces: list[Any], bound: int | None) ->
     )
 
 
+def _timely_origins(records: Records, name: str, told: int) -> Records:
+    """Records of a piece without those that were derived from rows which break a heartbeat in a piece before it."""
+    if records.origin != name or records.origin_ts is None:
+        return records
+    kept = records.origin_ts > told
+    return records if kept.all() else records.take(kept)
+
+
 def _timely(rows: pa.Table, stream: Stream, bound: int | None) -> tuple[pa.Table, np.ndarray | None, np.ndarray | None]:
     """Rows without late copies, their routes, and which of them these are; None: all."""
     routes = rows.column(ROUTES_COLUMN).to_numpy() if ROUTES_COLUMN in rows.column_names else None
@@ -122,7 +133,7 @@ def _timely(rows: pa.Table, stream: Stream, bound: int | None) -> tuple[pa.Table
     return rows.take(pa.array(chosen)), routes[chosen], chosen
 
 
-def _handed(layout: Layout, name: str, pieces: list[Any], bound: int | None) -> Arrival:
+def _handed(layout: JobLayout, name: str, pieces: list[Any], bound: int | None) -> Arrival:
     """Derived rows that shards of earlier steps have made: of each maker in the order of newest rows, the makers in theirs."""
     stream = layout.handed[name]
     by_maker: dict[int, list[pa.Table]] = {}

@@ -16,15 +16,13 @@ from pyspark.daemon import manager
 
 warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
 
-import eddyline.connectors.files  # noqa: E402
-import eddyline.runtime.spark.ingest.packer  # noqa: E402
-import eddyline.runtime.spark.ingest.sources  # noqa: E402
-import eddyline.runtime.spark.shard.pipeline  # noqa: E402
-import eddyline.runtime.spark.shard.processor  # noqa: E402, F401
+from eddyline.runtime.memory import keep_freed_memory  # noqa: E402
 
 if __name__ == "__main__":
     # Workers do one thing at a time; pools of threads in each would only fight for the cores.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    # The workers are this engine's own processes.
+    keep_freed_memory()
     # What is loaded now stays: the collector of a fork need not write into pages that all share.
     gc.freeze()
     manager()

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.model.clock import WALL
-from eddyline.model.constraint import Book
+from eddyline.model.constraint import EventBook
 from eddyline.model.expression import Expression, columns_of, rename_refs
 from eddyline.model.query import BoundQuery
 from eddyline.model.template import Template
@@ -42,7 +42,7 @@ from eddyline.runtime.planner import running_orders
 from eddyline.runtime.recovery.snapshot import Snapshot, restore, saved_queries, take_snapshot
 from eddyline.runtime.response import Responses
 from eddyline.runtime.routes import Homes
-from eddyline.runtime.spark.job.layout import Layout
+from eddyline.runtime.spark.job.layout import JobLayout
 from eddyline.runtime.spark.job.ledger import tables_folder
 from eddyline.runtime.spark.job.static_table import version_of
 from eddyline.runtime.spark.shard.asked import ShardAsked
@@ -52,7 +52,7 @@ from eddyline.state.columns import Ints
 Load = Callable[[str], pa.Table]
 
 
-class Engine(Protocol):
+class ShardEngine(Protocol):
     """What the processor asks of a shard's engine."""
 
     #: Its number; None: it is not known yet.
@@ -60,15 +60,16 @@ class Engine(Protocol):
 
     @classmethod
     @without_collection()
-    def open(cls, layout: Layout, header: dict[str, Any] | None, load: Load) -> Engine: ...
+    def open(cls, layout: JobLayout, header: dict[str, Any] | None, load: Load) -> ShardEngine: ...
 
     def bounds(self) -> dict[str, int | None]:
         """stream -> the event time below which a row of the next epoch is late."""
 
-    def control(self, layout: Layout, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def control(self, layout: JobLayout, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Carry out the control records of a batch under the layout that holds in it; what came of them, as JSON values."""
 
-    def step(self, epoch: Epoch) -> Outcome: ...
+    def step(self, epoch: Epoch, on_part: Callable[[Outcome], None] | None = None) -> Outcome:
+        """Run an epoch; `on_part` takes results that leave it before it is done."""
 
     def snapshot(self) -> Snapshot: ...
 
@@ -81,7 +82,7 @@ class Engine(Protocol):
 class LayoutRoutes:
     """The routes of a layout: each reference takes the rows that its route sent."""
 
-    def __init__(self, layout: Layout, shard: int | None = None) -> None:
+    def __init__(self, layout: JobLayout, shard: int | None = None) -> None:
         self._routings = layout.routing.routings
         #: None: it is not known, as in the pipeline of the driver.
         self.shard = shard
@@ -131,7 +132,7 @@ class LayoutRoutes:
         found: npt.NDArray[np.bool_] = route.shards_of(hashes, 0, len(values))[:, 0] == self.shard
         return found
 
-    def book(self, book: Book) -> int | None:
+    def book(self, book: EventBook) -> int | None:
         route = self._books.get(book)
         return None if route is None else self._routes[book.stream].index(route)
 
@@ -156,7 +157,7 @@ def _words(key: Expression, values: pa.Array) -> Ints:
     return key_words(compiled(dict.fromkeys(columns_of(key), values), len(values), Issues()), key.type)
 
 
-def routed_pipeline(layout: Layout) -> Pipeline:
+def routed_pipeline(layout: JobLayout) -> Pipeline:
     """A pipeline in which each reference takes the rows that its route sent, without queries."""
     pipeline = Pipeline(layout.streams, layout.settings, LayoutRoutes(layout))
     pipeline.spilling.parts = layout.shards
@@ -172,7 +173,7 @@ def routed_pipeline(layout: Layout) -> Pipeline:
 
 
 @without_collection()
-def model_pipeline(layout: Layout, known: Container[str] = ()) -> Pipeline:
+def model_pipeline(layout: JobLayout, known: Container[str] = ()) -> Pipeline:
     """A pipeline with all queries of a layout and no rows: what the driver knows of schemas and plans.
 
     Raises:
@@ -187,7 +188,7 @@ def model_pipeline(layout: Layout, known: Container[str] = ()) -> Pipeline:
 
 
 class ShardPipeline:
-    def __init__(self, pipeline: Pipeline, layout: Layout):
+    def __init__(self, pipeline: Pipeline, layout: JobLayout):
         self.pipeline = pipeline
         self.layout = layout
         pipeline.planner.autonomous = False
@@ -201,10 +202,13 @@ class ShardPipeline:
         self._shard: int | None = None
         self._responses = Responses(WALL)
         pipeline.handout.measure(self._responses)
+        #: What there is to warn of since the last epoch, by query: the driver says it.
+        self._warnings: dict[str, str] = {}
+        pipeline.handout.warn = self._warnings.__setitem__
 
     @classmethod
     @without_collection()
-    def open(cls, layout: Layout, header: dict[str, Any] | None, load: Load) -> ShardPipeline:
+    def open(cls, layout: JobLayout, header: dict[str, Any] | None, load: Load) -> ShardPipeline:
         pipeline = routed_pipeline(layout)
         shard = cls(pipeline, layout)
         if header is None:
@@ -237,7 +241,7 @@ class ShardPipeline:
         self._shard = number
         self.pipeline.routes = LayoutRoutes(self.layout, number)
 
-    def control(self, layout: Layout, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def control(self, layout: JobLayout, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         if layout is not self.layout:
             before = {stream.name: stream for stream in self.layout.streams}
             promising = [stream for stream in layout.streams if stream != before[stream.name]]
@@ -256,7 +260,8 @@ class ShardPipeline:
             if "refresh" in record:
                 self._refresh(record["refresh"])
             if "set" in record and record["set"][0] in self.pipeline.queries:
-                self.pipeline.triggers.change(*record["set"])
+                # The driver has checked it, under the settings of that run.
+                self.pipeline.triggers.resume(*record["set"])
             if "move" in record:
                 self._move(record["move"], changed)
         return {what: found for what, found in changed.items() if found}
@@ -317,7 +322,8 @@ class ShardPipeline:
             found[name] = max((b for b in (intake.horizon, lowest) if b is not None), default=None)
         return found
 
-    def step(self, epoch: Epoch) -> Outcome:
+    def step(self, epoch: Epoch, on_part: Callable[[Outcome], None] | None = None) -> Outcome:
+        self.pipeline.on_part = on_part
         for name in epoch.arrivals:
             # A stream that ended with an earlier bounded run speaks again.
             self.pipeline.intakes[name].closed = False
@@ -337,7 +343,9 @@ class ShardPipeline:
             "null_results": {kind: count - before[2].get(kind, 0) for kind, count in self.pipeline.issues.counts.items()},
             "operator_units": operator_units(self.pipeline, units),
             "response": self._responses.drained(),
+            "warnings": dict(self._warnings),
         }
+        self._warnings.clear()
         return outcome
 
     def snapshot(self) -> Snapshot:

@@ -28,10 +28,11 @@ from pyspark.sql.types import BinaryType, Row, StringType, StructField, StructTy
 
 from eddyline.errors import CheckpointProblem
 from eddyline.runtime.memory import resident_bytes
+from eddyline.runtime.recovery.checkpoint_identity import of_another_format
 from eddyline.runtime.spark.ingest.packet import from_blob
 from eddyline.runtime.spark.job.failure import reported
-from eddyline.runtime.spark.job.layout import Layout, PackedLayout, batch_id
-from eddyline.runtime.spark.output.parcels import note, parcels
+from eddyline.runtime.spark.job.layout import JobLayout, PackedLayout, batch_id
+from eddyline.runtime.spark.output.parcels import Shelf, note, parcels
 from eddyline.runtime.spark.shard.assembly import Assembled, assemble
 from eddyline.runtime.spark.shard.bundles import Bundles
 from eddyline.runtime.spark.shard.carrying import divided, handed_packets, onwards, parcel_of
@@ -39,17 +40,17 @@ from eddyline.runtime.spark.shard.spool import Spool, Stamp
 from eddyline.state.sealed import RESTORE, sealed, unsealed
 
 if TYPE_CHECKING:
-    from eddyline.runtime.spark.shard.pipeline import Engine
+    from eddyline.runtime.spark.shard.pipeline import ShardEngine
 
 #: Version of the state's form; another one is refused.
-FORMAT = 5
+FORMAT = 6
 
 _NAME = StructType([StructField("name", StringType())])
 _BLOB = StructType([StructField("blob", BinaryType())])
 _HEADER = ("header",)
 
 #: (first layout of the run, checkpoint, shard) -> (token, pipeline), most recently used last.
-_PIPELINES: OrderedDict[tuple[str, str, int], tuple[str, Engine]] = OrderedDict()
+_PIPELINES: OrderedDict[tuple[str, str, int], tuple[str, ShardEngine]] = OrderedDict()
 #: A worker serves few shards of each step at a time; the pipelines of others would be stale copies that only hold memory.
 _MOST_PIPELINES = 4
 
@@ -82,14 +83,14 @@ class ShardProcessor(StatefulProcessor):
     def close(self) -> None:
         """The pipeline stays in the worker for the next batch."""
 
-    def open_engine(self, layout: Layout, header: dict[str, Any] | None, load: Callable[[str], pa.Table]) -> Engine:
+    def open_engine(self, layout: JobLayout, header: dict[str, Any] | None, load: Callable[[str], pa.Table]) -> ShardEngine:
         """What a worker keeps of a shard. The class is named here, by code that Spark carries to its workers, and in no folder."""
         # Not at the top: the processes in which Spark plans load processors too, and the engine takes a second that they have no use for.
         from eddyline.runtime.spark.shard.pipeline import ShardPipeline
 
         return ShardPipeline.open(layout, header, load)
 
-    def _epoch(self, layout: Layout, shard: int, batch: int, packets: list[Any]) -> Iterator[Row]:
+    def _epoch(self, layout: JobLayout, shard: int, batch: int, packets: list[Any]) -> Iterator[Row]:
         clock = [time.perf_counter()]
         spool = Spool(os.path.join(layout.spool, str(shard)))
         token, bundles, idle, header = self._read_header(shard)
@@ -98,7 +99,8 @@ class ShardProcessor(StatefulProcessor):
         assembled = assemble(layout, packets, pipeline.bounds(), idle)
         clock.append(time.perf_counter())
         changed = pipeline.control(layout, assembled.control)
-        outcome = pipeline.step(assembled.epoch)
+        shelf = Shelf(layout, shard, batch, {name for name, routing in layout.routing.routings.items() if not routing.uses(shard)})
+        outcome = pipeline.step(assembled.epoch, shelf.take)
         clock.append(time.perf_counter())
         written = self._persist(layout, shard, pipeline, bundles, assembled.epoch.idle, spool)
         clock.append(time.perf_counter())
@@ -120,8 +122,7 @@ class ShardProcessor(StatefulProcessor):
             "seen": pipeline.observed(),
             "asked": outcome.asked,
         }
-        silent = {name for name, routing in layout.routing.routings.items() if not routing.uses(shard)}
-        yield from parcels(layout, shard, batch, outcome, silent)
+        yield from parcels(layout, shard, batch, outcome, shelf)
         yield note(shard, facts)
         if outcome.handed:
             yield from handed_packets(self.packed.at(batch), shard, outcome)
@@ -135,15 +136,12 @@ class ShardProcessor(StatefulProcessor):
         except ValueError as problem:
             raise _damaged(shard, "the list of what it holds", str(problem)) from problem
         if body["format"] != FORMAT:
-            raise CheckpointProblem(
-                f"the checkpoint has state of form {body['format']}; this version reads form {FORMAT}",
-                hint="run the version that wrote it, or begin with a new checkpoint",
-            )
+            raise of_another_format(f"the state of shard {shard}", body["format"], FORMAT)
         return body["token"], Bundles.of_header(body), frozenset(body["idle"]), body["pipeline"]
 
     def _pipeline(
-        self, layout: Layout, shard: int, token: str, bundles: Bundles, header: dict[str, Any] | None, spool: Spool
-    ) -> tuple[Engine, str]:
+        self, layout: JobLayout, shard: int, token: str, bundles: Bundles, header: dict[str, Any] | None, spool: Spool
+    ) -> tuple[ShardEngine, str]:
         """This shard's pipeline as of the committed header, and where it came from."""
         kept = _PIPELINES.pop((self.packed.digest, layout.checkpoint, shard), None)
         if header is not None and kept is not None and kept[0] == token:
@@ -177,7 +175,7 @@ class ShardProcessor(StatefulProcessor):
             raise _damaged(shard, f"block {name}", "the checksum does not fit the content")
         return content
 
-    def _persist(self, layout: Layout, shard: int, pipeline: Engine, old: Bundles, idle: frozenset[str], spool: Spool) -> int:
+    def _persist(self, layout: JobLayout, shard: int, pipeline: ShardEngine, old: Bundles, idle: frozenset[str], spool: Spool) -> int:
         """Write what is new, remove what is gone, and only then let the pipeline be found again."""
         token = uuid.uuid4().hex
         snapshot = pipeline.snapshot()

@@ -1,0 +1,127 @@
+"""Which stored rows a punctuation can concern, where all references of a join are equal in one key.
+
+Answer   `KeyChains.concerned` gives the keys that were closed since the last look, and those of new rows, which may have been closed
+         before; `rows` finds their rows by the hash chains of these keys, so that a look costs what came in and not what is stored.
+State    Words of the keys that were closed, and of the new rows, since the last look.
+Limits   One key per reference, which is a column; no windows, for a row that leaves its window can end the wait of others; streams only.
+         Elsewhere, and where a promise is no list of constants, all rows are looked at.
+Reading  docs/punctuations.md
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eddyline.kernels import probe as kernels
+from eddyline.model.datatypes import DataType
+from eddyline.model.punctuation import PATTERN, from_text
+from eddyline.model.window import Unbounded
+from eddyline.operators.closings import Closed, Closings
+from eddyline.operators.covering import constants
+from eddyline.operators.join.combination import Combinations
+from eddyline.operators.join.group import JoinGroup
+from eddyline.operators.join.punctuations.alive import JoinShape
+from eddyline.operators.join.punctuations.one_key import OneKey
+from eddyline.operators.keys import key_words
+from eddyline.state.closed import distinct
+from eddyline.state.columns import Ints
+from eddyline.tuning import PunctuationTuning
+
+#: Keys of new rows are put together, each once, when they lie in more pieces than this.
+_MOST_PIECES = PunctuationTuning.most_pieces
+_LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+class KeyChains:
+    def __init__(self, group: JoinGroup, rule: JoinShape, closings: Closings) -> None:
+        self.group = group
+        self.rule = rule
+        self.closings = closings
+        #: Reference -> the mark, the column and the type of its key.
+        self.keys: dict[int, tuple[str, str, DataType]] = _one_class(group, rule)
+        self.one_key = OneKey(rule, self.keys)
+        self._closed: list[Ints] = []
+        self._new: list[Ints] = []
+        #: Whether all rows have to be looked at.
+        self.whole = True
+        self.reload()
+
+    def reload(self) -> None:
+        """The members of the group have changed."""
+        self.whole = True
+        windows = [member.window for base in self.group.bases.values() for member in base.port.members.values()]
+        #: Whether looks can be confined to chains.
+        self.serves = bool(self.keys) and all(isinstance(window, Unbounded) for window in windows)
+        #: Whether rows leave by themselves, whatever is promised.
+        self.windowed = not any(isinstance(window, Unbounded) for window in windows)
+
+    def see(self, position: int, rows: Combinations) -> None:
+        """New rows of a reference."""
+        if self.serves and not self.whole:
+            self._new.append(self.group.bases[position].store.at(self.keys[position][0], rows.ids[position]))
+            if len(self._new) > _MOST_PIECES:
+                self._new = [distinct(np.concatenate(self._new))]
+
+    def close(self) -> None:
+        """Take the promises of an epoch."""
+        if not self.serves or self.whole:
+            return
+        for position, (_, column, kind) in self.keys.items():
+            closed = self.closings.closed.get(self.group.bases[position].port.source)
+            regions = self.rule.regions[position]
+            for body, _ in () if closed is None else closed.fresh:
+                if body.column_names == [PATTERN]:
+                    self._close_patterns(body.column(PATTERN).to_pylist(), closed, column, kind, regions)  # type: ignore[arg-type]
+                elif set(body.column_names) <= {column, *regions}:
+                    if column in body.column_names:
+                        self._closed.append(key_words(body.column(column).combine_chunks(), kind))
+                    else:
+                        self.whole = True
+
+    def _close_patterns(self, texts: list[str], closed: Closed, column: str, kind: DataType, regions: object) -> None:
+        for text in texts:
+            patterns = from_text(text, closed.types)
+            if patterns.keys() <= {column, *regions}:  # type: ignore[misc]
+                listed = patterns[column].constants if column in patterns else None
+                if listed is None:
+                    self.whole = True
+                else:
+                    self._closed.append(key_words(constants(listed, kind), kind))
+
+    def concerned(self) -> Ints | None:
+        """The keys whose rows are to be looked at, those of new rows among them; None: all rows are. What was seen and closed is
+        forgotten."""
+        words, self._closed, self._new = [*self._closed, *self._new], [], []
+        if self.whole or not self.serves:
+            self.whole = not self.serves
+            return None
+        return distinct(np.concatenate(words)) if words else np.empty(0, np.int64)
+
+    def rows(self, words: Ints) -> dict[int, Ints]:
+        """The rows with these keys, by reference."""
+        return {position: self._chain(position, mark, words) for position, (mark, _, _) in self.keys.items()}
+
+    def _chain(self, position: int, mark: str, words: Ints) -> Ints:
+        """The rows of a reference with these keys."""
+        base = self.group.bases[position]
+        store = base.store
+        index = store.indexes[base.need_index(((position, mark),))]
+        limits, floors = np.full(len(words), _MOST), np.full(len(words), _LEAST)
+        _, ids, _ = kernels.probe_chains(kernels.ProbeKeys(words, limits, floors), index.chains(base.order, base.death, False))
+        found: Ints = np.sort(ids[ids < base.end])
+        return found
+
+
+def _one_class(group: JoinGroup, rule: JoinShape) -> dict[int, tuple[str, str, DataType]]:
+    """The one key of every reference; empty: the references are not equal in one key that is a column of each."""
+    found: dict[int, tuple[str, str, DataType]] = {}
+    if len(rule.parts) != 1:
+        return found
+    pins = {(link.child, pin.mark): pin for links in rule.links.values() for link in links for pin in link.pins}
+    for position, seat in enumerate(group.config.seats):
+        mine = [pin for (child, _), pin in pins.items() if child == position]
+        if seat.is_table or len(seat.keys) != 1 or len(mine) != 1 or not mine[0].is_column or mine[0].ends is not None:
+            return {}
+        assert mine[0].column is not None
+        found[position] = (mine[0].mark, mine[0].column, mine[0].type)
+    return found if len({kind for _, _, kind in found.values()}) == 1 else {}

@@ -1,0 +1,166 @@
+"""The rule of `alive.py` where all references of a join are equal in one key that fits a word: on keys instead of rows.
+
+Answer   `OneKey.dead` gives, per reference, the stored rows that are in no result to come. All other references are children of every row
+         and pinned to its key, so that one array over keys says when each reference was closed and until when one of its rows is in its
+         window.
+State    None: it knows the key of every reference.
+Limits   Streams only. Rows whose keys no reference has closed are not judged: they are alive.
+Reading  docs/punctuations.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from eddyline.kernels import probe as kernels
+from eddyline.model.datatypes import DataType
+from eddyline.model.joining import is_exact
+from eddyline.model.window import FOREVER, Unbounded
+from eddyline.operators.closings import LONG_AGO
+from eddyline.operators.join.combination import any_bit
+from eddyline.operators.join.inverse import column_of
+from eddyline.operators.join.punctuations.alive import Came, JoinShape
+from eddyline.state.closed import distinct, places_of
+from eddyline.state.columns import Ints
+from eddyline.state.store import DROPPED
+from eddyline.tuning import PunctuationTuning
+
+_NONE = np.empty(0, np.bool_)
+_LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+#: All rows of a reference are looked at where there are at most this many of them for each key that is asked for.
+_WALKED = PunctuationTuning.walked
+
+
+class OneKey:
+    def __init__(self, rule: JoinShape, keys: Mapping[int, tuple[str, str, DataType]]) -> None:
+        self.rule = rule
+        self.group = rule.group
+        #: Reference -> the mark, the column and the type of its key.
+        self.keys = keys
+
+    @property
+    def serves(self) -> bool:
+        return bool(self.keys) and all(is_exact(kind) for _, _, kind in self.keys.values())
+
+    def dead(self, words: Ints | None, came: Came, frontier: int) -> tuple[dict[int, Ints], int]:
+        """The rows with some keys that are in no result to come, by reference, and how many were judged; None: all stored rows are."""
+        bases, held, marks = self.group.bases, {}, {}
+        if words is None and self.is_pair:
+            return self._pair()
+        if words is None:
+            held = {position: self._wanted(position, bases[position].ids()) for position in self.keys}
+            marks = {position: bases[position].store.at(self.keys[position][0], ids) for position, ids in held.items()}
+            words = distinct(np.concatenate([*marks.values()]))
+        until = self._closed(words)
+        if not until:
+            return {}, 0
+        rows, at = {}, {}
+        for position in self.keys:
+            # A row ends when another reference is closed for its key: keys that none has closed are left out.
+            some = np.zeros(len(words), np.bool_)
+            for other, instants in until.items():
+                if other != position or len(self.keys) > 2:
+                    some |= instants < FOREVER
+            here = np.flatnonzero(some)
+            if not len(here):
+                continue
+            if position not in held and _WALKED * len(here) >= bases[position].store.live:
+                held[position] = self._wanted(position, bases[position].ids())
+                marks[position] = bases[position].store.at(self.keys[position][0], held[position])
+            if position in held:
+                place = np.append(np.where(some, np.arange(len(words)), -1), -1)[places_of(words, marks[position])]
+                rows[position], at[position] = held[position][place >= 0], place[place >= 0]
+            else:
+                ids, place = self._chains(position, words[here])
+                rows[position], at[position] = ids, here[place]
+        return self._over(rows, at, until, len(words), came, frontier), sum(map(len, rows.values()))
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether there are two references without windows: a row of one ends when the other is closed for its key."""
+        if len(self.keys) != 2:
+            return False
+        bases = self.group.bases
+        return all(isinstance(member.window, Unbounded) for position in self.keys for member in bases[position].port.members.values())
+
+    def _pair(self) -> tuple[dict[int, Ints], int]:
+        """As `dead`, for all rows of two references."""
+        lost, judged = {}, 0
+        (one, _), (other, _) = self.keys.items()
+        for position, partner in ((one, other), (other, one)):
+            base, (mark, _, _) = self.group.bases[position], self.keys[position]
+            _, column, kind = self.keys[partner]
+            closed, regions = self.rule.closings.closed.get(self.group.bases[partner].port.source), self.rule.regions[partner]
+            words = base.store.mark(mark)[: max(base.end - base.store.first, 0)]
+            judged += len(words)
+            if closed is None or closed.is_empty or not len(words):
+                continue
+            left_out = base.store.mark(DROPPED)[: len(words)] if base.store.dropped else _NONE
+            if closed.is_by_word(column, regions) and (shut := closed.shut_by_now(column)) is not None:
+                ids = kernels.shut_rows(words, left_out, shut, FOREVER)
+            else:
+                over = closed.instants({column: column_of(words, kind)}, len(words), regions) < FOREVER
+                ids = np.flatnonzero(over & ~left_out if len(left_out) else over)
+            if len(ids):
+                lost[position] = self._wanted(position, ids + base.store.first)
+        return {position: ids for position, ids in lost.items() if len(ids)}, judged
+
+    def _over(
+        self, rows: Mapping[int, Ints], at: Mapping[int, Ints], until: Mapping[int, Ints], words: int, came: Came, frontier: int
+    ) -> dict[int, Ints]:
+        """The rows, with the places of their keys, that are in no result to come."""
+        none = np.empty(0, np.int64)
+        look = self.rule.look(came, {position: rows.get(position, none) for position in self.keys})
+        possible = {}
+        for position in self.keys if len(self.keys) > 2 else ():
+            old = np.full(words, LONG_AGO)
+            # Rows of a key are in order, and later ones stay longer: the last one counts.
+            old[at.get(position, none)] = look.window(position)
+            possible[position] = np.maximum(until.get(position, FOREVER), old)
+        lost = {}
+        for position, ids in rows.items():
+            others = [other for other in self.keys if other != position]
+            # Where there is one other reference, its last new row ends what it makes possible.
+            ends = np.full(words, FOREVER) if not possible else np.minimum.reduce([possible[other] for other in others])
+            if all(other in until for other in others):
+                ends = np.minimum(ends, np.maximum.reduce([until[other] for other in others]))
+            over = (ends < frontier)[at[position]] | (look.window(position) < frontier)
+            if over.any():
+                lost[position] = distinct(ids[over])
+        return lost
+
+    def _closed(self, words: Ints) -> dict[int, Ints]:
+        """Per reference of which something near these keys is promised, when it was closed for them."""
+        found = {}
+        for position, (_, column, kind) in self.keys.items():
+            closed, regions = self.rule.closings.closed.get(self.group.bases[position].port.source), self.rule.regions[position]
+            if closed is None or closed.is_empty:
+                continue
+            if closed.is_by_word(column, regions):
+                if closed.is_near(column, words):
+                    found[position] = closed.word_instants(column, words)
+            else:
+                found[position] = closed.instants({column: column_of(words, kind)}, len(words), regions)
+        return found
+
+    def _chains(self, position: int, words: Ints) -> tuple[Ints, Ints]:
+        """The rows of a reference with these keys, those of a key in order, and the places of their keys."""
+        base = self.group.bases[position]
+        index = base.store.indexes[base.need_index(((position, self.keys[position][0]),))]
+        asking = kernels.ProbeKeys(words, np.full(len(words), _MOST), np.full(len(words), _LEAST))
+        at, ids, _ = kernels.probe_chains(asking, index.chains(base.order, base.death, False))
+        # A chain begins with the newest row.
+        at, ids = at[::-1], ids[::-1]
+        reached = ids < base.end
+        wanted = base.port.words_at(base.store, ids) if len(ids) else None
+        if wanted is not None:
+            reached &= any_bit(wanted)
+        return (ids, at) if reached.all() else (ids[reached], at[reached])
+
+    def _wanted(self, position: int, ids: Ints) -> Ints:
+        """The rows that some member of the group wants."""
+        base = self.group.bases[position]
+        words = base.port.words_at(base.store, ids) if len(ids) else None
+        return ids if words is None else ids[any_bit(words)]

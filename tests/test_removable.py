@@ -1,0 +1,141 @@
+"""A feature can be removed: without its files and its lines in registries, everything else answers as before.
+
+Answer   Each case copies the package without one feature and runs `removable_jobs.py` with the copy in a process of its own. The answers
+         are those of the whole package. `FEATURES` names what goes: files and folders, and statements, entries of dictionaries and members
+         of tuples that begin with a text.
+Limits   Jobs that need the feature do not run. The copies share the compiled kernels of the package: Numba finds them beside the kernels,
+         where a link in each copy leads.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+import eddyline
+from tests.removable_jobs import JOBS
+
+PACKAGE = Path(eddyline.__file__).parent
+SCRIPT = Path(__file__).with_name("removable_jobs.py")
+REGISTRY = "operators/join/registry.py"
+
+
+@dataclass(frozen=True)
+class Feature:
+    #: Files and folders that go.
+    files: tuple[str, ...]
+    #: File -> how the statements, entries and members begin that go from it.
+    lines: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: Jobs that need the feature.
+    jobs: tuple[str, ...] = ()
+
+
+def option(*names: str) -> dict[str, tuple[str, ...]]:
+    """The lines of settings."""
+    return {"settings.py": tuple(begin for name in names for begin in (f"{name}:", f'"{name}":'))}
+
+
+def switch(name: str) -> dict[str, tuple[str, ...]]:
+    """The line of what queries with the same joins must have in common to share one."""
+    return {"plan/lower.py": (f'lambda wishes: f" {name}=',)}
+
+
+FEATURES = {
+    "demand": Feature(
+        ("operators/join/demand",),
+        {REGISTRY: ("from eddyline.operators.join.demand.", "demand"), **switch("jit"), **option("jit", "jit_control")},
+    ),
+    "routing": Feature(
+        ("operators/join/routing",),
+        {REGISTRY: ("from eddyline.operators.join.routing.", "lottery_route"), **switch("route"), **option("route")},
+    ),
+    "scheduling": Feature(
+        ("operators/join/scheduling",), {REGISTRY: ("from eddyline.operators.join.scheduling.", "shared_schedules"), **option("scheduler")}
+    ),
+    "sharing of probes": Feature(
+        ("operators/join/sharing",), {REGISTRY: ("from eddyline.operators.join.sharing.", "shared_probes", "last_probes")}
+    ),
+    "dashboard": Feature(
+        ("dashboard", "cli/dashboard.py", "cli/top.py"),
+        {
+            "cli/__main__.py": ('"dashboard"', '"top"'),
+            "cli/run.py": ("from eddyline.cli.dashboard", "add_dashboard_options(", "check_dashboard(", "serve_dashboard("),
+        },
+    ),
+    "Spark": Feature(("runtime/spark",), {"cli/state.py": ("from eddyline.runtime.spark.", "spark_state,")}),
+}
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """Those of the whole package."""
+    return answers_of(PACKAGE.parent, tmp_path_factory.mktemp("whole"), list(JOBS))
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_everything_else_answers_without(name: str, answers: dict[str, object], tmp_path: Path) -> None:
+    feature = FEATURES[name]
+    copied_without(feature, tmp_path / "copy")
+    jobs = [job for job in JOBS if job not in feature.jobs]
+    assert answers_of(tmp_path / "copy", tmp_path, jobs) == {job: answers[job] for job in jobs}
+
+
+def answers_of(source: Path, folder: Path, jobs: list[str]) -> dict[str, object]:
+    """What the jobs answer in a process that imports the package below `source`."""
+    here = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), str(folder), *jobs],
+        env={**here, "PYTHONPATH": str(source)}, cwd=folder, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+    found: dict[str, object] = json.loads((folder / "answers.json").read_text())
+    return found
+
+
+def copied_without(feature: Feature, place: Path) -> None:
+    """The package without the feature. Unchanged files keep their bytecode, and kernels their compiled code."""
+    copy = place / PACKAGE.name
+    compiled = PACKAGE / "kernels" / "__pycache__"
+    shutil.copytree(PACKAGE, copy, ignore=lambda folder, names: [compiled.name] if folder == str(compiled.parent) else [])
+    (copy / "kernels" / compiled.name).symlink_to(compiled)
+    for name in feature.files:
+        gone = copy / name
+        shutil.rmtree(gone) if gone.is_dir() else gone.unlink()
+    for name, begins in feature.lines.items():
+        (copy / name).write_text(without((copy / name).read_text(), begins))
+
+
+def without(text: str, begins: tuple[str, ...]) -> str:
+    """A module without the statements, entries and members that begin with these texts; each of the texts is found."""
+    lines, found = text.splitlines(keepends=True), set()
+    for first, last in parts(ast.parse(text)):
+        begun = next((one for one in begins if lines[first].lstrip().startswith(one)), None)
+        if begun is not None:
+            found.add(begun)
+            lines[first:last] = [""] * (last - first)
+    assert found == set(begins), f"not found: {set(begins) - found}"
+    return "".join(lines)
+
+
+def parts(module: ast.Module) -> Iterator[tuple[int, int]]:
+    """The lines of all statements, entries of dictionaries and members of tuples that begin a line of their own."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.stmt):
+            yield node.lineno - 1, node.end_lineno or node.lineno
+        if isinstance(node, ast.Dict):
+            for key, value in zip(node.keys, node.values, strict=True):
+                if key is not None:
+                    yield key.lineno - 1, value.end_lineno or value.lineno
+        if isinstance(node, ast.Tuple):
+            for member in node.elts:
+                if member.lineno > node.lineno:
+                    yield member.lineno - 1, member.end_lineno or member.lineno
