@@ -11,6 +11,7 @@ import pytest
 
 from eddyline.errors import CheckpointProblem
 from eddyline.language import bind_script
+from eddyline.language.long_lists import LONG
 from eddyline.runtime.spark.ingest.control import forget_control, next_control, read_control, write_control
 from eddyline.runtime.spark.job.document import from_document, kinds_of, to_document
 from eddyline.runtime.spark.job.layout import JobLayout, PackedLayout, _open
@@ -57,6 +58,19 @@ def test_a_deep_condition_is_a_long_list(tmp_path: Path) -> None:
     )
     made = settled(str(tmp_path), job.streams, job.queries, (), job.settings, lambda n, steps: tuple(range(n * steps)), 2)
     assert PackedLayout.of(made).open() == made
+
+
+def test_long_lists_of_every_form_come_back(tmp_path: Path) -> None:
+    forms = {"k": "{}", "v": "{}.5", "m": "{}.25", "s": "'it''s {}'", "ts": "'2020-01-01 00:00:00.{:06d}'"}
+    lists = {column: ", ".join(form.format(n) for n in range(LONG)) for column, form in forms.items()}
+    queries = [f"CREATE QUERY of_{column} AS SELECT k FROM b WHERE {column} IN ({found});" for column, found in lists.items()]
+    job = bind_script(
+        "CREATE STREAM b (k BIGINT, v DOUBLE, m DECIMAL(9, 2), s STRING, ts TIMESTAMP) WITH (time='ts');" + "\n".join(queries)
+    )
+    made = settled(str(tmp_path), job.streams, job.queries, (), job.settings, lambda n, steps: tuple(range(n * steps)), 2)
+    again = PackedLayout.of(made).open()
+    assert again == made
+    assert sum("Literals" in repr(query) for query in again.queries) == len(forms)
 
 
 def test_only_classes_of_the_list_are_made(layout: JobLayout) -> None:

@@ -19,6 +19,7 @@ from sqlglot.tokens import Tokenizer as BaseTokenizer
 from sqlglot.tokens import TokenType
 
 from eddyline.errors import SyntaxProblem, Unsupported
+from eddyline.language.long_lists import Lists
 from eddyline.language.reader import NESTED, TextPlaces, Token
 from eddyline.language.syntax import Node
 from eddyline.language.translation import SUBQUERY, Translation
@@ -59,6 +60,8 @@ class ExpressionParser(Parser):
     }
 
     _places: TextPlaces
+    #: The long lists of the text by where their first value begins.
+    lists: Lists
 
     def read(self, text: str, raw: list[RawToken], index: int, tokens: list[Token], places: TextPlaces) -> tuple[Node, int]:
         """The expression that begins at the token `index`, and the index of the token after it."""
@@ -72,7 +75,7 @@ class ExpressionParser(Parser):
             tree = self._parse_disjunction()
             if tree is None:
                 raise _Failure("Expecting an expression", self._curr or None)
-            return Translation(places, tokens[index].start).node(tree), self._index
+            return Translation(places, tokens[index].start, self.lists).node(tree), self._index
         except _Failure as failure:
             raise self._problem(failure, tokens) from failure
         except RecursionError as failure:

@@ -17,7 +17,7 @@ from eddyline.language.syntax import Apply, Cast, Constant, Name, Node, Over
 from eddyline.language.windows import parse_span
 from eddyline.model.coercion import read_text
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INT, INTERVAL, NULL, STRING, TIMESTAMP
-from eddyline.model.expression import Expression, Literal
+from eddyline.model.expression import Expression, Literal, Literals
 from eddyline.model.functions import AGGREGATE_SYNONYMS, AGGREGATES, resolve, resolve_aggregate, resolve_cast
 
 _AGGREGATE_NAMES = frozenset(AGGREGATES) | frozenset(AGGREGATE_SYNONYMS) | {"mean", "stddev_samp"}
@@ -153,12 +153,23 @@ def bind_constant(node: Constant) -> Literal:
             return Literal(parse_span(str(value), node.position), INTERVAL)
         case "integer":
             return _integer(node)
+        case "integers" | "doubles" | "strings":
+            return _listed(node)
     target = TIMESTAMP if node.kind == "timestamp" else DATE
     try:
         return Literal(read_text(str(value), target, node.position), target)
     except EddylineError as problem:
         problem.position = problem.position or node.position
         raise
+
+
+def _listed(node: Constant) -> Literals:
+    """A long list; whole numbers are of the smallest type that holds all of them, as when each has its own type."""
+    assert isinstance(node.value, tuple)
+    if node.kind != "integers":
+        return Literals(node.value, STRING if node.kind == "strings" else DOUBLE)
+    ends = [_integer(Constant("integer", value, node.position)).type for value in (min(node.value), max(node.value))]
+    return Literals(node.value, BIGINT if BIGINT in ends else INT)
 
 
 def _integer(node: Constant) -> Literal:

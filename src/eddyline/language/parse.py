@@ -18,6 +18,7 @@ from sqlglot.tokens import TokenType
 from eddyline.errors import SyntaxProblem
 from eddyline.language.dialect import Eddyline, ExpressionParser
 from eddyline.language.grammar import read_statement
+from eddyline.language.long_lists import Lists, shortened
 from eddyline.language.reader import StatementReader, TextPlaces, Token
 from eddyline.language.syntax import Body, Event, Node, Select, Statement, Union
 
@@ -83,9 +84,13 @@ def readers_of(text: str) -> list[StatementReader]:
     dialect = Eddyline()
     parser = ExpressionParser(dialect=dialect, error_level=ErrorLevel.IMMEDIATE)
     try:
-        raw = dialect.tokenize(text)
+        shorter, lists = shortened(text)
+        raw = dialect.tokenize(shorter)
+        if not _are_lists(lists, raw):
+            raw, lists = dialect.tokenize(text), {}
     except TokenError as problem:
         raise _unfinished(text, places) from problem
+    parser.lists = lists
     readers = []
     statement: list[RawToken] = []
     for token in raw:
@@ -97,6 +102,16 @@ def readers_of(text: str) -> list[StatementReader]:
     if statement:
         readers.append(_reader(text, statement, statement[-1].end + 1, places, parser))
     return readers
+
+
+def _are_lists(lists: Lists, raw: list[RawToken]) -> bool:
+    """Whether what looks like lists stands after IN and a parenthesis, and not within a text or a comment."""
+    known = 0
+    for at, token in enumerate(raw):
+        if token.start in lists:
+            before = [t.token_type for t in raw[max(at - 4, 0) : at] if t.token_type != TokenType.DASH]
+            known += before[-2:] == [TokenType.IN, TokenType.L_PAREN] and before[-3:-2] != [TokenType.DOT]
+    return known == len(lists)
 
 
 def _reader(text: str, raw: list[RawToken], end: int, places: TextPlaces, parser: ExpressionParser) -> StatementReader:

@@ -178,6 +178,8 @@ def _constant(node: Constant) -> str:
         return "TRUE" if node.value else "FALSE"
     if node.kind in ("integer", "double"):
         return repr(node.value)
+    if isinstance(node.value, tuple):
+        return ", ".join(map(_quoted if node.kind == "strings" else repr, node.value))
     return ("" if node.kind == "string" else f"{node.kind.upper()} ") + _quoted(str(node.value))
 
 

@@ -29,7 +29,7 @@ class Name:
 @dataclass(frozen=True)
 class Constant:
     """A literal. `kind` is null, boolean, integer, double, string, timestamp, date or interval; the last three hold
-    their text."""
+    their text. Of kind integers, doubles or strings it is the values of a long IN list."""
 
     kind: str
     value: object

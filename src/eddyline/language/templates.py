@@ -21,7 +21,19 @@ from eddyline.language.windows import parse_span
 from eddyline.model.arranged import IN_ORDER
 from eddyline.model.coercion import exact_decimal
 from eddyline.model.datatypes import BIGINT, INT, STRING
-from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, Literal, columns_of, conjuncts, has_aggregate, walk
+from eddyline.model.expression import (
+    Aggregate,
+    Call,
+    ColumnRef,
+    Expression,
+    Literal,
+    columns_of,
+    conjuncts,
+    has_aggregate,
+    in_values,
+    spelled_out,
+    walk,
+)
 from eddyline.model.query import Reference
 from eddyline.model.schema import Column, Schema, Stream, Table
 from eddyline.model.template import MOST_BITS, Request, RequestCondition, RequestStream, Template, window_size
@@ -317,7 +329,7 @@ def _check_names(node: object, template: Template) -> None:
 def _check_literals(e: Expression, position: Position | None) -> None:
     """Refuse a comparison whose literal is no value of the column's type: the column is widened for it."""
     widened = [x.args[0].type for x in walk(e) if _is_widened(x)]  # type: ignore[union-attr]
-    literals = [x for x in walk(e) if isinstance(x, Literal)]
+    literals = [x for x in walk(spelled_out(e) if isinstance(e, Call) else e) if isinstance(x, Literal)]
     if not isinstance(e, Call) or e.function not in (*_COMPARISONS, "=", "in") or not widened or not literals:
         return
     most = _MOST.get(widened[0].name, 0)
@@ -379,10 +391,12 @@ def _simple(e: Expression, template: Template) -> RequestCondition | None:
             assert first is not None
             return RequestCondition(first.key, "in", tuple(v for p in parts if p is not None for v in p.values))
         return None
-    if e.function in (*_COMPARISONS, "=", "in"):
+    if e.function in (*_COMPARISONS, "=", "in") and not isinstance(e.args[0], ColumnRef):
+        e = _narrowed(spelled_out(e))
+    elif e.function in _COMPARISONS or e.function == "=":
         e = _narrowed(e)
-    if e.function == "in" and isinstance(e.args[0], ColumnRef) and all(isinstance(a, Literal) for a in e.args[1:]):
-        return RequestCondition(_number(e.args[0], template), "in", tuple(a.value for a in e.args[1:] if isinstance(a, Literal)))
+    if e.function == "in" and isinstance(e.args[0], ColumnRef) and (listed := in_values(e)) is not None:
+        return RequestCondition(_number(e.args[0], template), "in", tuple(listed))
     if len(e.args) == 2 and (e.function == "=" or e.function in _COMPARISONS):
         left, right = e.args
         function = e.function

@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from eddyline.errors import SyntaxProblem, Unsupported
 from eddyline.language.datatypes import data_type
+from eddyline.language.long_lists import Lists
 from eddyline.language.reader import TextPlaces
 from eddyline.language.syntax import Apply, Cast, Constant, Name, Node, Ordered, Over
 
@@ -60,8 +61,9 @@ _INSTEAD: dict[type[exp.Expr], str] = {
 class Translation:
     """sqlglot's tree of one expression to ours."""
 
-    def __init__(self, places: TextPlaces, start: int) -> None:
+    def __init__(self, places: TextPlaces, start: int, lists: Lists) -> None:
         self.places = places
+        self.lists = lists
         #: Where the nearest node with a place of its own begins; nodes without one are put there.
         self.start = start
 
@@ -170,7 +172,11 @@ class Translation:
         self._only(e, "this", "expressions")
         if not e.expressions:
             raise SyntaxProblem("IN needs at least one value", hint="x IN (1, 2, 3)", position=position)
-        return Apply("in", (self.node(e.this), *(self.node(x) for x in e.expressions)), position=position)
+        operand, first = self.node(e.this), e.expressions[0]
+        listed = self.lists.get(int((first.this if isinstance(first, exp.Neg) else first).meta.get("start", -1)))
+        if listed is not None:
+            return Apply("in", (operand, Constant(*listed, position)), position=position)
+        return Apply("in", (operand, *(self.node(x) for x in e.expressions)), position=position)
 
     def case(self, e: exp.Expr, position: Any) -> Node:
         self._only(e, "this", "ifs", "default")

@@ -6,13 +6,13 @@ Answer   Four kinds of node: a column of a reference, a literal, a call, and (ab
 Limits   What a function computes is said in `operators/evaluate.py`, how it is typed in `model/functions.py`.
 
 Canonical operator names: `+ - * / // %`, `neg`, `= <> < <= > >=`, `and or not`, `is_null`, `is_not_null`,
-`is_not_distinct`, `in` (needle, literal, …), `like`, `case` (c1, v1, …, else), `coalesce`, `cast` (target is the call's
+`is_not_distinct`, `in` (needle, literal, … or `Literals`), `like`, `case` (c1, v1, …, else), `coalesce`, `cast` (target is the call's
 type), `||`; functions by their DuckDB name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,6 +62,19 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
+class Literals(Literal):
+    """The values of a long IN list, all of one type and none of them NULL: one node, so that nothing goes through them one by one."""
+
+    value: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.each()))
+
+    def each(self) -> Iterator[Literal]:
+        return (Literal(value, self.type) for value in self.value)
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     function: str
     args: tuple[Expression, ...]
@@ -98,7 +111,7 @@ class Aggregate:
         return f"{self.function}({'DISTINCT ' if self.distinct else ''}{'*' if self.arg is None else self.arg}{more})"
 
 
-Expression = ColumnRef | Literal | Call | Aggregate
+Expression = ColumnRef | Literal | Literals | Call | Aggregate
 
 _INFIX = {name: name for name in ("+", "-", "*", "/", "//", "%", "=", "<>", "<", "<=", ">", ">=", "||")} | {
     "and": "AND",
@@ -110,6 +123,21 @@ _INFIX = {name: name for name in ("+", "-", "*", "/", "//", "%", "=", "<>", "<",
 
 def _nested(e: Expression) -> str:
     return f"({e})" if isinstance(e, Call) and (e.function in _INFIX or e.function in ("not", "in")) else str(e)
+
+
+def in_values(call: Call) -> Sequence[Any] | None:
+    """The values of an IN list, None for NULL; None: not all of them are constants."""
+    if isinstance(call.args[1], Literals):
+        return call.args[1].value
+    found = [a.value for a in call.args[1:] if isinstance(a, Literal)]
+    return found if len(found) == len(call.args) - 1 else None
+
+
+def spelled_out(call: Call) -> Call:
+    """The call with a long list as one argument per value."""
+    if not any(isinstance(a, Literals) for a in call.args):
+        return call
+    return replace(call, args=tuple(one for a in call.args for one in (a.each() if isinstance(a, Literals) else (a,))))
 
 
 def walk(e: Expression) -> Iterator[Expression]:

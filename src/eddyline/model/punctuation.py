@@ -17,7 +17,7 @@ from math import ceil, floor, isnan
 from typing import Any
 
 from eddyline.model.datatypes import DataType
-from eddyline.model.expression import Call, ColumnRef, Expression, Literal, conjuncts
+from eddyline.model.expression import Call, ColumnRef, Expression, Literal, conjuncts, spelled_out
 
 #: The name of the kind of record.
 KIND = "punctuation"
@@ -86,6 +86,10 @@ class ValuePattern:
         return points if points and len(points) == len(self.intervals) and not self.null else None
 
     def meet(self, other: ValuePattern) -> ValuePattern:
+        if self.constants is not None and other.constants is not None:
+            # Two lists: what is in both is found without comparing each with each.
+            listed = set(other.intervals)
+            return ValuePattern(tuple(i for i in self.intervals if i in listed))
         both = (a.meet(b) for a in self.intervals for b in other.intervals)
         return ValuePattern(tuple(dict.fromkeys(i for i in both if not i.is_empty)), self.null and other.null)
 
@@ -153,16 +157,12 @@ def _pattern(e: Expression) -> tuple[str, ValuePattern] | None:
             whole = whole.join(part[1]) if e.function == "or" else whole.meet(part[1])
         return columns.pop(), whole
     if e.function == "in":
-        alternatives = [_pattern(Call("=", (e.args[0], value), e.type)) for value in e.args[1:]]
-        if None in alternatives:
+        alternatives = [_pattern(Call("=", (e.args[0], value), e.type)) for value in spelled_out(e).args[1:]]
+        known = [one for one in alternatives if one is not None]
+        if len(known) < len(alternatives):
             return None
-        listed = EMPTY
-        for one in alternatives:
-            assert one is not None
-            listed = listed.join(one[1])
-        first = alternatives[0]
-        assert first is not None
-        return first[0], listed
+        listed = dict.fromkeys(interval for _, one in known for interval in one.intervals)
+        return known[0][0], ValuePattern(tuple(listed), any(one.null for _, one in known))
     return _comparison(e)
 
 

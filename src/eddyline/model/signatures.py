@@ -13,7 +13,7 @@ from decimal import Decimal
 from eddyline.errors import BindingProblem, Position
 from eddyline.model.coercion import convert, decimal_form, meet
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INT, INTERVAL, NULL, STRING, TIMESTAMP, DataType, decimal
-from eddyline.model.expression import Call, Expression, Literal
+from eddyline.model.expression import Call, Expression, Literal, Literals
 from eddyline.model.json_path import read_path
 
 Args = tuple[Expression, ...]
@@ -188,7 +188,18 @@ def comparison(name: str, args: Args, position: Position | None) -> Expression:
     kind = meet(args, name.upper(), position)
     if kind == NULL:
         kind = INT
-    return Call(name, tuple(convert(a, kind, position) for a in args), BOOLEAN)
+    return Call(name, tuple(one for a in args for one in _converted(a, kind, position)), BOOLEAN)
+
+
+def _converted(a: Expression, kind: DataType, position: Position | None) -> tuple[Expression, ...]:
+    """The argument in its new type; a long list stays one if all its values are values of that type."""
+    if not isinstance(a, Literals):
+        return (convert(a, kind, position),)
+    if a.type == kind or (a.type.is_integer and kind.is_integer):
+        return (Literals(a.value, kind),)
+    found = tuple(convert(one, kind, position) for one in a.each())
+    values = tuple(one.value for one in found if isinstance(one, Literal) and one.value is not None)
+    return (Literals(values, kind),) if len(values) == len(found) else found
 
 
 def logic(name: str, args: Args, position: Position | None) -> Expression:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from eddyline.errors import Fault
 from eddyline.model.datatypes import DOUBLE, NULL, STRING
-from eddyline.model.expression import OWN, Aggregate, Call, ColumnKey, ColumnRef, Expression, Literal, columns_of, walk
+from eddyline.model.expression import OWN, Aggregate, Call, ColumnKey, ColumnRef, Expression, Literal, Literals, columns_of, walk
 from eddyline.operators import (
     functions_cast,
     functions_compare,
@@ -159,7 +159,8 @@ class _Compiler:
         if shape is not None:
             node: Node = shape(e)
             return node
-        return _applied(_kernel(e), [self.node(a) for a in e.args])
+        # The kernel of IN holds the values of a long list.
+        return _applied(_kernel(e), [self.node(a) for a in e.args if not isinstance(a, Literals)])
 
     def test(self, e: Expression) -> Test:
         """The condition with NULL as false: AND and OR need no third value then."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.model.datatypes import DOUBLE, DataType
-from eddyline.model.expression import Call, Literal
+from eddyline.model.expression import Call, Literal, in_values
 from eddyline.operators.vectors import Array, Frame, Kernel, Mask, Vector, boolean, both, is_arrow, validity
 
 _ARROW = {"=": "equal", "<>": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
@@ -106,8 +106,8 @@ def make_not_distinct(call: Call) -> Kernel:
 def make_in(call: Call) -> Kernel:
     """Membership; with a NULL among the values, what is not found is unknown."""
     kind = call.args[0].type
-    literals = [a.value for a in call.args[1:] if isinstance(a, Literal)]
-    if len(literals) != len(call.args) - 1:
+    literals = in_values(call)
+    if literals is None:
         return lambda frame, needle, *others: _any_equal(needle, others, kind)
     has_null = any(v is None for v in literals)
     present = [v for v in literals if v is not None]

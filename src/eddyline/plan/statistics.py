@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from eddyline.model.expression import Call, ColumnRef, Expression, columns_of, positions_of
+from eddyline.model.expression import Call, ColumnRef, Expression, Literals, columns_of, positions_of
 from eddyline.model.schema import Stream, Table
 from eddyline.model.window import Now, Range, Rows, Window
 from eddyline.plan.join_graph import JoinEdge, JoinGraph, JoinInput
@@ -261,7 +261,8 @@ def _kept(condition: Expression | None, source: Stream | Table | None) -> float:
     if source is not None and column is not None and condition.function in ("=", "in"):
         values = source.options.get(f"distinct_{column.column}")
         if values is not None:
-            return min((len(condition.args) - 1) / float(values), 1.0)
+            listed = condition.args[1:] if not isinstance(condition.args[-1], Literals) else condition.args[-1].value
+            return min(len(listed) / float(values), 1.0)
     return ASSUMED_PARTS.get(condition.function, ASSUMED_PART)
 
 

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from eddyline.model.datatypes import BOOLEAN, DataType
-from eddyline.model.expression import Call, ColumnRef, Expression, Literal, Ref, rename_refs
+from eddyline.model.expression import Call, ColumnRef, Expression, Literal, Literals, Ref, rename_refs
 from eddyline.operators.sharing.column_keys import has_keys, literal_key
-from eddyline.operators.sharing.value_sets import KEYS, TEXTS, Cut, Domain, ValueSet, union
+from eddyline.operators.sharing.value_sets import KEYS, TEXTS, Cut, Domain, Span, ValueSet, union
 
 MOST_BOXES = 64
 #: The alias of the one reference in expressions that were not taken apart: queries with other aliases share them.
@@ -129,7 +129,11 @@ def _set_of(e: Expression, negated: bool) -> tuple[ColumnRef, ValueSet] | None:
     scale = _scale(needle)
     if scale is None:
         return None
-    values = _values(function, scale.domain, [_literal(x, scale.type) for x in operands], operands, negated)
+    if operands and isinstance(operands[0], Literals):
+        some = _listed(operands[0], scale.type)
+        values = some if some is None or not negated else some.complement(scale.domain, False)
+    else:
+        values = _values(function, scale.domain, [_literal(x, scale.type) for x in operands], operands, negated)
     if values is None:
         return None
     spans = tuple((low, high) for a, b in values.spans if (low := scale.back(a)) < (high := scale.back(b)))
@@ -172,6 +176,22 @@ def _values(function: str, domain: Domain, given: list[_Value | None], operands:
     else:
         return None
     return found.complement(domain, False) if found is not None and negated else found
+
+
+def _listed(long: Literals, kind: DataType) -> ValueSet | None:
+    """The values of a long list; None where they are not of the type that they are compared with."""
+    if long.type != kind and not (long.type.is_integer and kind.is_integer):
+        return None
+    if kind.name == "STRING":
+        return ValueSet(tuple(((text, 0), (text, 1)) for text in sorted({value.encode() for value in long.value})))
+    keys = sorted({literal_key(value, kind) for value in long.value} if kind.name in ("DOUBLE", "DECIMAL") else set(long.value))
+    spans: list[Span] = []
+    for key in keys:
+        if spans and key == spans[-1][1]:
+            spans[-1] = (spans[-1][0], key + 1)
+        else:
+            spans.append((key, key + 1))
+    return ValueSet(tuple(spans))
 
 
 def _pattern(pattern: Expression, is_like: bool) -> ValueSet | None:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.model.datatypes import BOOLEAN
-from eddyline.model.expression import Call, Expression, Literal, columns_of
+from eddyline.model.expression import Call, Expression, Literal, Literals, columns_of
 from eddyline.model.joining import is_exact
 from eddyline.model.query import OutputColumn
 from eddyline.model.template import RequestCondition, Template, window_size
@@ -359,6 +359,8 @@ def _index_of(template: Template, rows: TemplateRows, visits: Visits) -> Imp | N
 
 
 def _as_expression(condition: RequestCondition, key: OutputColumn) -> Expression:
+    if condition.kind == "in" and len(condition.values) > 1 and not any(v is None or isinstance(v, Call) for v in condition.values):
+        return Call("in", (key.expression, Literals(condition.values, key.type)), BOOLEAN)
     values = tuple(v if isinstance(v, Call) else Literal(v, key.type) for v in condition.values)
     if condition.kind == "null":
         return Call("is_null", (key.expression,), BOOLEAN)
