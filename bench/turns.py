@@ -124,7 +124,8 @@ def sample(checkout: Path, case: str) -> dict[str, float]:
         "PYTHONPATH": path,
         "EDDYLINE_BENCH_DATA": os.environ.get("EDDYLINE_BENCH_DATA", str(Path("data/bench").resolve())),
     }
-    command = [sys.executable, "-m", "bench.turns", "--child", case]
+    # Nothing that lies in the current folder is imported.
+    command = [sys.executable, "-P", "-m", "bench.turns", "--child", case]
     said = subprocess.run(command, cwd=tempfile.gettempdir(), env=environment, check=True, capture_output=True, text=True).stdout
     found: dict[str, float] = json.loads(said.splitlines()[-1])
     return found

@@ -3,7 +3,8 @@
 Answer   `Struck` starts a process that loads the engine and runs a job once. `run` has it fork a child that runs the command line; when
          its main thread first calls a function of eddyline, the child sends itself a signal. It returns the exit code and what standard
          error has.
-         `functions` are those that the main thread calls in a run.
+         `functions` are those that the main thread calls in a run. With a function, a signal and a command line as its arguments the
+         program runs that command in its own process, and is struck where any of its threads first calls the function.
 Limits   A child begins with loaded modules, and ends as any process does: its threads are waited for.
 """
 
@@ -15,6 +16,8 @@ import select
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -59,8 +62,8 @@ class Struck:
         self._process.stdout.close()
 
 
-def _profiled(at: str, number: int) -> None:
-    """From here on the main thread tells its calls, or is struck at one of them."""
+def _profiled(at: str, number: int) -> Callable[[FrameType, str, Any], None]:
+    """From here on the main thread tells its calls, or is struck at one of them. Returned is what watches a thread."""
     seen: set[str] = set()
     package = f"{os.sep}src{os.sep}eddyline{os.sep}"
 
@@ -77,6 +80,7 @@ def _profiled(at: str, number: int) -> None:
                     os.kill(os.getpid(), number)
 
     sys.setprofile(called)
+    return called
 
 
 def serve() -> None:
@@ -135,5 +139,12 @@ def serve() -> None:
         print(json.dumps({"code": code if ended else None, "said": b"".join(parts).decode(errors="replace")}), flush=True)
 
 
+def struck_here(at: str, number: str, *command: str) -> int:
+    from eddyline.cli.__main__ import main
+
+    threading.setprofile(_profiled(at, int(number)))
+    return main(list(command))
+
+
 if __name__ == "__main__":
-    serve()
+    sys.exit(struck_here(*sys.argv[1:]) if sys.argv[1:] else serve())

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pyarrow.parquet as parquet
 import pytest
 
 from tests.fault.forked import Runs
+from tests.fault.scenarios import ROOT, end_session
 from tests.fault.strike import Plan, operations
 from tests.runtime.test_many_epochs import JOB, rows
 
@@ -19,16 +24,20 @@ COMMAND = ("run", "job.sql", "--once", "--out", "results", "--checkpoint", "stat
 STREAMS = {"a": ("id", "k", "v", "type", "money", "done", "note", "ts"), "asks": ("id", "k", "ts")}
 
 
-def life(folder: Path) -> Path:
-    """A folder with the job and its files."""
+def life(folder: Path, files: int = 1) -> Path:
+    """A folder with the job and its files; on Spark a micro-batch reads one of each stream."""
     folder.mkdir()
-    text = re.sub(r"(CREATE (?:STREAM|REQUESTS) (\w+) \(.*WITH \()", r"\1format = 'json', path = '\2.json', ", JOB)
+    declared = r"\1format = 'json', path = '\2', files_per_batch = 1, "
+    text = re.sub(r"(CREATE (?:STREAM|REQUESTS) (\w+) \(.*WITH \()", declared, JOB)
     text = text.replace("SET checkpoint_seconds = 0.5", "SET checkpoint_seconds = 0; SET epoch_rows = 30")
     (folder / "job.sql").write_text(text)
     for place, name in enumerate(("a", "b", "asks")):
         found = [row for number in range(ROWS) for row in rows(number)[place]]
         lines = [json.dumps(dict(zip(STREAMS.get(name, STREAMS["a"]), (*row[:-1], _time(row[-1])), strict=True))) for row in found]
-        (folder / f"{name}.json").write_text("\n".join(lines) + "\n")
+        (folder / name).mkdir()
+        for number in range(files):
+            part = lines[len(lines) * number // files : len(lines) * (number + 1) // files]
+            (folder / name / f"{number}.json").write_text("\n".join(part) + "\n")
     return folder
 
 
@@ -73,3 +82,43 @@ def test_a_kill_right_after_every_commit(tmp_path: Path) -> None:
         print(f"{kills} kills, {sum(map(len, expected.values()))} results of {len(expected)} outputs")
     finally:
         runs.close()
+
+
+@pytest.mark.fault
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_a_kill_right_after_every_commit_on_spark(tmp_path: Path) -> None:
+    """Every process of the job is killed as soon as Spark has written a commit; the last start makes what is left."""
+    whole, killed = life(tmp_path / "whole", files=6), life(tmp_path / "killed", files=6)
+    assert started(whole).wait(1200) == 0, (whole / "said").read_text()
+    expected = results(whole)
+    assert len(expected) >= 14 and all(expected.values())
+    kills = 0
+    while True:
+        before = commits(killed)
+        process = started(killed)
+        while process.poll() is None and commits(killed) == before:
+            time.sleep(0.005)
+        if process.poll() is not None:
+            break
+        end_session(process)
+        kills += 1
+    assert process.returncode == 0 and kills >= 6, (killed / "said").read_text()
+    assert results(killed) == expected
+    print(f"{kills} kills, {sum(map(len, expected.values()))} results of {len(expected)} outputs")
+
+
+def started(folder: Path) -> subprocess.Popen[bytes]:
+    with open(folder / "said", "wb") as said:
+        return subprocess.Popen(
+            [sys.executable, "-m", "eddyline", *COMMAND, "--engine", "spark", "--master", "local[2]"],
+            cwd=folder, stdout=said, stderr=said, start_new_session=True,
+            env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+        )  # fmt: skip
+
+
+def commits(folder: Path) -> set[str]:
+    found = folder / "state" / "commits"
+    return {name for name in os.listdir(found) if name.isdigit()} if found.exists() else set()

@@ -39,8 +39,11 @@ def write_files(folder: Path, names: Sequence[str], count: int, first: int = 0) 
     """Files with consecutive rows, oldest first; modification times run the other way."""
     folder.mkdir(parents=True, exist_ok=True)
     for i, name in enumerate(names):
-        pq.write_table(rows(first + i * count, count), folder / name)
-        os.utime(folder / name, (2_000_000_000 - i, 2_000_000_000 - i))
+        new = folder.parent / f"{folder.name}-{name}"
+        pq.write_table(rows(first + i * count, count), new)
+        os.utime(new, (2_000_000_000 - i, 2_000_000_000 - i))
+        # A job that follows the folder meets a file that is whole.
+        new.rename(folder / name)
 
 
 def equality(left: str, right: str) -> Expression:
