@@ -3,8 +3,8 @@
 Answer   A kernel for every pair of types that `model/coercion.py` allows. A value that the target cannot hold, or a text that
          is not one of its values, is NULL and counted.
 Limits   Texts of numbers may have blanks around them, one sign, a fraction and an exponent, which moves the point and rounds nothing.
-         Times are `YYYY-MM-DD[ HH:MM[:SS[.ffffff]]]` (also with `/` and `T`) or `epoch`; a zone is read and left out. As in DuckDB
-         blanks may stand around them, but not after a TIMESTAMP without a time of day. There are no infinite times.
+         Times are `YYYY-MM-DD[ HH:MM[:SS[.ffffff]]]` (also with `/`, a backslash or blanks, and with `T`) or `epoch`; a zone is read and
+         left out. As in DuckDB blanks may stand around them, but not after a TIMESTAMP without a time of day. There are no infinite times.
 """
 
 from __future__ import annotations
@@ -39,19 +39,23 @@ _LIMITS = {"INT": (-(2**31), 2**31), "BIGINT": (-(2**63), 2**63)}
 _BLANKS = " \t\n\v\f\r"
 _PLAIN = r"^[+-]?([0-9]{1,40}\.?[0-9]{0,30}|\.[0-9]{1,30})$"
 _FLOAT = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-_BASED = r"^(0[xX][0-9a-fA-F]+(_[0-9a-fA-F]+)*|0[bB][01]+(_[01]+)*)$"
+_BASED = r"^(0[xX][0-9a-fA-F]+(_[0-9a-fA-F]+)*|0[bB][01]+(_[01]+)*)[ \t\n\v\f\r]*$"
 _SPECIAL = r"^(?i)[+-]?(nan|inf|infinity)$"
 #: Sign, digits before and after the point, and the exponent.
 _PARTS = r"^(?P<sign>[+-]?)0*(?P<whole>[0-9]*)\.?(?P<rest>[0-9]*)(?:[eE](?P<power>[+-]?[0-9]+))?$"
 #: The most digits before the point that any type holds, and one more; and all digits of the widest decimals.
 _MOST, _WIDEST = 39, 76
 _MOMENT = (
-    r"^[ \t\n\v\f\r]*(?P<year>[0-9]{1,5})[-/](?P<month>[0-9]{1,2})[-/](?P<day>[0-9]{1,2})"
-    r"(?:(?: +|T)(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{1,2})(?::(?P<second>[0-9]{1,2})(?:\.(?P<fraction>[0-9]*))?)?"
-    r"(?:(?: ?(?i:Z|UTC)|[+-][0-9]{2}(?::?[0-9]{2})?)[ \t\n\v\f\r]*| *)"
+    r"^[ \t\n\v\f\r]*0*(?P<year>[0-9]{1,5})-(?P<month>[0-9]{1,2})-(?P<day>[0-9]{1,2})"
+    r"(?:[T \t\n\v\f\r][ \t\n\v\f\r]*0*(?P<hour>[0-9]{1,2}):"
+    r"(?:(?P<minute>[0-9]{1,2})(?::(?:(?P<second>[0-9]{1,2})(?:\.(?P<fraction>[0-9]*))?)?)?)?"
+    # A zone: Z or an offset at once, or any name after one blank.
+    r"(?:(?:Z|[+-][0-9]{2}(?::[0-9]{2}(?::[0-9]{2})?|[0-9]{2})?| [A-Za-z0-9_/+:-]*)[ \t\n\v\f\r]*)?"
 )
 #: Blanks may follow a date, but no TIMESTAMP without a time of day.
 _MOMENTS = {"DATE": _MOMENT + r"|[ \t\n\v\f\r]*)$", "TIMESTAMP": _MOMENT + ")?$"}
+#: Dates with another sign than a dash, twice the same one.
+_OTHER_DATES = tuple(rf"^([ \t\n\v\f\r]*[0-9]+){sign}([0-9]{{1,2}}){sign}([0-9])" for sign in ("/", " ", r"\\"))
 
 
 _EPOCH = r"^[ \t\n\v\f\r]*(?i:epoch)[ \t\n\v\f\r]*$"
@@ -142,10 +146,11 @@ def _from_text(frame: Frame, texts: pa.Array, target: DataType) -> Vector:
         return _text_to_boolean(frame, texts)
     if target.is_temporal:
         return _text_to_time(frame, texts, target)
-    texts = _without_separators(pc.utf8_trim(texts, characters=_BLANKS))
+    texts = pc.utf8_ltrim(texts, characters=_BLANKS)
+    texts = _without_separators(pc.utf8_rtrim(_in_decimal(texts) if target.is_integer else texts, characters=_BLANKS))
     if target == DOUBLE:
         return _text_to_double(frame, texts)
-    return _text_to_exact(frame, _in_decimal(texts) if target.is_integer else texts, target)
+    return _text_to_exact(frame, texts, target)
 
 
 def _without_separators(texts: pa.Array) -> pa.Array:
@@ -159,12 +164,13 @@ def _without_separators(texts: pa.Array) -> pa.Array:
 
 
 def _in_decimal(texts: pa.Array) -> pa.Array:
-    """Hexadecimal and binary integers in decimal notation. Arrow alone would read 0x10 only beside plain integers."""
+    """Hexadecimal and binary integers in decimal notation. Arrow alone would read 0x10 only beside plain integers. With blanks behind
+    them they are none."""
     found = pc.fill_null(pc.match_substring_regex(texts, _BASED), False)
     if not _holds(found).any():
         return texts
     distinct = pc.unique(texts.filter(found))
-    decimal = pa.array([str(int(text, 0)) for text in distinct.to_pylist()], pa.string())
+    decimal = pa.array(["none" if text[-1] in _BLANKS else str(int(text, 0)) for text in distinct.to_pylist()], pa.string())
     return pc.if_else(found, decimal.take(pc.index_in(texts, value_set=distinct)), texts)
 
 
@@ -259,6 +265,11 @@ def _text_to_time(frame: Frame, texts: pa.Array, target: DataType) -> Vector:
         texts = pc.if_else(epochs, "1970-01-01", texts)
     fields = pc.extract_regex(texts, _MOMENTS[target.name])
     found = _has(fields)
+    if not np.array_equal(found, _has(texts)):
+        for form in _OTHER_DATES:
+            texts = pc.replace_substring_regex(texts, form, r"\1-\2-\3")
+        fields = pc.extract_regex(texts, _MOMENTS[target.name])
+        found = _has(fields)
 
     def number(name: str) -> Array:
         digits: Any = fields.field(name)
