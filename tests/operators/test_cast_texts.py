@@ -101,7 +101,9 @@ def some_text(rng: Random, kind: DataType) -> str:
         return rng.choice(("true", "FALSE", "t", "f", "T", "1", "0", "yes", "n", "on", "off", "2", "-1", "1.0", "", "null", "tRuE"))
     if kind.is_temporal:
         return moment(rng)
-    digits = rng.choice(("0", "7", "2147483648", "9223372036854775808", "3.5", "1.", ".", ".5", "1_000", "1__0", "0x1F", "0x1_f", "0b10", "0x"))
+    digits = rng.choice(
+        ("0", "7", "2147483648", "9223372036854775808", "3.5", "1.", ".", ".5", "1_000", "1__0", "0x1F", "0x1_f", "0b10", "0x")
+    )
     others = ("1e", "e5", "1e0.5", "inf", "Infinity", "nan", "1,5", "1f", "12a", "null", "", "1 2", "\u0663", f"{rng.random():.25f}")
     plain = (f"{rng.randint(0, 99_999)}.{rng.randint(0, 99)}", f"{rng.uniform(0, 1e9)}", f"{rng.randint(0, 9)}e{rng.randint(0, 5)}")
     return rng.choice(("", "", "-", "+", "--", "- ")) + rng.choice((digits, *others, *plain))
