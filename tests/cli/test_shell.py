@@ -179,6 +179,19 @@ def test_an_opened_file_can_be_read(work: Path) -> None:
     assert "2 rows in " in said and "one" in said and "two" in said
 
 
+def test_lines_that_are_no_objects_are_left_out_of_the_guess(work: Path) -> None:
+    """Arrow's parser ends the process where the first value is `null`."""
+    Path("n.jsonl").write_text('null\n7\n{"a": 1, "b": 1.5}\n{"a": 2,\n')
+    assert render(declaration("n", "n.jsonl").statement) == (
+        "CREATE TABLE n (a BIGINT, b DOUBLE) WITH (format = 'jsonl', path = 'n.jsonl')"
+    )
+    Path("d.json").write_text('[\n null,\n {"a": 1,\n "c": "x"}]')
+    assert "(a BIGINT, c STRING)" in render(declaration("d", "d.json").statement)
+    Path("null.json").write_text("null\n")
+    with pytest.raises(SourceProblem, match="cannot be found out"):
+        declaration("x", "null.json")
+
+
 def test_what_cannot_be_inferred_is_refused(work: Path) -> None:
     Path("empty").mkdir()
     Path("notes.txt").write_text("x")

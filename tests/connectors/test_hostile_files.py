@@ -56,8 +56,10 @@ CSV_ROWS = [
     b"\xc3\xa9,%d,nan,0,9999-12-31 23:59:59.999999",
     b'"' + b"x" * 3000 + b'",%d,,,2024-01-01 12:00:00\r',
     b"null,%d,,,2024-01-01 12:00:00",
+    b'"a\rb",%d,,,2024-01-01 12:00:00',
 ]
 CSV_BAD = [
+    b"a,1,1,1,2024-01-01 12:00:00\ra,1,1,1,2024-01-01 12:00:00",
     *(
         b"null",
         b"\xff",
@@ -143,3 +145,13 @@ def test_a_csv_line_that_is_no_text_says_how_many_values_it_has(tmp_path) -> Non
     good, bad, reasons = everything(tmp_path, "csv", InputTuning(), 10)
     assert good == [] and bad == [2, 3]
     assert reasons[0] == "bad: a.csv line 2: it has 2 values where 5 were expected" and "UTF8" in reasons[1]
+
+
+def test_a_csv_line_that_is_two_rows_does_not_make_up_for_two_lines_that_are_one(tmp_path) -> None:
+    """A parser that is given the stretch finds as many rows as there are lines; each line alone is something else."""
+    row = b",%d,1,1,2024-01-01 12:00:00"
+    lines = [b'"x', b'y"' + row % 1, b"a" + row % 2 + b"\rb" + row % 3]
+    (tmp_path / "a.csv").write_bytes(b"note,k,x,price,ts\n" + b"\n".join(lines) + b"\n")
+    good, bad, reasons = everything(tmp_path, "csv", InputTuning(), 10)
+    assert len(good) == 1 and bad == [2, 4], (good, reasons)
+    assert everything(tmp_path, "csv", InputTuning(text_bytes=16), 10) == (good, bad, reasons)

@@ -22,6 +22,10 @@ SET epoch_rows = 50;
 CREATE STREAM s (note STRING, k BIGINT, xs BIGINT[], ts TIMESTAMP) WITH (format = '{kind}', path = 'in', time = 'ts');
 CREATE QUERY q AS SELECT k, note FROM s;
 """
+TABLE = """
+CREATE TABLE names (k BIGINT, name STRING) WITH (format = '{kind}', path = 'names', refresh = '1 hour');
+CREATE QUERY named AS SELECT s.k, n.name FROM s, names n WHERE s.k = n.k;
+"""
 
 
 def write(folder: Path, kind: str, poisonous: dict[int, str]) -> None:
@@ -113,6 +117,66 @@ def test_a_text_that_ends_the_process_when_it_becomes_a_value(tmp_path: Path) ->
     assert codes == [-signal.SIGSEGV, 0]
     keys, dead = found(tmp_path)
     assert keys == [k for k in range(ROWS) if k != 200] and [letter["note"].split(",")[0] for letter in dead] == ["n200"]
+
+
+def write_names(folder: Path, kind: str, names: list[str]) -> None:
+    (folder / "names").mkdir(exist_ok=True)
+    path = folder / "names" / f"0.{kind}"
+    if kind == "parquet":
+        parquet.write_table(pa.table({"k": range(len(names)), "name": names}), path)
+    elif kind == "csv":
+        path.write_text("k,name\n" + "".join(f"{k},{name}\n" for k, name in enumerate(names)))
+    else:
+        path.write_text("".join(json.dumps({"k": k, "name": name}) + "\n" for k, name in enumerate(names)))
+
+
+def table_that_ends_the_process(tmp_path: Path, kind: str, *engine: str) -> None:
+    """One that is read at the first start: a refusal. One that is read again: the job goes on with what it has."""
+    write(tmp_path, "csv", {})
+    with open(tmp_path / "job.sql", "a") as job:
+        job.write(TABLE.format(kind=kind))
+    good = [f"n{k}" for k in range(100)]
+    poison = f"{kind},{int(signal.SIGSEGV)},POISON"
+    write_names(tmp_path, kind, [*good[:99], "POISON"])
+    said = [start(tmp_path, poison, *engine) for _ in range(3)]
+    assert [code for code, _ in said] == [-signal.SIGSEGV, 2, 2], said
+    assert "table names cannot be read" in said[1][1] and "process" in said[1][1] and "SIGSEGV" in said[1][1]
+    write_names(tmp_path, kind, good)
+    assert start(tmp_path, poison, *engine)[0] == 0
+    write_names(tmp_path, kind, ["POISON"] * 100)
+    (tmp_path / "in" / "0900.csv").write_text('note,k,xs,ts\nn,7,"[1]",2024-01-01 01:00:00\n')
+    said = [start(tmp_path, poison, *engine) for _ in range(2)]
+    assert [code for code, _ in said] == [-signal.SIGSEGV, 0], said
+    assert "table names is not read again" in said[1][1]
+    assert sorted(parquet.read_table(tmp_path / "out" / "named").column("name").to_pylist()) == sorted([*good, "n7"])
+
+
+@pytest.mark.parametrize("kind", ["csv", pytest.param("jsonl", marks=pytest.mark.long), pytest.param("parquet", marks=pytest.mark.long)])
+def test_a_table_that_ends_the_process_is_refused_at_the_next_start(tmp_path: Path, kind: str) -> None:
+    table_that_ends_the_process(tmp_path, kind)
+
+
+@pytest.mark.long
+@pytest.mark.spark
+def test_a_table_that_ends_the_driver_of_a_spark_job_is_refused_at_the_next_start(tmp_path: Path) -> None:
+    table_that_ends_the_process(tmp_path, "csv", "--engine", "spark", "--master", "local[2]")
+
+
+@pytest.mark.long
+def test_a_value_of_a_json_document_that_ends_the_process(tmp_path: Path) -> None:
+    """Documents are read by Python; Arrow's parser reads the arrays in them."""
+    write(tmp_path, "jsonl", {})
+    (tmp_path / "job.sql").write_text(JOB.format(kind="json"))
+    for path in sorted((tmp_path / "in").iterdir()):
+        path.rename(path.with_suffix(".json")).write_text("[\n" + ",\n".join(path.with_suffix(".json").read_text().splitlines()) + "]")
+    path = tmp_path / "in" / "0200.json"
+    path.write_text(path.read_text().replace("[1, 2]", "[77777]", 1))
+    codes = [start(tmp_path, f"jsonl,{int(signal.SIGSEGV)},77777")[0] for _ in range(3)]
+    assert codes == [-signal.SIGSEGV, 0, 0]
+    keys, dead = found(tmp_path)
+    assert keys == list(range(200)) and [letter["_reason"] for letter in dead] == [
+        "bad: 0200.json cannot be read from row 1 on: the reader ends its process: SIGSEGV"
+    ]
 
 
 def test_a_process_that_is_killed_while_it_parses_loses_no_line(tmp_path: Path) -> None:

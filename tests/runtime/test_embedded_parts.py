@@ -90,7 +90,7 @@ def test_a_table_that_cannot_be_read_stays_as_it_was(tmp_path: Path, monkeypatch
     refreshing, before = EmbeddedRefreshing(pipeline, clock), pipeline.tables["rates"]
     refreshing.begin(resumed=True)
 
-    def failing(_: object) -> pa.Table:
+    def failing(*_: object) -> pa.Table:
         raise problem
 
     monkeypatch.setattr("eddyline.runtime.embedded.refreshing.read_table", failing)

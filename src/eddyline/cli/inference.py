@@ -9,6 +9,7 @@ Limits   A guess from the first megabyte: a value of another type further down i
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ import pyarrow.json
 import pyarrow.parquet
 
 from eddyline.connectors.finding import check_path, list_files
+from eddyline.connectors.json_values import decode, documents, json_text
 from eddyline.connectors.listing import DataFile
 from eddyline.errors import SourceProblem, UserError
 from eddyline.language.syntax import ColumnDefinition, CreateStream, CreateTable, WithOption
@@ -93,9 +95,9 @@ def _schema(file: DataFile, kind: str, ending: str) -> pa.Schema:
         if kind == "csv":
             parsing = pyarrow.csv.ParseOptions(delimiter="\t" if ending == ".tsv" else ",")
             return pyarrow.csv.read_csv(pa.py_buffer(sample), parse_options=parsing).schema
-        rows = pyarrow.json.read_json(pa.py_buffer(sample))
+        rows = pyarrow.json.read_json(pa.py_buffer(_objects(sample)))
         return pa.schema([(n, _text_or_time(rows.column(n))) for n in rows.column_names])
-    except (pa.ArrowInvalid, OSError) as problem:
+    except (pa.ArrowInvalid, OSError, ValueError) as problem:
         raise SourceProblem(
             f"the columns of {file.name} cannot be found out", detail=str(problem), hint="write CREATE STREAM with its columns yourself"
         ) from problem
@@ -106,6 +108,21 @@ def _first_rows(path: str) -> bytes:
     with pa.input_stream(path, compression="detect") as file:
         data = file.read(_SAMPLE_BYTES)
     return bytes(data if len(data) < _SAMPLE_BYTES else data[: data.rfind(b"\n") + 1] or data)
+
+
+def _objects(sample: bytes) -> bytes:
+    """The objects of a sample, one per line. Nothing else reaches Arrow's parser: a value `null` at the beginning ends the process."""
+    text = sample.decode("utf-8-sig", "replace")
+    found = []
+    for line in text.split("\n"):
+        with contextlib.suppress(ValueError):
+            found.append(decode(line))
+    if not any(isinstance(value, dict) for value in found):
+        found = [one for value in documents(text) for one in (value if isinstance(value, list) else [value])]
+    objects = [str(json_text(value)) for value in found if isinstance(value, dict)]
+    if not objects:
+        raise ValueError("there is no JSON object at its beginning")
+    return "\n".join(objects).encode()
 
 
 def _text_or_time(column: pa.ChunkedArray) -> pa.DataType:

@@ -67,7 +67,7 @@ def checked_source(stream: Stream, follow: bool = False, tuning: InputTuning = P
     return path, reader
 
 
-def read_table(table: Table) -> pa.Table:
+def read_table(table: Table, marks: Marks | None = None) -> pa.Table:
     """A static table, whole. Rows that cannot be read stop the job: there is no later moment to notice them."""
     what = f"table {table.name}"
     path = required_path(table.options, what)
@@ -75,8 +75,9 @@ def read_table(table: Table) -> pa.Table:
     check_path(path, what)
     pieces: list[pa.Table] = []
     for file in list_files(path):
-        for block in reader(file, table.schema, 0, None):
-            chunk = _conformed(block, file, table, None)
+        own = UNMARKED if marks is None else marks.of(file.path)
+        for block in reader(file, table.schema, 0, None, own):
+            chunk = _conformed(block, file, table, None, own)
             if chunk.bad is not None and chunk.bad.num_rows:
                 reason = chunk.bad.column("_reason")[0].as_py().removeprefix("bad: ")
                 raise SourceProblem(f"{what} cannot be read", detail=reason, hint="correct the file or the declared types")
@@ -91,11 +92,11 @@ def read_chunks(stream: Stream, file: DataFile, first: int = 0, marks: FileMarks
         yield _conformed(block, file, stream, None, marks)
 
 
-def is_unfinished(stream: Stream, file: DataFile, tuning: InputTuning) -> bool:
+def is_unfinished(stream: Stream, file: DataFile, tuning: InputTuning, marks: FileMarks = UNMARKED) -> bool:
     """Whether a file seems to be still in the writing: it changed a moment ago, and its beginning cannot be read."""
     if not _is_young(file, tuning):
         return False
-    first = next(_reader(stream.options, f"stream {stream.name}")(file, stream.schema, 0, None), None)
+    first = next(_reader(stream.options, f"stream {stream.name}")(file, stream.schema, 0, None, marks), None)
     return first is not None and first.last and first.first == 0
 
 

@@ -10,6 +10,7 @@ Limits   A record is one line. With `multiline`, line ends between double quotes
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
@@ -21,6 +22,7 @@ from eddyline.kernels.text import enclosed, survey
 
 _LONGEST = 32 << 20
 _NEWLINE, _RETURN, _QUOTE = 10, 13, 34
+_ANY_RETURN, _ANY_QUOTE = re.compile(b"\r"), re.compile(b'"')
 #: How a file may say that it is UTF-8.
 _MARK = b"\xef\xbb\xbf"
 
@@ -97,6 +99,24 @@ class Lines:
             found |= data == letter
         places = np.flatnonzero(found) + starts[0]
         return bool((np.searchsorted(places, ends) - np.searchsorted(places, starts) > limit).any())
+
+    @cached_property
+    def _returns(self) -> np.ndarray:
+        """Where carriage returns are that do not belong to a line end."""
+        if _ANY_RETURN.search(self.data) is None:
+            return np.empty(0, np.int64)
+        letters = np.frombuffer(self.data, np.uint8)
+        found = np.flatnonzero(letters[:-1] == _RETURN)
+        return found[letters[found + 1] != _NEWLINE]
+
+    def may_be_cut_anew(self, low: int, high: int) -> bool:
+        """Whether a parser may find other lines in a range, and yet as many: it takes a carriage return for a line end, and a quote that is
+        open at one may join two lines."""
+        if high - low < 2 or not len(self._returns):
+            return False
+        begin, end = int(self.starts[low]), int(self.ends[high - 1])
+        cuts = np.searchsorted(self._returns, (begin, end))
+        return bool(cuts[1] > cuts[0]) and _ANY_QUOTE.search(memoryview(self.data)[begin:end]) is not None
 
     def enclosed(self, letters: bytes, low: int, high: int) -> np.ndarray:
         """Which records of a range begin with the first letter and end with the second, blanks around them aside."""

@@ -38,11 +38,14 @@ class Marks:
         self._folder = folder
         self._lock = threading.RLock()
         self._process = os.getpid()
-        self._path = os.path.join(folder, f"{self._process}-{os.urandom(4).hex()}")
+        self._path = self._new_path()
         self._file: int | None = None
         self._free: deque[int] = deque()
         self._suspects: dict[bytes, list[Range]] = {}
         self.look()
+
+    def _new_path(self) -> str:
+        return os.path.join(self._folder, f"{self._process}-{os.urandom(4).hex()}")
 
     def look(self) -> None:
         """Take over the marks of processes that have died."""
@@ -131,13 +134,13 @@ class Marks:
                 self._write_suspects()
 
     def close(self) -> None:
-        """The process ends well: its file goes, unless it names suspects."""
+        """Nothing is parsed for now: the file goes, unless it names suspects. What is parsed later is noted in another one."""
         with self._lock, contextlib.suppress(OSError):
             if self._file is not None and self._process == os.getpid():
                 if not any(self._suspects.values()):
                     os.unlink(self._path)
                 os.close(self._file)
-                self._file = None
+                self._file, self._path = None, self._new_path()
                 self._free.clear()
 
 

@@ -255,6 +255,8 @@ def _csv_parser(names: list[str], schema: Schema, columns: frozenset[str] | None
         return Parsed(rows(lines, low, high, refused, as_text), refused)
 
     def parse(lines: Lines, low: int, high: int) -> Parsed:
+        if not multiline and lines.may_be_cut_anew(low, high):
+            raise ValueError("a line may not be one record")
         refused: list[tuple[int, str]] = []
         if not multiline and typed.takes(lines):
             table = typed.checked(lambda options: rows(lines, low, high, refused, options), lines)

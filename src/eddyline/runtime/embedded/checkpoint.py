@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.ipc
 
+from eddyline.connectors.parsing_marks import Marks
 from eddyline.errors import CheckpointProblem
 from eddyline.model.schema import Stream
 from eddyline.runtime.pipeline import Pipeline
@@ -86,6 +87,14 @@ class Checkpoint:
         self._count = 0
         self._claim: Claim | None = None
         self._identities: dict[str, tuple[Stream, Identity]] = {}
+        self._marks: Marks | None = None
+
+    @property
+    def marks(self) -> Marks:
+        """What is being parsed, for the process that comes after this one; asked for while the folder is open."""
+        if self._marks is None:
+            self._marks = Marks(os.path.join(self.folder, "parsing"))
+        return self._marks
 
     # -- whose it is
 
@@ -97,6 +106,8 @@ class Checkpoint:
 
     def release(self) -> None:
         """Another process may continue."""
+        if self._marks is not None:
+            self._marks.close()
         if self._claim is not None:
             self._claim.release()
             self._claim = None

@@ -20,7 +20,6 @@ from eddyline.connectors.base import Source, is_continued, is_logged
 from eddyline.connectors.file_log import remove_other_logs
 from eddyline.connectors.files import FileSource
 from eddyline.connectors.output import shared_writer
-from eddyline.connectors.parsing_marks import Marks
 from eddyline.errors import UserError, unwritable
 from eddyline.model.clock import Clock, WallClock
 from eddyline.model.records import Records
@@ -64,7 +63,7 @@ class EmbeddedDriver:
         self.pipeline.handout.listens = delivery.listens
         self.pipeline.on_part = self._write_part
         self.streams = dict(streams)
-        self.refreshing = EmbeddedRefreshing(pipeline, clock or WallClock())
+        self.refreshing = EmbeddedRefreshing(pipeline, clock or WallClock(), checkpoint)
         self.readers: dict[str, StreamReader] = {}
         self.delivery = delivery
         self.settings = settings
@@ -72,8 +71,6 @@ class EmbeddedDriver:
         self.pipeline.handout.measure(Responses(self.clock))
         self.checkpoint = checkpoint
         self._splitting = Splitting(streams.values())
-        #: What is being parsed, for the process that comes after this one.
-        self._marks: Marks | None = None
         #: Records that the next epoch takes.
         self._announced: list[Records] = []
         for name, source in sources.items():
@@ -127,8 +124,7 @@ class EmbeddedDriver:
 
     def _read(self, stream: Stream, source: Source) -> None:
         if self.checkpoint is not None and isinstance(source, FileSource):
-            self._marks = self._marks or Marks(os.path.join(self.checkpoint.folder, "parsing"))
-            source.marks = self._marks
+            source.marks = self.checkpoint.marks
         if self.checkpoint is not None and is_logged(source):
             source.keep_log(self._logs)
         self.readers[stream.name] = StreamReader(stream, source, self._splitting, self.clock)
@@ -370,8 +366,6 @@ class EmbeddedDriver:
         self.delivery.close()
         for reader in self.readers.values():
             reader.source.close()
-        if self._marks is not None:
-            self._marks.close()
         self.pipeline.spilling.close()
         self.ended = self.clock.now()
         if self.reporter is not None:

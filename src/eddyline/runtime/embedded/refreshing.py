@@ -13,6 +13,7 @@ import logging
 from eddyline.connectors.files import read_table
 from eddyline.errors import EddylineError
 from eddyline.model.clock import Clock
+from eddyline.runtime.embedded.checkpoint import Checkpoint
 from eddyline.runtime.pipeline import Pipeline
 from eddyline.runtime.table_versions import RefreshTimes
 
@@ -20,7 +21,8 @@ log = logging.getLogger("eddyline.tables")
 
 
 class EmbeddedRefreshing:
-    def __init__(self, pipeline: Pipeline, clock: Clock) -> None:
+    def __init__(self, pipeline: Pipeline, clock: Clock, checkpoint: Checkpoint | None = None) -> None:
+        self._checkpoint = checkpoint
         self._versions = pipeline.versions
         self._due = RefreshTimes(clock)
 
@@ -38,7 +40,8 @@ class EmbeddedRefreshing:
         for name, known in self._versions.tables.items():
             if self._due.take(known.table):
                 try:
-                    changed |= self._versions.take(name, read_table(known.table))
+                    marks = None if self._checkpoint is None else self._checkpoint.marks
+                    changed |= self._versions.take(name, read_table(known.table, marks))
                 except (EddylineError, OSError) as problem:
                     self._versions.fail(name, str(problem))
                     log.warning("table %s is not read again: %s", name, problem)

@@ -128,7 +128,10 @@ class EmbeddedRunner:
 
     def load(self, table: Table) -> None:
         if self._driver is not None:
-            self._driver.between_epochs(partial(self._driver.pipeline.add_table, table, read_table(table)))
+            self._driver.between_epochs(partial(self._driver.pipeline.add_table, table, self._read(table)))
+
+    def _read(self, table: Table) -> pa.Table:
+        return read_table(table, None if self._checkpoint is None else self._checkpoint.marks)
 
     def register(self, query: BoundQuery) -> None:
         if self._driver is None:
@@ -414,7 +417,7 @@ class EmbeddedRunner:
         pipeline = Pipeline(self.job.streams, self.job.settings)
         for table in self.job.tables:
             was_read = saved is not None and table.name in saved.header.get("tables", {})
-            pipeline.add_table(table, table.schema.arrow.empty_table() if was_read else read_table(table))
+            pipeline.add_table(table, table.schema.arrow.empty_table() if was_read else self._read(table))
         sources = {stream.name: self._source_of(stream) for stream in self.job.streams}
         settings = self.job.settings
         folder = None if self._checkpoint is None else self._checkpoint.folder

@@ -22,6 +22,7 @@ from eddyline.connectors.taken import TakenNames
 from eddyline.connectors.watch import FileWatch, change_text, seen
 from eddyline.errors import CheckpointProblem
 from eddyline.model.schema import Stream
+from eddyline.runtime.spark.job.layout import parsing_folder
 from eddyline.state.sealed import RESTORE, sealed, unsealed, write_sealed
 from eddyline.state.whole_file import PRIVATE, make_folder, write_whole
 from eddyline.tuning import InputTuning
@@ -45,6 +46,7 @@ class FileLog:
         self._tuning = tuning or InputTuning()
         self.stream = stream
         self._folder = os.path.join(checkpoint, "eddyline", "files")
+        self._parsing = parsing_folder(checkpoint)
         self._path = os.path.join(self._folder, f"{stream.name}.log")
         self._known = TakenNames()
         #: The files that a batch may still read, and the number of the first of them.
@@ -106,8 +108,11 @@ class FileLog:
     def _ready(self) -> int:
         # Not at the top: the process that plans batches loads no readers until it needs one.
         from eddyline.connectors.files import is_unfinished
+        from eddyline.connectors.parsing_marks import shared_marks
 
-        unfinished = (place for place, file in enumerate(self._waiting) if is_unfinished(self.stream, file, self._tuning))
+        marks = shared_marks(self._parsing)
+        waiting = ((place, file, marks.of(file.path)) for place, file in enumerate(self._waiting))
+        unfinished = (place for place, file, own in waiting if is_unfinished(self.stream, file, self._tuning, own))
         return next(unfinished, len(self._waiting))
 
     def _append(self, fresh: list[TakenFile]) -> None:

@@ -19,7 +19,6 @@ planned: what is too far ahead of it is so in every run of the batch.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -35,7 +34,7 @@ from eddyline.runtime.spark.ingest.control import asked_to_stop, forget_control,
 from eddyline.runtime.spark.ingest.file_log import FileLog
 from eddyline.runtime.spark.ingest.packet import PACKET, PIECE_ROWS, spark_schema
 from eddyline.runtime.spark.job.failure import reported
-from eddyline.runtime.spark.job.layout import JobLayout, PackedLayout, batch_id
+from eddyline.runtime.spark.job.layout import JobLayout, PackedLayout, batch_id, parsing_folder
 from eddyline.runtime.spark.job.shipped import Shipped
 from eddyline.state.sealed import RESTORE
 
@@ -253,7 +252,7 @@ def _pieces(layout: JobLayout, packer: Packer, name: str, number: int, file: Dat
 
     stream = layout.streams[layout.numbers[name]]
     limit = limit_at(stream, at)
-    marks = shared_marks(os.path.join(layout.checkpoint, "eddyline", "parsing")).of(file.path)
+    marks = shared_marks(parsing_folder(layout.checkpoint)).of(file.path)
     place, first_row = number * PIECES_PER_FILE, 0
     waiting: list[pa.Table] = []
     bad: list[pa.Table] = []

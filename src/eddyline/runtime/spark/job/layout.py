@@ -181,6 +181,11 @@ def with_absolute_paths(streams: Iterable[Stream]) -> tuple[Stream, ...]:
     return tuple(found)
 
 
+def parsing_folder(checkpoint: str) -> str:
+    """Where processes note what they are parsing."""
+    return os.path.join(checkpoint, "eddyline", "parsing")
+
+
 def batch_id() -> int:
     """The micro-batch that this task works for; -1 outside of one."""
     from pyspark import TaskContext

@@ -16,9 +16,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from eddyline.connectors.files import read_table
+from eddyline.connectors.parsing_marks import shared_marks
 from eddyline.errors import EddylineError
 from eddyline.model.clock import Clock, WallClock
 from eddyline.model.schema import Table
+from eddyline.runtime.spark.job.layout import parsing_folder
 from eddyline.runtime.spark.job.ledger import tables_folder
 from eddyline.runtime.spark.job.static_table import StaticTable, content_of, digest_of, files_of, keep
 from eddyline.runtime.table_versions import RefreshTimes
@@ -33,6 +35,7 @@ class SparkRefreshing:
     def __init__(self, tables: tuple[StaticTable, ...], checkpoint: str, resumed: bool, clock: Clock | None = None) -> None:
         self.tables = {kept.table.name: kept for kept in tables if kept.table.refresh is not None}
         self._folder = tables_folder(checkpoint)
+        self._parsing = parsing_folder(checkpoint)
         self._due = RefreshTimes(clock or WallClock())
         #: Per table the digests that shards had after the last batch.
         self._needed: dict[str, set[str]] = {}
@@ -63,7 +66,7 @@ class SparkRefreshing:
     def _read(self, table: Table) -> dict[str, str]:
         """The digest of a table as it is now, whose rows are kept then; or why it cannot be read."""
         try:
-            rows = read_table(table)
+            rows = read_table(table, shared_marks(self._parsing))
             digest = digest_of(content_of(rows))
             if self._said.get(table.name) != {"digest": digest}:
                 self._coming[table.name][keep(self._folder, table, rows).digest] = 0

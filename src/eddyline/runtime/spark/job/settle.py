@@ -12,8 +12,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from eddyline.connectors.files import read_table
+from eddyline.connectors.parsing_marks import shared_marks
 from eddyline.language import Job, parse_script
 from eddyline.language.job import DerivedStream
 from eddyline.model.own_function import OwnFunction
@@ -22,7 +24,7 @@ from eddyline.model.schema import Stream, Table
 from eddyline.model.template import Template
 from eddyline.plan.routing import RoutingTable
 from eddyline.plan.shares import books_of, declared_rates, route_all
-from eddyline.runtime.spark.job.layout import JobLayout, with_absolute_paths
+from eddyline.runtime.spark.job.layout import JobLayout, parsing_folder, with_absolute_paths
 from eddyline.runtime.spark.job.ledger import Ledger
 from eddyline.runtime.spark.job.shard_report import committed_batch
 from eddyline.runtime.spark.shard.spool import spool_folder
@@ -63,7 +65,7 @@ def settled(
         labels=labels(shards, max(ledger.steps, 1)),
         checkpoint=checkpoint,
         spool=spool_folder(checkpoint),
-        tables=tuple(ledger.table(table, read_table) for table in tables),
+        tables=tuple(ledger.table(table, partial(read_table, marks=shared_marks(parsing_folder(checkpoint)))) for table in tables),
         settings=settings,
         steps=max(ledger.steps, 1),
     )
