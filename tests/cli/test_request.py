@@ -17,6 +17,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from eddyline.cli.__main__ import main
+from eddyline.runtime.control import ControlFolder
 from eddyline.runtime.control_record import Malformed, read_record
 
 JOB = """
@@ -39,6 +40,20 @@ def wait(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "the job did not get there in time"
         time.sleep(0.05)
+
+
+def once_asked(act: Callable[..., object], *given: object) -> None:
+    """Act as soon as the job has taken up a further request: records are carried out in order, and one behind it has been answered."""
+    folder = ControlFolder("ck")
+    before = folder.waiting(0)
+
+    def watch() -> None:
+        wait(lambda: folder.waiting(0) != before)
+        command = [sys.executable, "-m", "eddyline.cli", "request", "n FROM traffic GROUP BY ()", "--job", "ck"]
+        subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+        act(*given)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def newest(seconds: int) -> bool:
@@ -93,8 +108,8 @@ def test_an_instant_ahead_waits(job: subprocess.Popen[bytes], capfdbinary: pytes
     code, _, err = asked(capfdbinary, *ask, "--timeout", "0.2")
     assert code == 2 and "not answered within 0.2 seconds" in err
     # The stream then jumps far beyond the instant: its rows are kept for the request that waits.
-    threading.Timer(0.5, feed, (1, ("a", 16, 5), ("a", 32, 500), ("a", 64, 501))).start()
-    code, out, _ = asked(capfdbinary, *ask, "--timeout", "30")
+    once_asked(feed, 1, ("a", 16, 5), ("a", 32, 500), ("a", 64, 501))
+    code, out, _ = asked(capfdbinary, *ask, "--timeout", "240")
     assert code == 0 and json.loads(out)["n"] == 5
 
 
@@ -131,13 +146,13 @@ def test_a_job_that_never_started(work: Path, capfdbinary: pytest.CaptureFixture
 
 
 def test_a_job_that_is_killed_meanwhile(job: subprocess.Popen[bytes], capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    threading.Timer(0.5, job.kill).start()
+    once_asked(job.kill)
     code, out, err = asked(capfdbinary, "n FROM traffic", "--as-of", "1970-01-01 01:00:00")
     assert code == 2 and not out and "the job in ck has stopped" in err
 
 
 def test_a_job_that_stops_meanwhile(job: subprocess.Popen[bytes], capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    threading.Timer(0.5, job.send_signal, (signal.SIGTERM,)).start()
+    once_asked(job.send_signal, signal.SIGTERM)
     code, _, err = asked(capfdbinary, "n FROM traffic", "--as-of", "1970-01-01 01:00:00")
     assert code == 2 and "lies ahead" in err
     assert job.wait(timeout=240) == 0

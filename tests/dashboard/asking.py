@@ -21,7 +21,7 @@ class Client:
         self.token = parse_qs(found.query)["token"][0]
 
     def send(self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None, token: bool = True) -> Any:
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=120)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=240)
         known = {"Authorization": f"Bearer {self.token}"} if token else {}
         try:
             connection.request(method, path, body, {**known, **(headers or {})})
@@ -41,7 +41,7 @@ class Client:
 
     @contextmanager
     def events(self, path: str = "/events") -> Iterator[Iterator[tuple[str, Any]]]:
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=120)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=240)
         connection.request("GET", path, headers={"Authorization": f"Bearer {self.token}"})
         answer = connection.getresponse()
         assert answer.status == 200 and answer.getheader("content-type", "").startswith("text/event-stream")
@@ -62,7 +62,7 @@ def _read(answer: http.client.HTTPResponse) -> Iterator[tuple[str, Any]]:
             yield kind, json.loads(text[6:])
 
 
-def wait_until(found: Callable[[], Any], seconds: float = 120.0) -> Any:
+def wait_until(found: Callable[[], Any], seconds: float = 240.0) -> Any:
     limit = time.monotonic() + seconds
     while time.monotonic() < limit:
         if value := found():

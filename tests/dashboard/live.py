@@ -99,7 +99,7 @@ class LiveJob:
         """End it as a user does; returns what `--stats` wrote."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
-        self.process.communicate(timeout=120)
+        self.process.communicate(timeout=240)
         found: dict[str, object] = json.loads((self.folder / "stats.json").read_text())
         return found
 

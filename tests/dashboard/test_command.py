@@ -44,7 +44,7 @@ def test_a_dashboard_beside_a_job_or_after_it(ended: Path) -> None:
         assert status == 400 and "has stopped" in said["error"]["message"]
     finally:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(120) == 0
+        assert process.wait(240) == 0
         process.stdout.close()
 
 

@@ -12,6 +12,7 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -76,7 +77,7 @@ def test_silent_connections_do_not_take_the_handles_of_the_job(tmp_path: Path, m
         most = 0
         for number in range(silent):
             connection = held.enter_context(socket.socket())
-            connection.settimeout(30)
+            connection.settimeout(240)
             connection.connect((client.host, client.port))
             if number % 4 == 0:
                 # The head of a request that never ends.
@@ -95,8 +96,8 @@ def test_silent_connections_do_not_take_the_handles_of_the_job(tmp_path: Path, m
         assert client.get("/api/report")["running"]
         feed(tmp_path, 3)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=120) == 0
-    assert subprocess.run([*COMMAND, "--once"], cwd=tmp_path, timeout=120).returncode == 0
+        assert process.wait(timeout=240) == 0
+    assert subprocess.run([*COMMAND, "--once"], cwd=tmp_path, timeout=240).returncode == 0
     assert parquet.read_table(tmp_path / "out" / "q").column("k").to_pylist() == list(range(10, 40))
     assert (tmp_path / "errors").read_text() == ""
 
@@ -113,13 +114,13 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
 
 
 def opened(client: Client, text: bytes = b"") -> socket.socket:
-    found = socket.create_connection((client.host, client.port), timeout=30)
+    found = socket.create_connection((client.host, client.port), timeout=240)
     found.sendall(text)
     return found
 
 
 def is_closed(connection: socket.socket) -> bool:
-    connection.settimeout(30)
+    connection.settimeout(240)
     try:
         while connection.recv(1 << 16):
             pass
@@ -267,7 +268,8 @@ def test_work_beside_the_event_loop_is_bounded(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(app, "_WORK_SECONDS", 0.2)
     monkeypatch.setattr(app, "_AT_ONCE", 2)
     monkeypatch.setattr(app, "_BODY_SECONDS", 0.5)
-    monkeypatch.setattr(app, "read_lines", lambda _: time.sleep(2) or [])
+    over = threading.Event()
+    monkeypatch.setattr(app, "read_lines", lambda _: over.wait(240) and [])
     server = serve(str(tmp_path / "state"))
     server.start()
     try:
@@ -275,6 +277,7 @@ def test_work_beside_the_event_loop_is_bounded(tmp_path: Path, monkeypatch: pyte
         said = [client.send("GET", "/api/decisions") for _ in range(3)]
         assert [status for status, _, _ in said] == [503, 503, 503]
         assert [b"takes too long" in body for _, _, body in said] == [True, True, False] and b"busy" in said[2][2]
+        over.set()
         head = f"POST /api/add HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {client.token}\r\n"
         head += "Content-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
         with opened(client, head.encode()) as slow, slow.makefile("rb") as answer:

@@ -122,7 +122,7 @@ def kill_driver(victim: Victim, random: Random) -> None:
     assert victim.process is not None
     _kill(victim.process.pid)
     victim.process.wait()
-    limit = time.monotonic() + 120
+    limit = time.monotonic() + 240
     while victim.processes() and time.monotonic() < limit:
         time.sleep(0.05)
     victim.kill_all()

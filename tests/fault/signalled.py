@@ -22,6 +22,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import eddyline
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -65,10 +67,11 @@ class Struck:
 def _profiled(at: str, number: int) -> Callable[[FrameType, str, Any], None]:
     """From here on the main thread tells its calls, or is struck at one of them. Returned is what watches a thread."""
     seen: set[str] = set()
-    package = f"{os.sep}src{os.sep}eddyline{os.sep}"
+    package = f"{Path(eddyline.__file__).parent}{os.sep}"
 
     def called(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and package in frame.f_code.co_filename:
+        # All files of a checkout called src/eddyline are below a folder of that name, those of its environment too.
+        if event == "call" and frame.f_code.co_filename.startswith(package):
             name = f"{Path(frame.f_code.co_filename).stem}.{frame.f_code.co_qualname}"
             if name not in seen:
                 seen.add(name)

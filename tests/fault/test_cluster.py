@@ -75,7 +75,7 @@ def master(tmp_path: Path) -> Iterator[str]:
             end_session(process)
 
 
-def said(log: Path, words: str, seconds: float = 120.0) -> str:
+def said(log: Path, words: str, seconds: float = 240.0) -> str:
     for _ in range(int(seconds / 0.1)):
         found = re.search(words, log.read_text())
         if found:

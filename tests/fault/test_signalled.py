@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
@@ -12,6 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
+import eddyline
+from tests.fault import signalled
 from tests.fault.signalled import Struck
 from tests.seeds import first_seed
 
@@ -95,6 +98,23 @@ def right(struck: Struck, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     write(folder)
     assert struck.run(folder, *COMMAND, "--once", at="nothing", number=0, seconds=PATIENCE)[0] == 0
     return results(folder)
+
+
+def test_functions_are_those_of_the_package_wherever_the_checkout_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A checkout called src/eddyline has every file, also of its environment, below a folder of that name."""
+    top = tmp_path / "src" / "eddyline"
+    monkeypatch.setattr(eddyline, "__file__", str(top / "src" / "eddyline" / "__init__.py"))
+    called = signalled._profiled("", 0)
+    try:
+        for place in ("src/eddyline/ours.py", ".venv/lib/theirs.py", "tests/fault/tests.py"):
+            names: dict[str, Callable[[], None]] = {}
+            exec(compile("def work(): pass", str(top / place), "exec"), names)
+            names["work"]()
+    finally:
+        sys.setprofile(None)
+    assert called is not None and capfd.readouterr().err.split() == ["called", "ours.<module>", "called", "ours.work"]
 
 
 @pytest.mark.parametrize("at", STATES)

@@ -51,12 +51,12 @@ def carried_out(session: Session, way: str) -> None:
         else:
             session.start()
             thread = session._runner._thread  # type: ignore[attr-defined]
-            thread.join(60)
+            thread.join(240)
             assert not thread.is_alive()
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
-    thread.join(120)
+    thread.join(240)
     assert not thread.is_alive()
 
 

@@ -111,7 +111,7 @@ def feed(tmp_path: Path, session: Session, number: int, *values: tuple[int, int]
 
 def until(session: Session, taken: int) -> None:
     """Step until so many rows have been read: a source that follows a folder looks at it now and then."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 240
     while session.stats()["rows_in"]["s"] < taken and time.monotonic() < deadline:
         session.step()
 

@@ -71,7 +71,7 @@ def feed(tmp_path: Path, session: Session, number: int) -> None:
     ts = pa.array([number * 1_000_000], pa.timestamp("us"))
     parquet.write_table(pa.table({"k": pa.array([number], pa.int64()), "ts": ts}), tmp_path / "s" / f"{number}.parquet")
     taken = session.stats()["rows_in"]["s"]
-    limit = time.monotonic() + 120
+    limit = time.monotonic() + 240
     while session.stats()["rows_in"]["s"] == taken and time.monotonic() < limit:
         session.step()
     session.step()
@@ -196,7 +196,7 @@ def test_a_record_behind_a_gap_is_taken(tmp_path: Path) -> None:
     session = embedded(tmp_path)
     feed(tmp_path, session, 1)
     (tmp_path / "ck/control" / record_name(40)).write_text(json.dumps(add_record("CREATE QUERY late AS SELECT k FROM s")))
-    limit = time.monotonic() + 120
+    limit = time.monotonic() + 240
     while "late" not in session.pipeline.queries and time.monotonic() < limit:
         session.step()
         time.sleep(0.05)

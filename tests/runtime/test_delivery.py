@@ -125,7 +125,7 @@ def test_a_failure_in_the_background_is_repeated(tmp_path: Path) -> None:
     session.step()
     session.start()
     session.push("bids", rows(3))
-    limit = time.monotonic() + 120
+    limit = time.monotonic() + 240
     while session.driver.failure is None and time.monotonic() < limit:
         time.sleep(0.01)
     for _ in range(3):

@@ -39,7 +39,7 @@ def following(work: Path, wanted: int) -> None:
     session = Session(out=str(work / "out"), checkpoint=str(work / "state"), follow=True)
     session.execute(JOB.format(data=work / "data"))
     session.start()
-    limit = time.monotonic() + 120
+    limit = time.monotonic() + 240
     while session.pipeline.queries["q"].results < wanted and time.monotonic() < limit:
         time.sleep(0.01)
     session.stop()
@@ -85,7 +85,7 @@ def test_two_streams_are_both_open_again(tmp_path: Path) -> None:
     second.step()
     assert second.pipeline.frontier == 2_000_001
     write(tmp_path / "b", 2, 10, 20)
-    limit = time.monotonic() + 120
+    limit = time.monotonic() + 240
     while second.pipeline.frontier == 2_000_001 and time.monotonic() < limit:
         time.sleep(0.05)
         second.step()
@@ -207,7 +207,7 @@ def ends(call: Callable[[], None]) -> bool:
     """Whether a call comes back within a minute; one that does not goes on in a thread that the process does not wait for."""
     thread = threading.Thread(target=call, name="called", daemon=True)
     thread.start()
-    thread.join(60)
+    thread.join(240)
     return not thread.is_alive()
 
 

@@ -82,7 +82,7 @@ def test_a_thread_that_asks_all_the_time_sees_only_whole_epochs() -> None:
         time.sleep(0.002)
     done.set()
     for reader in readers:
-        reader.join(120)
+        reader.join(240)
     session.stop()
     assert not failures, failures
     assert len(set(seen)) >= 20 and seen[-1] >= seen[0]
@@ -146,19 +146,19 @@ def test_a_reader_waits_for_the_change_at_hand_and_not_for_the_next() -> None:
     def change() -> None:
         with publication.change():
             inside.set()
-            go.wait(120)
+            go.wait(240)
         with publication.change():
             while not found:
                 time.sleep(0.001)
 
     changing = threading.Thread(target=change)
     changing.start()
-    inside.wait(120)
+    inside.wait(240)
     reading = threading.Thread(target=lambda: found.append(publication.now()))
     reading.start()
     while not publication._readers:
         time.sleep(0.001)
     go.set()
-    reading.join(120)
-    changing.join(120)
+    reading.join(240)
+    changing.join(240)
     assert found == [1]

@@ -23,7 +23,7 @@ CREATE QUERY both AS SELECT a.k AS k FROM a [RANGE 1 SECOND] a, b [RANGE 1 HOUR]
 """
 
 
-def until(found: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+def until(found: Callable[[], bool], what: str, seconds: float = 240.0) -> None:
     end = time.monotonic() + seconds
     while not found():
         assert time.monotonic() < end, what

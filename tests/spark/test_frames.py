@@ -81,7 +81,7 @@ def test_rows_of_a_frame_and_of_files_that_are_far_ahead(spark, tmp_path: Path, 
         driver = SparkDriver(spark, layout, out=str(tmp_path / "out"), frames={"a": frame})
         driver.add_queries(job.catalog)
         driver.start()
-        limit = time.monotonic() + 120
+        limit = time.monotonic() + 240
         while committed_batch(state) + 1 < batches and time.monotonic() < limit:
             time.sleep(0.05)
         driver.stop()
@@ -91,11 +91,13 @@ def test_rows_of_a_frame_and_of_files_that_are_far_ahead(spark, tmp_path: Path, 
         letters = [parquet.read_table(tmp_path / "out" / "_dead_letter" / name) for name in ("a", "b")]
         return tuple(sorted(map(str, table.select(["v", "_reason"]).to_pylist())) for table in letters)
 
-    now = datetime.now(UTC).replace(tzinfo=None)
-    write("0.parquet", [now - timedelta(hours=1)])
+    clock = lambda: datetime.now(UTC).replace(tzinfo=None)
+    began = clock()
+    write("0.parquet", [began - timedelta(hours=1)])
     before = follow(1)
-    # The third row is not too far ahead any more when the batch runs again.
-    write("1.parquet", [now, datetime.max, now + timedelta(minutes=60, seconds=30), now + timedelta(minutes=30)])
+    # The third row is too far ahead when the batch first reads it, however slow the machine is, and no longer when the batch runs again.
+    now, soon = clock(), max(timedelta(seconds=30), 3 * (clock() - began))
+    write("1.parquet", [now, datetime.max, now + timedelta(hours=1) + soon, now + timedelta(minutes=30)])
     last = follow(before + 2)
     dead = found()
     assert [len(reasons) for reasons in dead] == [2, 2] and all("ahead: event time lies after" in r for rs in dead for r in rs)
@@ -103,6 +105,6 @@ def test_rows_of_a_frame_and_of_files_that_are_far_ahead(spark, tmp_path: Path, 
     # As a kill leaves it before Spark notes that the batch is done.
     for name in (f"{last}", f".{last}.crc"):
         (tmp_path / "checkpoint" / "commits" / name).unlink()
-    time.sleep(max(0.0, 35 - (datetime.now(UTC).replace(tzinfo=None) - now).total_seconds()))
+    time.sleep(max(0.0, (now + soon - clock()).total_seconds() + 5))
     assert follow(last + 1) == last
     assert found() == dead
