@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from eddyline.errors import Fault
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, DataType, decimal
 from eddyline.model.expression import Call, ColumnRef, Expression, Literal
+from eddyline.operators.sharing.column_keys import TextKeys
 from eddyline.operators.sharing.grouped_filter import GroupedFilter
 from eddyline.operators.sharing.predicates import MOST_BOXES, boxes_of
 from eddyline.tuning import SharingTuning
@@ -232,6 +233,34 @@ SQL = [
     (call("not", either(call("<", col("i"), lit(1, INT)), call("is_null", col("s")))), "NOT (i < 1 OR s IS NULL)"),
     (call("not", col("flag")), "NOT flag"),
 ]
+
+
+def test_many_texts_are_added_at_once_and_have_the_keys_of_texts_added_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    letters = [b"", b"\0", b"a", b"aaaaaaaa", b"aaaaaaaa\0", b"aaaaaaaab", b"\xc3\xa9"]
+
+    def drawn(count: int) -> list[bytes]:
+        return [letters[rng.integers(len(letters))] + b"%d" % rng.integers(500) for _ in range(count)] + letters
+
+    first, second, single = drawn(5), drawn(300), TextKeys()
+    for bound in {*first, *second}:
+        single.add([bound])
+    together = TextKeys()
+    together.add(first)
+    known = sorted(set(first))
+    before = together.labels_of(known)
+    together.relabelling()
+    # One insertion moves all bounds that are there.
+    monkeypatch.delattr(TextKeys, "_insert")
+    together.add(second)
+    change = together.relabelling()
+    assert change is not None and [part.tolist() for part in change] == [before.tolist(), together.labels_of(known).tolist()]
+    assert np.diff(together.labels).min() >= 2 and together.labels.size == single.labels.size
+    asked = pa.array(sorted({bound.decode() for bound in drawn(400)}, key=str.encode), pa.string())
+    keys = [one.keys(asked) for one in (together, single)]
+    # Equal labels, and equal places between two labels.
+    places = [(np.searchsorted(one.labels, found), np.isin(found, one.labels)) for one, found in zip((together, single), keys, strict=True)]
+    assert (places[0][0] == places[1][0]).all() and (places[0][1] == places[1][1]).all() and places[0][1].any() and not places[0][1].all()
 
 
 def test_what_duckdb_says() -> None:

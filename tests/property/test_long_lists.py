@@ -10,7 +10,8 @@ import pytest
 
 from eddyline import Session
 from eddyline.errors import EddylineError
-from eddyline.language.long_lists import LONG, shortened
+from eddyline.language.dialect import Eddyline
+from eddyline.language.long_lists import LONG, put_back, shortened
 from eddyline.language.parse import parse_expression, parse_select
 from eddyline.language.render import render_expression
 from eddyline.language.syntax import Apply, Constant
@@ -134,6 +135,16 @@ def test_a_list_of_several_kinds_is_read_value_by_value() -> None:
         assert shortened(f"x IN ({listed}, {more})")[1] == {}
         node = parse_expression(f"x IN ({listed}, {more})")
         assert isinstance(node, Apply) and len(node.args) == LONG + 2
+
+
+def test_what_is_left_out_is_not_looked_at_letter_by_letter() -> None:
+    listed = f"IN ({', '.join(map(str, range(LONG)))})"
+    text = f"x {listed} AND y {listed} OR z"
+    short, lists, cuts = shortened(text)
+    assert len(short) < 40 and len(lists) == len(cuts) == 2
+    tokens = Eddyline().tokenize(short)
+    put_back(tokens, cuts)
+    assert [text[t.start : t.end + 1] for t in tokens] == ["x", "IN", "(", "0", ")", "AND", "y", "IN", "(", "0", ")", "OR", "z"]
 
 
 def test_places_after_a_list_stay_where_they_are() -> None:

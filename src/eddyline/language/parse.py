@@ -18,7 +18,7 @@ from sqlglot.tokens import TokenType
 from eddyline.errors import SyntaxProblem
 from eddyline.language.dialect import Eddyline, ExpressionParser
 from eddyline.language.grammar import read_statement
-from eddyline.language.long_lists import Lists, shortened
+from eddyline.language.long_lists import Lists, put_back, shortened
 from eddyline.language.reader import StatementReader, TextPlaces, Token
 from eddyline.language.syntax import Body, Event, Node, Select, Statement, Union
 
@@ -84,8 +84,9 @@ def readers_of(text: str) -> list[StatementReader]:
     dialect = Eddyline()
     parser = ExpressionParser(dialect=dialect, error_level=ErrorLevel.IMMEDIATE)
     try:
-        shorter, lists = shortened(text)
+        shorter, lists, cuts = shortened(text)
         raw = dialect.tokenize(shorter)
+        put_back(raw, cuts)
         if not _are_lists(lists, raw):
             raw, lists = dialect.tokenize(text), {}
     except TokenError as problem:

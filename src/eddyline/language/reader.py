@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NoReturn
 
 from eddyline.errors import Position, SyntaxProblem
@@ -50,7 +50,7 @@ class TextPlaces:
     """Offsets to lines and columns."""
 
     def __init__(self, text: str) -> None:
-        self._lines = [0] + [i + 1 for i, letter in enumerate(text) if letter == "\n"]
+        self._lines = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
 
     def __call__(self, offset: int) -> Position:
         line = bisect_right(self._lines, offset)

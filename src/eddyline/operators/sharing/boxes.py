@@ -46,6 +46,11 @@ class Growing:
         self._room[self.size] = value
         self.size += 1
 
+    def extend(self, values: np.ndarray) -> None:
+        self.reserve(self.size + values.size)
+        self._room[self.size : self.size + values.size] = values
+        self.size += values.size
+
     def reserve(self, size: int) -> None:
         if size > self._room.size:
             larger = np.zeros(max(size, self._room.size + self._room.size // 2), self._room.dtype)
@@ -178,27 +183,28 @@ class BoxTable:
         return len(self.columns) - 1
 
     def _append_term(self, box: int, column: int, values: ValueSet) -> None:
-        for low, high in self._ranges(column, values):
-            self.low.append(low)
-            self.high.append(high)
-            self.interval_box.append(box)
+        low, high = self._ranges(column, values)
+        self.low.extend(low)
+        self.high.extend(high)
+        self.interval_box.extend(np.full(low.size, box))
         self.term_column.append(column)
         self.term_box.append(box)
         self.term_interval.append(self.low.size)
 
-    def _ranges(self, at: int, values: ValueSet) -> list[tuple[int, int]]:
-        """A set as closed ranges of keys, the null range (greatest, least) last."""
+    def _ranges(self, at: int, values: ValueSet) -> tuple[np.ndarray, np.ndarray]:
+        """A set as closed ranges of keys, the null range (greatest, least) last: where they begin and where they end."""
         column = self.columns[at]
         if column.texts is None:
-            ranges = [(low, high - 1) for low, high in values.spans]
+            low, high = np.array([low for low, _ in values.spans], np.int64), np.array([high - 1 for _, high in values.spans], np.int64)
         else:
             texts = column.texts
             texts.add([cut[0] for span in values.spans for cut in span if cut not in (TEXTS.bottom, TEXTS.top)])
             change = texts.relabelling()
             if change is not None:
                 self._relabel(at, *change)
-            ranges = [(_text_low(texts, low), _text_high(texts, high)) for low, high in values.spans]
-        return ranges + [(GREATEST_KEY, LEAST_KEY)] if values.null else ranges
+            low = _text_ends(texts, [low for low, _ in values.spans], TEXTS.bottom, LEAST_KEY)
+            high = _text_ends(texts, [high for _, high in values.spans], TEXTS.top, GREATEST_KEY, 1)
+        return (np.append(low, GREATEST_KEY), np.append(high, LEAST_KEY)) if values.null else (low, high)
 
     def _relabel(self, at: int, old: np.ndarray, new: np.ndarray) -> None:
         """Moves the ranges of a text column to its new labels."""
@@ -245,12 +251,13 @@ class BoxTable:
         self.version += 1
 
 
-def _text_low(texts: TextKeys, cut: Cut) -> int:
-    return LEAST_KEY if cut == TEXTS.bottom else texts.label(cut[0]) + cut[1]
-
-
-def _text_high(texts: TextKeys, cut: Cut) -> int:
-    return GREATEST_KEY if cut == TEXTS.top else texts.label(cut[0]) + cut[1] - 1
+def _text_ends(texts: TextKeys, cuts: list[Cut], unlimited: Cut, key: int, before: int = 0) -> np.ndarray:
+    """The keys that lie so many before these cuts; `key` stands for the one without limit."""
+    limited = np.array([cut != unlimited for cut in cuts], np.bool_)
+    known = [cut for cut in cuts if cut != unlimited]
+    found = np.full(len(cuts), key)
+    found[limited] = texts.labels_of([text for text, _ in known]) + np.array([side for _, side in known], np.int64) - before
+    return found
 
 
 def _moved(ends: np.ndarray, old: np.ndarray, new: np.ndarray, side: int) -> np.ndarray:

@@ -23,6 +23,8 @@ from eddyline.model.datatypes import DataType
 
 _SPACING = 2**40
 _UNKNOWN = np.int64(-(2**63))
+#: Bounds that are inserted one by one.
+_FEW = 16
 #: More digits than any DECIMAL has.
 _EXACT = Context(prec=80)
 _NAN_KEY = 0x7FF8000000000000
@@ -113,15 +115,18 @@ class TextKeys:
 
     def add(self, bounds: list[bytes]) -> None:
         """Makes sure that these are bounds."""
+        if len(bounds) > _FEW:
+            self._insert_all(sorted(set(bounds)))
+            return
         for bound in bounds:
-            place, known = self._find(bound)
-            if not known:
-                self._insert(place, bound)
+            place, known = self._find([bound])
+            if not known[0]:
+                self._insert(int(place[0]), bound)
 
-    def label(self, bound: bytes) -> int:
-        place, known = self._find(bound)
-        assert known, "a bound has been added before its label is asked for"
-        return int(self.labels[place])
+    def labels_of(self, bounds: list[bytes]) -> np.ndarray:
+        place, known = self._find(bounds)
+        assert known.all(), "a bound has been added before its label is asked for"
+        return self.labels[place]
 
     def relabelling(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Old and new labels since this was last asked, where labels have changed."""
@@ -147,10 +152,27 @@ class TextKeys:
         locate_texts(offsets, data, self._heap, self._start, self._length, self._prefix, place, equal)
         return place, equal
 
-    def _find(self, bound: bytes) -> tuple[int, bool]:
-        data = np.frombuffer(bound, np.uint8) if bound else np.zeros(1, np.uint8)
-        place, equal = self._locate(np.array([0, len(bound)], np.int32), data)
-        return int(place[0]), bool(equal[0])
+    def _find(self, bounds: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
+        ends = np.cumsum([0, *map(len, bounds)]).astype(np.int32)
+        return self._locate(ends, np.frombuffer(b"".join(bounds) or b"\0", np.uint8))
+
+    def _insert_all(self, bounds: list[bytes]) -> None:
+        """Ascending bounds, of which some may be known. All bounds get new labels: it costs no more than to insert one."""
+        place, known = self._find(bounds)
+        fresh = [bound for bound, here in zip(bounds, known.tolist(), strict=True) if not here]
+        if not fresh:
+            return
+        place = place[~known]
+        length = np.array([len(bound) for bound in fresh], np.int64)
+        self._start = np.insert(self._start, place, self._heap_used + np.cumsum(length) - length)
+        self._length = np.insert(self._length, place, length)
+        # Texts of at most eight bytes, zeros behind them, are numbers of the same order.
+        self._prefix = np.insert(self._prefix, place, np.array([bound[:8] for bound in fresh], "S8").view(">u8").astype(np.uint64))
+        self._heap = np.concatenate((self._heap[: self._heap_used], np.frombuffer(b"".join(fresh), np.uint8)))
+        self._heap_used = self._heap.size
+        previous = self.labels if self._previous is None else self._previous
+        self._previous = np.insert(previous, place, _UNKNOWN)
+        self._label_anew(self._start.size)
 
     def _insert(self, place: int, bound: bytes) -> None:
         if self._heap_used + len(bound) > self._heap.size:
@@ -169,8 +191,10 @@ class TextKeys:
             if self._previous is None:
                 self._previous = self.labels.copy()
                 self._previous[place] = _UNKNOWN
-            spacing = min(_SPACING, 2**62 // self.labels.size)
-            self.labels = (np.arange(self.labels.size, dtype=np.int64) - self.labels.size // 2) * spacing
+            self._label_anew(self.labels.size)
+
+    def _label_anew(self, count: int) -> None:
+        self.labels = (np.arange(count, dtype=np.int64) - count // 2) * min(_SPACING, 2**62 // count)
 
     def _free_label(self, place: int) -> int:
         """A label between the neighbours; too near to one of them where there is no room."""

@@ -130,13 +130,16 @@ def _set_of(e: Expression, negated: bool) -> tuple[ColumnRef, ValueSet] | None:
     if scale is None:
         return None
     if operands and isinstance(operands[0], Literals):
-        some = _listed(operands[0], scale.type)
+        # Through a cast each value would have to be looked for.
+        some = _listed(operands[0], scale.type) if isinstance(needle, ColumnRef) else None
         values = some if some is None or not negated else some.complement(scale.domain, False)
     else:
         values = _values(function, scale.domain, [_literal(x, scale.type) for x in operands], operands, negated)
     if values is None:
         return None
-    spans = tuple((low, high) for a, b in values.spans if (low := scale.back(a)) < (high := scale.back(b)))
+    spans = values.spans
+    if scale.domain != TEXTS and spans and not (KEYS.bottom <= spans[0][0] and spans[-1][1] <= KEYS.top and isinstance(needle, ColumnRef)):
+        spans = tuple((low, high) for a, b in spans if (low := scale.back(a)) < (high := scale.back(b)))
     return scale.column, ValueSet(spans, values.null)
 
 
