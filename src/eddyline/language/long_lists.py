@@ -1,7 +1,7 @@
 """Long lists of constants are taken out of a text before it is read token by token.
 
-Answer   `shortened` gives the text without all values but the first of each long `IN (…)` list, the values of the lists, and where letters are
-         left out; `put_back` moves the tokens of the shorter text to where they were.
+Answer   `shortened` leaves out all values but the first of each long `IN (…)` list; it gives the shorter text, the values of the lists,
+         and where letters were left out. `put_back` moves the tokens of the shorter text to where they were.
 Limits   A list has whole numbers only, or numbers with a point only, or texts only, and no comment among them; others, and short ones,
          stay as they are. Whether a list stands within a text or a comment is for the tokens to tell.
 Cost     One pass of a regular expression over texts that could hold a long list.
